@@ -40,7 +40,7 @@ from vkbench_worker.protocol import line_of  # noqa: E402
 from vkbench_worker.runner.execute import execute  # noqa: E402
 from vkbench_worker.runner.inbox import Inbox  # noqa: E402
 from vkbench_worker.runner.main import serve  # noqa: E402
-from vkbench_worker.runtime.device import Device  # noqa: E402
+from vkbench_worker.runtime.vulkan.device import VulkanDevice  # noqa: E402
 
 GROWTH = 1.05  # of what a process has once it is warm
 MOST_REDIS_BYTES = 64 << 20
@@ -142,10 +142,10 @@ def soak_runner(jobs: int) -> int:
         os.environ |= {"VKBENCH_CACHE": folder, "VKBENCH_DATA": folder}
         settings.cache_clear()
         live: list[Mapping[str, int]] = []
-        with Device.open("llvmpipe", replace(settings(), robust=False)) as device:
+        with VulkanDevice.open("llvmpipe", replace(settings(), robust=False)) as device:
             done = 0
 
-            def watched(device: Device, bundle: Bundle, job: Job) -> Result:
+            def watched(device: VulkanDevice, bundle: Bundle, job: Job) -> Result:
                 nonlocal done
                 result = execute(device, bundle, job)
                 assert result.outcome in (Outcome.PASSED, Outcome.SKIPPED), result.reason

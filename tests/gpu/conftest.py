@@ -13,7 +13,7 @@ import pytest
 
 from vkbench.settings import Settings, read
 from vkbench_shaders.bundle import PACKAGED, Bundle, packaged
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 Need = Callable[[str, str], NoReturn]
 
@@ -53,18 +53,20 @@ def gpu_settings(session_cache: Path) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def lavapipe(drivers: dict[str, str], gpu_settings: Settings, need: Need) -> Iterator[Device]:
+def lavapipe(drivers: dict[str, str], gpu_settings: Settings, need: Need) -> Iterator[VulkanDevice]:
     if not drivers["llvmpipe"]:
         need("gpu", "lavapipe is not installed (apt install mesa-vulkan-drivers)")
-    with Device.open("llvmpipe", gpu_settings) as device:
+    with VulkanDevice.open("llvmpipe", gpu_settings) as device:
         yield device
 
 
 @pytest.fixture(scope="session")
-def swiftshader(drivers: dict[str, str], gpu_settings: Settings, need: Need) -> Iterator[Device]:
+def swiftshader(
+    drivers: dict[str, str], gpu_settings: Settings, need: Need
+) -> Iterator[VulkanDevice]:
     if not drivers["SwiftShader"]:
         need("swiftshader", "SwiftShader is not installed (apt install chromium)")
-    with Device.open("SwiftShader", gpu_settings) as device:
+    with VulkanDevice.open("SwiftShader", gpu_settings) as device:
         yield device
 
 

@@ -15,7 +15,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_worker.models.model import Model, Options
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 PROMPT = np.arange(70) * 5 % VOCABULARY
 
@@ -30,7 +30,7 @@ PROMPT = np.arange(70) * 5 % VOCABULARY
     ids=["dense", "tables", "experts"],
 )
 def test_what_runs_ahead_changes_no_bit(
-    lavapipe: Device,
+    lavapipe: VulkanDevice,
     bundle: Bundle,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -9,7 +9,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 COUNT = 1 << 19
 OPERATIONS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
@@ -46,7 +46,7 @@ def close_pairs() -> tuple[Array, Array]:
     return a, -b
 
 
-def check(device: Device, bundle: Bundle, name: str, pairs: tuple[Array, Array]) -> None:
+def check(device: VulkanDevice, bundle: Bundle, name: str, pairs: tuple[Array, Array]) -> None:
     shape = 1, 1, 1, COUNT
     arrays = {key: array.reshape(shape) for key, array in zip("ab", pairs, strict=True)}
     posed = problem(f"{name}/f32/b1_c1_h1_w{COUNT}")
@@ -61,26 +61,26 @@ def check(device: Device, bundle: Bundle, name: str, pairs: tuple[Array, Array])
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_lavapipe_rounds_to_nearest(
-    lavapipe: Device, bundle: Bundle, name: str, pairs: tuple[Array, Array]
+    lavapipe: VulkanDevice, bundle: Bundle, name: str, pairs: tuple[Array, Array]
 ) -> None:
     check(lavapipe, bundle, name, pairs)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_swiftshader_rounds_to_nearest(
-    swiftshader: Device, bundle: Bundle, name: str, pairs: tuple[Array, Array]
+    swiftshader: VulkanDevice, bundle: Bundle, name: str, pairs: tuple[Array, Array]
 ) -> None:
     check(swiftshader, bundle, name, pairs)
 
 
 def test_lavapipe_decides_close_quotients(
-    lavapipe: Device, bundle: Bundle, close_pairs: tuple[Array, Array]
+    lavapipe: VulkanDevice, bundle: Bundle, close_pairs: tuple[Array, Array]
 ) -> None:
     check(lavapipe, bundle, "div", close_pairs)
 
 
 def test_swiftshader_decides_close_quotients(
-    swiftshader: Device, bundle: Bundle, close_pairs: tuple[Array, Array]
+    swiftshader: VulkanDevice, bundle: Bundle, close_pairs: tuple[Array, Array]
 ) -> None:
     check(swiftshader, bundle, "div", close_pairs)
 
@@ -94,7 +94,7 @@ def halves() -> tuple[Array, Array]:
     return a, b
 
 
-def check_halves(device: Device, bundle: Bundle) -> None:
+def check_halves(device: VulkanDevice, bundle: Bundle) -> None:
     a, b = halves()
     posed = problem(f"div/f16:b=f16/b1_c1_h1_w{a.size}")
     arrays = {"a": a.reshape(1, 1, 1, -1), "b": b.reshape(1, 1, 1, -1)}
@@ -107,9 +107,9 @@ def check_halves(device: Device, bundle: Bundle) -> None:
     assert not differ.any(), f"{a[at]} / {b[at]}: {found[at]} for {wanted[at]}"
 
 
-def test_lavapipe_divides_halves(lavapipe: Device, bundle: Bundle) -> None:
+def test_lavapipe_divides_halves(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     check_halves(lavapipe, bundle)
 
 
-def test_swiftshader_divides_halves(swiftshader: Device, bundle: Bundle) -> None:
+def test_swiftshader_divides_halves(swiftshader: VulkanDevice, bundle: Bundle) -> None:
     check_halves(swiftshader, bundle)

@@ -14,7 +14,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 SHAPE = "s1_h4_g2_q20_n150_d64_e96"
 PATHS = ("flash_attn/{}/path=split", "flash_attn/{}/path=tiles", "sdpa/{}")
@@ -23,8 +23,8 @@ each_path = pytest.mark.parametrize("path", PATHS, ids=["split", "tiles", "unfus
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
@@ -38,7 +38,7 @@ def posed(path: str, formats: str, shape: str, params: str = "") -> Problem:
 @each_path
 @pytest.mark.parametrize("sinks", ["no", "yes"])
 def test_a_row_that_sees_nothing_is_zero(
-    device: Device, bundle: Bundle, path: str, sinks: str
+    device: VulkanDevice, bundle: Bundle, path: str, sinks: str
 ) -> None:
     """And those beside it, which see one position, are its values: bit for bit."""
     asked = posed(path, "f16", SHAPE, f"mask=causal,sinks={sinks}")
@@ -55,7 +55,7 @@ def test_a_row_that_sees_nothing_is_zero(
 
 @each_driver
 @each_path
-def test_without_positions_all_is_zero(device: Device, bundle: Bundle, path: str) -> None:
+def test_without_positions_all_is_zero(device: VulkanDevice, bundle: Bundle, path: str) -> None:
     asked = posed(path, "f32", "s2_h2_g1_q3_n0_d8_e5")
     outputs, _ = compute(device, bundle, asked, "auto", asked.kernel.inputs(asked))
     assert outputs["y"].shape == (2, 2, 3, 5)
@@ -64,7 +64,9 @@ def test_without_positions_all_is_zero(device: Device, bundle: Bundle, path: str
 
 @each_driver
 @pytest.mark.parametrize("fmt", ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl"])
-def test_blocks_are_read_as_what_they_stand_for(device: Device, bundle: Bundle, fmt: str) -> None:
+def test_blocks_are_read_as_what_they_stand_for(
+    device: VulkanDevice, bundle: Bundle, fmt: str
+) -> None:
     """One position alone: its values, its minimum added with a rounding or without."""
     asked = problem(f"flash_attn/{fmt}/s1_h1_g1_q1_n1_d32_e256")
     arrays = asked.kernel.inputs(asked)
@@ -87,7 +89,7 @@ def test_blocks_are_read_as_what_they_stand_for(device: Device, bundle: Bundle, 
     ],
 )
 def test_workgroups_share_the_values_of_a_row(
-    lavapipe: Device, bundle: Bundle, case: str, shares: int, path: str
+    lavapipe: VulkanDevice, bundle: Bundle, case: str, shares: int, path: str
 ) -> None:
     """As on a GPU with units for more workgroups than there are rows."""
     facts = replace(lavapipe.facts, compute_units=132)

@@ -13,7 +13,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.owner.supervisor import Supervisor
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -51,7 +51,7 @@ def work(ours: Settings, jobs: dict[str, Job]) -> list[Result]:
 
 @pytest.mark.parametrize("beside", [TIMED, CHECKED], ids=["timed", "checked"])
 def test_nothing_runs_beside_a_timed_job(
-    lavapipe: Device, swiftshader: Device, ours: Settings, beside: Job
+    lavapipe: VulkanDevice, swiftshader: VulkanDevice, ours: Settings, beside: Job
 ) -> None:
     found = work(ours, {lavapipe.facts.key: TIMED, swiftshader.facts.key: beside})
     assert len({result.device for result in found[:CHUNKS]}) == 2, "one was kept waiting"

@@ -18,8 +18,9 @@ from vkbench_shaders.catalogue import problem
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.runner.bounds import CHECKED, checks_bounds
 from vkbench_worker.runner.variants import choose, plan
-from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.program import Barrier, Dispatch, Program
+from vkbench_worker.runtime.device import Barrier, Dispatch
+from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 WORDS = 1024
 UNTOUCHED, INSIDE = 5, 3
@@ -31,15 +32,17 @@ def stray(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def robust(request: pytest.FixtureRequest, gpu_settings: Settings) -> Iterator[Device]:
+def robust(request: pytest.FixtureRequest, gpu_settings: Settings) -> Iterator[VulkanDevice]:
     name: str = request.param
     request.getfixturevalue(name)
     selector = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}[name]
-    with Device.open(selector, replace(gpu_settings, robust=True)) as device:
+    with VulkanDevice.open(selector, replace(gpu_settings, robust=True)) as device:
         yield device
 
 
-def written(device: Device, code: bytes, word: int, *, checked: bool) -> tuple[int, int, bool]:
+def written(
+    device: VulkanDevice, code: bytes, word: int, *, checked: bool
+) -> tuple[int, int, bool]:
     """What lies at a word of a buffer, and in the neighbour; whether the guards are whole.
 
     `word` counts from the buffer's first; one behind its end means the neighbour's first word.
@@ -72,17 +75,17 @@ def written(device: Device, code: bytes, word: int, *, checked: bool) -> tuple[i
 
 
 @pytest.mark.parametrize("robust", ["lavapipe", "swiftshader"], indirect=True)
-def test_a_stray_write_reaches_nothing(robust: Device, stray: bytes) -> None:
+def test_a_stray_write_reaches_nothing(robust: VulkanDevice, stray: bytes) -> None:
     assert written(robust, stray, INSIDE, checked=True) == (7, UNTOUCHED, True)
     assert written(robust, stray, WORDS, checked=True) == (UNTOUCHED, UNTOUCHED, True)
 
 
-def test_without_the_check_it_hits_the_neighbour(swiftshader: Device, stray: bytes) -> None:
+def test_without_the_check_it_hits_the_neighbour(swiftshader: VulkanDevice, stray: bytes) -> None:
     assert written(swiftshader, stray, WORDS, checked=False)[1] == 7
 
 
 def test_only_jobs_of_other_bundles_are_checked(
-    bundle: Bundle, lavapipe: Device, monkeypatch: pytest.MonkeyPatch
+    bundle: Bundle, lavapipe: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = replace(bundle, text=bundle.text.replace("{", "{ ", 1))
     assert bundle.sha == packaged_sha() != other.sha
@@ -105,7 +108,7 @@ def test_a_result_says_that_bounds_were_checked(
     bundle: Bundle, driver: str, request: pytest.FixtureRequest
 ) -> None:
     """Also on a device that checks those of all kernels or of none: packaged ones are as before."""
-    device: Device = request.getfixturevalue(driver)
+    device: VulkanDevice = request.getfixturevalue(driver)
     ours = replace(settings(), host=device.facts.host)
     other = replace(bundle, text=bundle.text.replace("{", "{ ", 1))
     other.save(ours.cache / "bundles" / other.sha)

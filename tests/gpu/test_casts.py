@@ -10,19 +10,19 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 INF, NAN = float("inf"), float("nan")
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
-def cast(device: Device, bundle: Bundle, x: str, y: str, values: Array) -> Array:
+def cast(device: VulkanDevice, bundle: Bundle, x: str, y: str, values: Array) -> Array:
     posed = problem(f"to_dtype/{x}:y={y}/b1_c1_h1_w{values.size}")
     arrays = {"x": values.reshape(1, 1, 1, -1)}
     return compute(device, bundle, posed, "auto", arrays)[0]["y"].reshape(-1)
@@ -40,7 +40,7 @@ def cast(device: Device, bundle: Bundle, x: str, y: str, values: Array) -> Array
     ],
 )
 def test_singles_are_cut_to_integers_and_saturate(
-    device: Device, bundle: Bundle, y: str, found: list[float]
+    device: VulkanDevice, bundle: Bundle, y: str, found: list[float]
 ) -> None:
     values = np.array([-0.0, 2.75, -2.75, 1e30, -1e30, INF, -INF, NAN], np.float32)
     made = cast(device, bundle, "f32", y, values)
@@ -49,7 +49,7 @@ def test_singles_are_cut_to_integers_and_saturate(
 
 
 @each_driver
-def test_doubles_are_rounded_once(device: Device, bundle: Bundle) -> None:
+def test_doubles_are_rounded_once(device: VulkanDevice, bundle: Bundle) -> None:
     """Rounded to a single first, these would lie half way between two halves, or two bf16."""
     values = np.array([1 + 2**-11 + 2**-40, 1 + 3 * 2**-11 - 2**-40, 2.0**-25 * (1 + 2**-40)])
     found = cast(device, bundle, "f64", "f16", values)
@@ -63,14 +63,14 @@ def test_doubles_are_rounded_once(device: Device, bundle: Bundle) -> None:
 
 
 @each_driver
-def test_eight_bits_go_as_far_as_464(device: Device, bundle: Bundle) -> None:
+def test_eight_bits_go_as_far_as_464(device: VulkanDevice, bundle: Bundle) -> None:
     values = np.array([448, 464, 464.0001, 480, 2**-10, 2**-10 * 1.0001, 3 * 2**-10], np.float32)
     found = cast(device, bundle, "f32", "f8_e4m3", values)
     np.testing.assert_array_equal(found, [0x7E, 0x7E, 0x7F, 0x7F, 0, 1, 2])
 
 
 @each_driver
-def test_integers_wrap_around(device: Device, bundle: Bundle) -> None:
+def test_integers_wrap_around(device: VulkanDevice, bundle: Bundle) -> None:
     values = np.array([-1, 2**32 + 5, 2**31, 255, 256])
     for y in ("i32", "u32", "u8"):
         found = cast(device, bundle, "i64", y, values)

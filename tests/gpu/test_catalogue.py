@@ -38,7 +38,7 @@ from vkbench_shaders.kernels.matrices import staged
 from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.shared.cooperative.tiles import EXACT_NAMES, NAMES
 from vkbench_worker.runner.execute import execute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 Path = tuple[Problem, str]  # and the variant's name
 Types = Mapping[str, str]
@@ -246,7 +246,7 @@ def without_matrices(paths: set[tuple[str, str]]) -> set[str]:
     return {variant for _, variant in paths if not variant.startswith("coopmat")}
 
 
-def is_for_others(device: Device, posed: Problem, variant: str) -> bool:
+def is_for_others(device: VulkanDevice, posed: Problem, variant: str) -> bool:
     """Whether a case asks for a tile of another variant, or for more threads than there may be."""
     is_tile = str(posed.params.get("tile")).startswith("coop_") != variant.startswith("coopmat")
     asked = posed.case.params
@@ -258,7 +258,7 @@ def is_for_others(device: Device, posed: Problem, variant: str) -> bool:
     return ("tile" in asked and is_tile) or too_many
 
 
-def lacks(device: Device, case: str, variant: str) -> str:
+def lacks(device: VulkanDevice, case: str, variant: str) -> str:
     """A feature that the device is without, of a path that is about nothing else."""
     kernel = problem(case).kernel
     requires = kernel.variant(variant).requires
@@ -267,7 +267,7 @@ def lacks(device: Device, case: str, variant: str) -> str:
     return next((feature for feature in about if feature not in device.facts.features), "")
 
 
-def check(device: Device, bundle: Bundle, case: str, variant: str) -> None:
+def check(device: VulkanDevice, bundle: Bundle, case: str, variant: str) -> None:
     job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant=variant)
     result = execute(device, bundle, job)
     if lacking := lacks(device, case, variant):
@@ -292,13 +292,15 @@ def check(device: Device, bundle: Bundle, case: str, variant: str) -> None:
 
 
 @each(LAVAPIPE)
-def test_lavapipe_computes_it(lavapipe: Device, bundle: Bundle, case: str, variant: str) -> None:
+def test_lavapipe_computes_it(
+    lavapipe: VulkanDevice, bundle: Bundle, case: str, variant: str
+) -> None:
     check(lavapipe, bundle, case, variant)
 
 
 @each(SWIFTSHADER)
 def test_swiftshader_computes_it(
-    swiftshader: Device, bundle: Bundle, case: str, variant: str
+    swiftshader: VulkanDevice, bundle: Bundle, case: str, variant: str
 ) -> None:
     check(swiftshader, bundle, case, variant)
 
@@ -307,7 +309,7 @@ TIMED = ("copy/f32/n1048576", "mul_mat_vec/q4_0/m4096_n1_k4096", "dequantize/q8_
 
 
 @pytest.mark.parametrize("case", TIMED)
-def test_lavapipe_is_timed(lavapipe: Device, bundle: Bundle, case: str) -> None:
+def test_lavapipe_is_timed(lavapipe: VulkanDevice, bundle: Bundle, case: str) -> None:
     job = Job(id=1, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.2, noise=0.05)
     result = execute(lavapipe, bundle, job)
     assert result.outcome is Outcome.PASSED, result.reason

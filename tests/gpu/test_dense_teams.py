@@ -9,7 +9,7 @@ import pytest
 from vkbench.job import Job, Mode, Outcome
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.runner.execute import execute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 FORMATS = ("f16", "bf16", "f32", "f16:x=f16")
 SHAPES = (
@@ -23,7 +23,7 @@ SHAPES = (
 
 
 @pytest.mark.parametrize(("fmt", "shape"), [*product(FORMATS, SHAPES)])
-def test_results_are_right(lavapipe: Device, bundle: Bundle, fmt: str, shape: str) -> None:
+def test_results_are_right(lavapipe: VulkanDevice, bundle: Bundle, fmt: str, shape: str) -> None:
     case = f"mul_mat_vec/{fmt}/{shape}"
     job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant="teams")
     result = execute(lavapipe, bundle, job)

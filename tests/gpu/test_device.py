@@ -18,33 +18,36 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.poison import changed
 from vkbench_worker.runner.execute import compute, execute
-from vkbench_worker.runtime import device as devices
-from vkbench_worker.runtime import memory, transfers
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.device import Barrier, Copy, Fill, Stamp
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
-from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B, Barrier, Copy, Fill, Stamp
-from vkbench_worker.runtime.transfers import STAGING_BYTES
+from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
+from vkbench_worker.runtime.vulkan import device as devices
+from vkbench_worker.runtime.vulkan import memory, transfers
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
+from vkbench_worker.runtime.vulkan.transfers import STAGING_BYTES
 
 
 def test_a_device_is_chosen_by_index_name_uuid_and_key(
-    lavapipe: Device, gpu_settings: Settings
+    lavapipe: VulkanDevice, gpu_settings: Settings
 ) -> None:
     facts = lavapipe.facts
     for selector in (str(facts.index), "LLVMpipe", facts.uuid, facts.key):
-        with Device.open(selector, gpu_settings) as device:
+        with VulkanDevice.open(selector, gpu_settings) as device:
             assert device.facts == facts
     with pytest.raises(UnknownName, match="unknown device 'geforce'"):
-        Device.open("geforce", gpu_settings)
+        VulkanDevice.open("geforce", gpu_settings)
 
 
 def test_both_drivers_are_listed(
-    lavapipe: Device, swiftshader: Device, gpu_settings: Settings
+    lavapipe: VulkanDevice, swiftshader: VulkanDevice, gpu_settings: Settings
 ) -> None:
     found = {facts.key: facts for facts in devices.devices(gpu_settings)}
     assert found == {facts.key: facts for facts in (lavapipe.facts, swiftshader.facts)}
 
 
-def test_cpu_drivers_are_the_same_hardware(lavapipe: Device, swiftshader: Device) -> None:
+def test_cpu_drivers_are_the_same_hardware(
+    lavapipe: VulkanDevice, swiftshader: VulkanDevice
+) -> None:
     assert lavapipe.hardware == swiftshader.hardware == "cpu"
     assert lavapipe.facts.subgroup_size == 8
     assert "fp16" in lavapipe.facts.features
@@ -53,12 +56,12 @@ def test_cpu_drivers_are_the_same_hardware(lavapipe: Device, swiftshader: Device
 
 
 @pytest.fixture(scope="module")
-def staged(lavapipe: Device, gpu_settings: Settings) -> Iterator[Device]:
+def staged(lavapipe: VulkanDevice, gpu_settings: Settings) -> Iterator[VulkanDevice]:
     """lavapipe, whose memory is the host's, used as if it had memory of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "UNIFIED", ())
         patch.setattr(transfers, "UNIFIED", ())
-        opened = Device.open(lavapipe.facts.key, gpu_settings)
+        opened = VulkanDevice.open(lavapipe.facts.key, gpu_settings)
     with opened as device:
         yield device
 
@@ -67,14 +70,14 @@ each_memory = pytest.mark.parametrize("how", ["mapped", "staged"])
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, how: str) -> Device:
-    found: Device = request.getfixturevalue("lavapipe" if how == "mapped" else "staged")
+def device(request: pytest.FixtureRequest, how: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue("lavapipe" if how == "mapped" else "staged")
     return found
 
 
 @each_memory
 @pytest.mark.parametrize("size", [1, 3, 4, 1021, STAGING_BYTES, 2 * STAGING_BYTES + 12345])
-def test_bytes_come_back_between_whole_guards(device: Device, size: int) -> None:
+def test_bytes_come_back_between_whole_guards(device: VulkanDevice, size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
     with device.buffer(size) as buffer, device.buffer(size) as copy:
         buffer.upload(data)
@@ -90,7 +93,7 @@ def test_bytes_come_back_between_whole_guards(device: Device, size: int) -> None
 
 
 @pytest.fixture
-def submissions(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def submissions(device: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many command buffers each submission to the device has had."""
     found: list[int] = []
     submit = device.logical.submit
@@ -105,7 +108,7 @@ def submissions(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @each_memory
 def test_a_check_submits_each_of_its_two_runs_once(
-    device: Device, how: str, bundle: Bundle, submissions: list[int]
+    device: VulkanDevice, how: str, bundle: Bundle, submissions: list[int]
 ) -> None:
     job = Job(id=1, token=1, case="add/f32/b1_c1_h17_w129", mode=Mode.CORRECTNESS)
     assert execute(device, bundle, job).outcome is Outcome.PASSED
@@ -115,7 +118,7 @@ def test_a_check_submits_each_of_its_two_runs_once(
 
 @each_memory
 def test_a_check_of_more_than_the_staging_memory_is_right(
-    device: Device, how: str, bundle: Bundle, submissions: list[int]
+    device: VulkanDevice, how: str, bundle: Bundle, submissions: list[int]
 ) -> None:
     count = STAGING_BYTES // 4 + 4321
     job = Job(id=1, token=1, case=f"copy/f32/n{count}", mode=Mode.CORRECTNESS)
@@ -125,7 +128,7 @@ def test_a_check_of_more_than_the_staging_memory_is_right(
 
 @each_memory
 def test_what_is_put_in_line_and_closed_does_not_run(
-    device: Device, how: str, submissions: list[int]
+    device: VulkanDevice, how: str, submissions: list[int]
 ) -> None:
     with device.buffer(64) as buffer:
         buffer.fill(POISON_A)
@@ -140,7 +143,7 @@ def test_what_is_put_in_line_and_closed_does_not_run(
 
 @each_memory
 def test_copies_of_a_recording_go_along_with_the_one_behind_it(
-    device: Device, how: str, submissions: list[int]
+    device: VulkanDevice, how: str, submissions: list[int]
 ) -> None:
     """It has no stamps; the data are copied, and no guards."""
     with device.buffer(10) as source, device.buffer(10) as target:
@@ -161,7 +164,7 @@ def test_copies_of_a_recording_go_along_with_the_one_behind_it(
 
 
 @each_memory
-def test_the_host_writes_behind_what_is_in_line(device: Device, how: str) -> None:
+def test_the_host_writes_behind_what_is_in_line(device: VulkanDevice, how: str) -> None:
     """Which is a copy of what the buffer held before."""
     with device.buffer(64) as source, device.buffer(64) as target:
         source.upload(np.full(64, 1, np.uint8))
@@ -171,12 +174,12 @@ def test_the_host_writes_behind_what_is_in_line(device: Device, how: str) -> Non
         assert [int(image.data[0]) for image in found] == [2, 1]
 
 
-def fill_up(device: Device, stack: ExitStack) -> None:
+def fill_up(device: VulkanDevice, stack: ExitStack) -> None:
     for _ in range(64):
         stack.callback(device.buffer(134217728).close)
 
 
-def test_what_is_too_large_is_said_to_be(lavapipe: Device) -> None:
+def test_what_is_too_large_is_said_to_be(lavapipe: VulkanDevice) -> None:
     with pytest.raises(Unsupported, match="the device's limit is 134,217,728"):
         lavapipe.buffer(134217729)
     with ExitStack() as stack, pytest.raises(OutOfMemory, match="of device memory"):
@@ -184,21 +187,21 @@ def test_what_is_too_large_is_said_to_be(lavapipe: Device) -> None:
     assert lavapipe.memory_left() > 1 << 30
 
 
-def test_a_case_that_does_not_fit_is_skipped(lavapipe: Device, bundle: Bundle) -> None:
+def test_a_case_that_does_not_fit_is_skipped(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     job = Job(id=1, token=1, case="mul_mat_vec/f32/m4096_n1_k14336", mode=Mode.CORRECTNESS)
     result = execute(lavapipe, bundle, job)
     assert result.outcome is Outcome.SKIPPED
     assert "134217728" in result.reason
 
 
-def test_a_variant_that_the_device_lacks_is_skipped(lavapipe: Device, bundle: Bundle) -> None:
+def test_a_variant_that_the_device_lacks_is_skipped(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     job = Job(id=1, token=1, case="copy/f32/n5", mode=Mode.CORRECTNESS, variant="coopmat")
     result = execute(lavapipe, bundle, job)
     assert result.outcome is Outcome.SKIPPED
     assert result.reason == "copy has no variant coopmat"
 
 
-def test_compute_takes_arrays_and_gives_arrays(lavapipe: Device, bundle: Bundle) -> None:
+def test_compute_takes_arrays_and_gives_arrays(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     problem = catalogue.problem("add/f32/b1_c1_h3_w5")
     a = np.arange(15, dtype=np.float32).reshape(1, 1, 3, 5)
     outputs, variant = compute(lavapipe, bundle, problem, "auto", {"a": a, "b": a})
@@ -211,12 +214,12 @@ def own_settings(folder: Path) -> Settings:
 
 
 def test_pipelines_are_kept_on_disk_and_a_broken_file_is_replaced(
-    drivers: dict[str, str], lavapipe: Device, bundle: Bundle, tmp_path: Path
+    drivers: dict[str, str], lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     job = Job(id=1, token=1, case="copy/f32/n5", mode=Mode.CORRECTNESS)
 
     def run() -> bytes:
-        with Device.open("llvmpipe", own_settings(tmp_path)) as device:
+        with VulkanDevice.open("llvmpipe", own_settings(tmp_path)) as device:
             assert execute(device, bundle, job).outcome is Outcome.PASSED
             path = device.cache.path
         return path.read_bytes()
@@ -229,11 +232,11 @@ def test_pipelines_are_kept_on_disk_and_a_broken_file_is_replaced(
 
 
 def test_without_timestamps_the_host_is_the_clock(
-    lavapipe: Device, bundle: Bundle, gpu_settings: Settings
+    lavapipe: VulkanDevice, bundle: Bundle, gpu_settings: Settings
 ) -> None:
     case = "copy/f32/n65537"
     job = Job(id=1, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.05, noise=0.1)
-    with Device.open("llvmpipe", gpu_settings) as device:
+    with VulkanDevice.open("llvmpipe", gpu_settings) as device:
         device.logical.tick_mask = 0  # as of a queue family without valid bits
         result = execute(device, bundle, job)
     assert result.outcome is Outcome.PASSED, result.reason
@@ -242,7 +245,7 @@ def test_without_timestamps_the_host_is_the_clock(
     assert result.timings[0].seconds < 20 * by_gpu[0].seconds
 
 
-def test_nothing_is_left_after_thousands_of_jobs(lavapipe: Device, bundle: Bundle) -> None:
+def test_nothing_is_left_after_thousands_of_jobs(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     job = Job(id=1, token=1, case="copy/f32/n31", mode=Mode.CORRECTNESS)
     timed = Job(id=1, token=1, case=job.case, mode=Mode.PERFORMANCE, measure_seconds=0.001)
 

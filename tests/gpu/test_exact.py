@@ -10,7 +10,7 @@ import pytest
 from planted_probe import compiled, probed
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 COUNT = 1 << 18
 UNROUNDED = ("f32", "f16", "bf16", "mxfp4")  # encoders without a product that is rounded
@@ -56,7 +56,7 @@ def words() -> tuple[Array, Array]:
     return np.clip(a, 1, 0x7F7FFFFF).astype(np.uint32), b
 
 
-def computed(device: Device, code: bytes, words: tuple[Array, Array]) -> Mapping[str, Array]:
+def computed(device: VulkanDevice, code: bytes, words: tuple[Array, Array]) -> Mapping[str, Array]:
     given, groups = np.concatenate(words), (COUNT // 64, 1, 1)
     found = probed(device, code, given, len(RESULTS) * COUNT, groups)
     return dict(zip(RESULTS, found.reshape(len(RESULTS), COUNT), strict=True))
@@ -82,7 +82,7 @@ def expected(words: tuple[Array, Array]) -> Mapping[str, Array]:
     }
 
 
-def check(device: Device, code: bytes, words: tuple[Array, Array]) -> None:
+def check(device: VulkanDevice, code: bytes, words: tuple[Array, Array]) -> None:
     found, wanted = computed(device, code, words), expected(words)
     wanted_nans = {name: np.isnan(values.view(np.float32)) for name, values in wanted.items()}
     for name, values in wanted.items():
@@ -95,13 +95,13 @@ def check(device: Device, code: bytes, words: tuple[Array, Array]) -> None:
 
 
 def test_lavapipe_rounds_as_numpy(
-    lavapipe: Device, code: bytes, words: tuple[Array, Array]
+    lavapipe: VulkanDevice, code: bytes, words: tuple[Array, Array]
 ) -> None:
     check(lavapipe, code, words)
 
 
 def test_swiftshader_rounds_as_numpy(
-    swiftshader: Device, code: bytes, words: tuple[Array, Array]
+    swiftshader: VulkanDevice, code: bytes, words: tuple[Array, Array]
 ) -> None:
     check(swiftshader, code, words)
 

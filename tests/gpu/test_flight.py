@@ -12,10 +12,8 @@ from vkbench.job import Arm, Job, Mode, Outcome, Pair
 from vkbench.result import Result, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.runner.execute import execute
-from vkbench_worker.runtime.buffer import Buffer
-from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.pipeline import Pipeline
-from vkbench_worker.runtime.program import Barrier, Fill, Part, Piece
+from vkbench_worker.runtime.device import Barrier, Fill, Part, Piece
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.timing.paired import execute_pair
 
 CASES = ("launch_rate/u32/s65_n5", "overlap/u32/s7_n1025_r2")
@@ -23,14 +21,14 @@ KEPT = {"Pipeline", "PipelineLayout", "DescriptorSetLayout", "DeviceMemory", "Bu
 
 
 @pytest.fixture(params=["lavapipe", "swiftshader"])
-def device(request: pytest.FixtureRequest) -> Device:
+def device(request: pytest.FixtureRequest) -> VulkanDevice:
     found = request.getfixturevalue(request.param)
-    assert isinstance(found, Device)
+    assert isinstance(found, VulkanDevice)
     return found
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_submissions_are_timed_and_right(device: Device, bundle: Bundle, case: str) -> None:
+def test_submissions_are_timed_and_right(device: VulkanDevice, bundle: Bundle, case: str) -> None:
     job = Job(id=1, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.05)
     open_before = Counter(device.live)
     result = execute(device, bundle, job)
@@ -42,7 +40,7 @@ def test_submissions_are_timed_and_right(device: Device, bundle: Bundle, case: s
     assert set(Counter(device.live) - open_before) <= KEPT
 
 
-def pair(device: Device, old: Bundle, new: Bundle, case: str, metric: str) -> Result:
+def pair(device: VulkanDevice, old: Bundle, new: Bundle, case: str, metric: str) -> Result:
     job = Job(
         id=1,
         token=1,
@@ -58,7 +56,7 @@ def pair(device: Device, old: Bundle, new: Bundle, case: str, metric: str) -> Re
 @pytest.mark.parametrize("metric", ["hot", "cold"])
 @pytest.mark.parametrize(("case", "turns"), [(CASES[0], 50_000), (CASES[1], 3000)])
 def test_the_slower_code_is_slower_on_either_side(
-    device: Device, case: str, turns: int, metric: str
+    device: VulkanDevice, case: str, turns: int, metric: str
 ) -> None:
     plain, slowed = planted_stretch(""), planted_stretch(slow(turns))
     open_before = Counter(device.live)
@@ -73,7 +71,7 @@ def test_the_slower_code_is_slower_on_either_side(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_wrong_code_is_blamed_in_pairs(device: Device, case: str) -> None:
+def test_wrong_code_is_blamed_in_pairs(device: VulkanDevice, case: str) -> None:
     plain, wrong = planted_stretch(""), planted_stretch(WRONG)
     for old, new, arm in ((plain, wrong, "new"), (wrong, plain, "old")):
         result = pair(device, old, new, case, "hot")
@@ -85,12 +83,12 @@ def test_wrong_code_is_blamed_in_pairs(device: Device, case: str) -> None:
 
 @pytest.mark.parametrize("depth", [1, 3, 9])
 def test_parts_are_read_back_after_their_steps_and_steps_follow_uploads(
-    device: Device, depth: int
+    device: VulkanDevice, depth: int
 ) -> None:
     count, size = 9, 4096
     data = np.arange(count * size, dtype=np.uint32).view(np.uint8)[: count * size]
     with device.buffer(count * size) as kept, device.buffer(size) as wiped:
-        parts: list[Part[Pipeline, Buffer]] = []
+        parts: list[Part] = []
         for number in range(count):
             at = number * size
             piece = Piece(kept, at, size, data[at : at + size])

@@ -15,14 +15,18 @@ from vkbench_shaders.models.perplexity import losses, perplexity
 from vkbench_shaders.models.reference import Reference
 from vkbench_worker.models.foreseeing import NotFinite, foreseen
 from vkbench_worker.models.model import Model, Options
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 CONTEXT = 24
 
 
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
 def test_losses_are_those_of_the_reference(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
+    lavapipe: VulkanDevice,
+    bundle: Bundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arch: str,
 ) -> None:
     """Window after window, each in parts of 7 tokens, over what the one before left in caches."""
     monkeypatch.setattr("vkbench_shaders.models.cases.PART", 7)
@@ -42,7 +46,7 @@ def test_losses_are_those_of_the_reference(
 
 
 def test_logits_that_are_no_numbers_are_an_error(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     path = write_model(tmp_path / "model.gguf", Tiny())
     file = open_gguf(path)

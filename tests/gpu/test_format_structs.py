@@ -15,7 +15,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.formats import QUANTISED, Format, format_named
 from vkbench_shaders.inputs.blocks import other_bits, random_blocks, write_scale
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 Bytes = NDArray[np.uint8]
 Codes = NDArray[np.integer]
@@ -33,8 +33,8 @@ SCALE_TYPES = {"f16": "<u2", "spread": "<u2", "f32": "<u4", "e8m0": "u1", "ue4m3
 
 
 @pytest.fixture(params=["lavapipe", "swiftshader"])
-def device(request: pytest.FixtureRequest) -> Device:
-    found: Device = request.getfixturevalue(request.param)
+def device(request: pytest.FixtureRequest) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(request.param)
     return found
 
 
@@ -55,7 +55,7 @@ def edge_blocks(fmt: Format) -> Bytes:
     return found
 
 
-def check(device: Device, bundle: Bundle, fmt: Format, stored: Bytes, layout: str) -> None:
+def check(device: VulkanDevice, bundle: Bundle, fmt: Format, stored: Bytes, layout: str) -> None:
     case = Case(
         kernel="dequantize",
         format=fmt.name,
@@ -68,21 +68,21 @@ def check(device: Device, bundle: Bundle, fmt: Format, stored: Bytes, layout: st
 
 
 @pytest.mark.parametrize("name", QUANTISED)
-def test_weights_are_the_cpu_s(device: Device, bundle: Bundle, name: str) -> None:
+def test_weights_are_the_cpu_s(device: VulkanDevice, bundle: Bundle, name: str) -> None:
     fmt = format_named(name)
     blocks = np.concatenate([some_blocks(fmt), edge_blocks(fmt)])
     check(device, bundle, fmt, blocks.reshape(1, -1), "contiguous")
 
 
 @pytest.mark.parametrize("name", QUANTISED)
-def test_rows_begin_at_any_block(device: Device, bundle: Bundle, name: str) -> None:
+def test_rows_begin_at_any_block(device: VulkanDevice, bundle: Bundle, name: str) -> None:
     """Rows of four blocks, five apart: their addresses have every remainder that there is."""
     fmt = format_named(name)
     check(device, bundle, fmt, some_blocks(fmt, 36).reshape(9, -1), "strided")
 
 
 def test_mxfp4_has_denormal_scales_where_a_device_has_denormals(
-    lavapipe: Device, bundle: Bundle
+    lavapipe: VulkanDevice, bundle: Bundle
 ) -> None:
     fmt = format_named("mxfp4")
     blocks = some_blocks(fmt, 64)

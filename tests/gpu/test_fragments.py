@@ -14,10 +14,10 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench_shaders.bundle import FRAGMENTS, PACKING, Bundle
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime import fragments
-from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.fragments import COLUMNS, QUADS, UNKNOWN, columns, order, places, quads
 from vkbench_worker.runtime.packing import packed
-from vkbench_worker.runtime.pipelines import Pipelines
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
+from vkbench_worker.runtime.vulkan.pipelines import Pipelines
 
 LARGE = ("coopmat", "fp16", "matrix_f16_f32")
 SMALL = "matrix_f16_f32_8x8x8"
@@ -46,7 +46,7 @@ void probe(uint lane : SV_GroupIndex, uint3 id : SV_DispatchThreadID)
 """
 
 
-def test_shaders_say_of_quads_what_the_host_does(lavapipe: Device, tmp_path: Path) -> None:
+def test_shaders_say_of_quads_what_the_host_does(lavapipe: VulkanDevice, tmp_path: Path) -> None:
     code = compiled(PROBE, tmp_path)
     found = probed(lavapipe, code, np.zeros(4, np.uint32), 256, (1, 1, 1))
     assert np.array_equal(found.reshape(32, 8), quads())
@@ -65,7 +65,7 @@ def test_shaders_say_of_quads_what_the_host_does(lavapipe: Device, tmp_path: Pat
     ],
 )
 def test_what_a_device_does_decides(
-    lavapipe: Device,
+    lavapipe: VulkanDevice,
     monkeypatch: pytest.MonkeyPatch,
     features: tuple[str, ...],
     lanes: int,
@@ -79,13 +79,13 @@ def test_what_a_device_does_decides(
 
 
 @pytest.fixture
-def matrices(lavapipe: Device) -> Device:
+def matrices(lavapipe: VulkanDevice) -> VulkanDevice:
     if SMALL not in lavapipe.facts.features:
         pytest.skip("runs in the Python of scripts/new-lavapipe: see test_new_lavapipe.py")
     return lavapipe
 
 
-def test_lavapipe_has_columns(matrices: Device, bundle: Bundle) -> None:
+def test_lavapipe_has_columns(matrices: VulkanDevice, bundle: Bundle) -> None:
     """Also where another probe ran before, as on GPUs: each has a pipeline of its own."""
     packed(matrices, bundle.code(PACKING.key), np.zeros(128, np.float32))
     unit = bundle.entry(FRAGMENTS[8].key)
@@ -95,7 +95,7 @@ def test_lavapipe_has_columns(matrices: Device, bundle: Bundle) -> None:
 
 
 @pytest.fixture
-def orderless(matrices: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+def orderless(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[VulkanDevice]:
     """A device that tells shaders that it has no order that they know."""
     made = Pipelines(matrices._make_pipeline, 0)
     constants = {**dict(matrices.constants), fragments.CONSTANT: UNKNOWN}
@@ -106,7 +106,9 @@ def orderless(matrices: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dev
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_attention_is_right_in_any_order(orderless: Device, bundle: Bundle, case: str) -> None:
+def test_attention_is_right_in_any_order(
+    orderless: VulkanDevice, bundle: Bundle, case: str
+) -> None:
     job = Job(
         id=1,
         token=1,
@@ -120,7 +122,7 @@ def test_attention_is_right_in_any_order(orderless: Device, bundle: Bundle, case
 
 @pytest.mark.parametrize("case", ["q4_K/m37_n5_k768", "q8_0/m13_n9_k96"])
 def test_decoded_weights_are_right_in_any_order(
-    orderless: Device, bundle: Bundle, case: str
+    orderless: VulkanDevice, bundle: Bundle, case: str
 ) -> None:
     case = f"mul_mat/{case}"
     job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant="coopmat_fragments")

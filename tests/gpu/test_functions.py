@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from planted_probe import compiled, probed
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 Long = NDArray[np.longdouble]
 Singles = NDArray[np.float32]
@@ -182,7 +182,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return compiled(SOURCE, tmp_path_factory.mktemp("slang"))
 
 
-def computed(device: Device, code: bytes) -> Singles:
+def computed(device: VulkanDevice, code: bytes) -> Singles:
     given = arguments().view(np.uint32).reshape(-1)
     groups = (COUNT // 64, len(FUNCTIONS), 1)
     found = probed(device, code, given, given.size // 2, groups)
@@ -205,12 +205,12 @@ def worst(function: Function, given: Singles, found: Singles) -> tuple[float, st
 
 
 @pytest.fixture(scope="module")
-def on_lavapipe(lavapipe: Device, code: bytes) -> Mapping[str, Singles]:
+def on_lavapipe(lavapipe: VulkanDevice, code: bytes) -> Mapping[str, Singles]:
     return dict(zip((f.call for f in FUNCTIONS), computed(lavapipe, code), strict=True))
 
 
 @pytest.fixture(scope="module")
-def on_swiftshader(swiftshader: Device, code: bytes) -> Mapping[str, Singles]:
+def on_swiftshader(swiftshader: VulkanDevice, code: bytes) -> Mapping[str, Singles]:
     return dict(zip((f.call for f in FUNCTIONS), computed(swiftshader, code), strict=True))
 
 

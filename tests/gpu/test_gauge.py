@@ -9,11 +9,13 @@ import pytest
 from vkbench.device import NVIDIA
 from vkbench_shaders.bundle import GAUGE, Bundle
 from vkbench_worker.runtime import gauge
-from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 
-def test_a_launch_takes_time_and_leaves_nothing_behind(lavapipe: Device, bundle: Bundle) -> None:
+def test_a_launch_takes_time_and_leaves_nothing_behind(
+    lavapipe: VulkanDevice, bundle: Bundle
+) -> None:
     code, sha = bundle.code(GAUGE.key), bundle.entry(GAUGE.key).sha256
     program = Program(code=code, sha=sha, bindings=(0,), push_bytes=0, constants=())
     gauge.seconds(lavapipe, program)
@@ -24,7 +26,7 @@ def test_a_launch_takes_time_and_leaves_nothing_behind(lavapipe: Device, bundle:
 
 @pytest.mark.parametrize("vendor", [0x1002, NVIDIA])
 def test_only_devices_of_nvidia_have_one(
-    lavapipe: Device, monkeypatch: pytest.MonkeyPatch, vendor: int
+    lavapipe: VulkanDevice, monkeypatch: pytest.MonkeyPatch, vendor: int
 ) -> None:
     assert gauge.of(lavapipe) is None
     monkeypatch.setattr(lavapipe, "facts", replace(lavapipe.facts, vendor_id=vendor))

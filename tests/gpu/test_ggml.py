@@ -32,21 +32,23 @@ from vkbench_worker.peers.llama_cpp.api import Tensor
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary, Launch
 from vkbench_worker.protocol import Ready
 from vkbench_worker.runner.execute import execute
-from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.null import NullDevice
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 PRODUCT = "mul_mat_vec/q4_0/m64_n1_k256"
 SUM = "add/f32/b1_c2_h3_w4"
 
 
 @pytest.fixture(scope="module")
-def library(lavapipe: Device, ggml_folder: Path) -> GgmlLibrary:
+def library(lavapipe: VulkanDevice, ggml_folder: Path) -> GgmlLibrary:
     if not Path(sys.prefix, "driver.json").exists():
         pytest.skip("runs in the Python of scripts/new-lavapipe: see test_new_lavapipe.py")
     return GgmlLibrary(lavapipe.facts, str(ggml_folder))
 
 
-def run(library: GgmlLibrary, lavapipe: Device, case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
+def run(
+    library: GgmlLibrary, lavapipe: VulkanDevice, case: str, mode: Mode = Mode.CORRECTNESS
+) -> Result:
     device = PeerDevice(library, lavapipe.facts, lavapipe.environment)
     job = Job(id=4, token=2, case=case, mode=mode, hot_only=True, measure_seconds=0.02)
     return execute_peer(library, device, packaged(), job)
@@ -75,7 +77,7 @@ def run(library: GgmlLibrary, lavapipe: Device, case: str, mode: Mode = Mode.COR
     ],
 )
 def test_ggml_is_right_by_our_inputs_and_our_judge(
-    library: GgmlLibrary, lavapipe: Device, case: str
+    library: GgmlLibrary, lavapipe: VulkanDevice, case: str
 ) -> None:
     result = run(library, lavapipe, case)
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
@@ -84,7 +86,7 @@ def test_ggml_is_right_by_our_inputs_and_our_judge(
 
 
 def test_a_peer_of_rows_of_launches_is_timed_by_the_host(
-    library: GgmlLibrary, lavapipe: Device
+    library: GgmlLibrary, lavapipe: VulkanDevice
 ) -> None:
     result = run(library, lavapipe, SUM, Mode.PERFORMANCE)
     [timing] = result.timings
@@ -98,7 +100,7 @@ def test_a_peer_of_rows_of_launches_is_timed_by_the_host(
 
 
 def test_variables_that_change_what_ggml_does_are_told(
-    lavapipe: Device, library: GgmlLibrary, ggml_folder: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, library: GgmlLibrary, ggml_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GGML_VK_DISABLE_COOPMAT", "1")
     told = GgmlLibrary(lavapipe.facts, str(ggml_folder)).version
@@ -132,7 +134,7 @@ def test_a_build_is_known_by_the_hash_of_its_library(
     ],
 )
 def test_what_ggml_does_not_do_is_skipped_with_the_reason(
-    library: GgmlLibrary, lavapipe: Device, case: str, reason: str
+    library: GgmlLibrary, lavapipe: VulkanDevice, case: str, reason: str
 ) -> None:
     result = run(library, lavapipe, case)
     assert result.outcome is Outcome.SKIPPED
@@ -140,7 +142,7 @@ def test_what_ggml_does_not_do_is_skipped_with_the_reason(
 
 
 def test_a_wrong_operation_is_found_and_not_timed(
-    library: GgmlLibrary, lavapipe: Device, monkeypatch: pytest.MonkeyPatch
+    library: GgmlLibrary, lavapipe: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = {**library.functions, "add": library.functions["sub"]}
     monkeypatch.setattr(library, "functions", MappingProxyType(wrong))
@@ -150,7 +152,7 @@ def test_a_wrong_operation_is_found_and_not_timed(
 
 
 def test_what_is_written_outside_a_result_is_found(
-    library: GgmlLibrary, lavapipe: Device, monkeypatch: pytest.MonkeyPatch
+    library: GgmlLibrary, lavapipe: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node lies as far behind its result as a number is long."""
     placed = library.api.__call__
@@ -197,7 +199,7 @@ def test_a_function_that_a_build_lacks_is_the_reason(library: GgmlLibrary) -> No
 
 
 def test_a_device_that_ggml_does_not_see_is_the_reason(
-    library: GgmlLibrary, lavapipe: Device, ggml_folder: Path
+    library: GgmlLibrary, lavapipe: VulkanDevice, ggml_folder: Path
 ) -> None:
     card = replace(lavapipe.facts, name="Card")
     with pytest.raises(CannotDo, match=f"ggml sees {lavapipe.facts.name[:8]}.* where Card is"):
@@ -214,7 +216,7 @@ def peers(ggml_folder: Path) -> Iterator[Peers]:
 
 @pytest.mark.usefixtures("library")
 def test_a_build_that_aborts_costs_one_case(
-    lavapipe: Device, peers: Peers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, peers: Peers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has no such sums in halves; here nothing keeps a case from asking for them."""
     (tmp_path / "sitecustomize.py").write_text(

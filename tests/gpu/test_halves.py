@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from planted_probe import compiled, probed
 from vkbench.case import Value
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 Halves = NDArray[np.float16]
 Tried = tuple[UnaryOperation, Mapping[str, Value]]  # an operation and its parameters
@@ -77,7 +77,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return compiled(SOURCE, tmp_path_factory.mktemp("slang"))
 
 
-def computed(device: Device, code: bytes) -> Halves:
+def computed(device: VulkanDevice, code: bytes) -> Halves:
     """The results of every operation, as the nearest halves."""
     given = ALL.astype(np.float32).view(np.uint32)
     groups = (COUNT // 64, len(TRIED), 1)
@@ -121,12 +121,12 @@ def check(found: Halves, tried: Tried) -> None:
 
 
 @pytest.fixture(scope="module")
-def on_lavapipe(lavapipe: Device, code: bytes) -> Halves:
+def on_lavapipe(lavapipe: VulkanDevice, code: bytes) -> Halves:
     return computed(lavapipe, code)
 
 
 @pytest.fixture(scope="module")
-def on_swiftshader(swiftshader: Device, code: bytes) -> Halves:
+def on_swiftshader(swiftshader: VulkanDevice, code: bytes) -> Halves:
     return computed(swiftshader, code)
 
 

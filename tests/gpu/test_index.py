@@ -9,14 +9,14 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
@@ -35,14 +35,14 @@ def inputs_of(name: str) -> dict[str, Array]:
         "index_add/f32/o1_m5_n3000_k2",
     ],
 )
-def test_a_hundred_sums_have_the_same_bits(device: Device, bundle: Bundle, case: str) -> None:
+def test_a_hundred_sums_have_the_same_bits(device: VulkanDevice, bundle: Bundle, case: str) -> None:
     posed, arrays = problem(case), inputs_of(case)
     found = {compute(device, bundle, posed, "auto", arrays)[0]["y"].tobytes() for _ in range(100)}
     assert len(found) == 1
 
 
 @each_driver
-def test_sums_are_made_in_order(device: Device, bundle: Bundle) -> None:
+def test_sums_are_made_in_order(device: VulkanDevice, bundle: Bundle) -> None:
     """1 is lost beside 1e8 until that is taken away again, and only then."""
     x = np.array([1, 1e8, 1, -1e8, 1, 1], np.float32).reshape(1, 6, 1)
     for k in (1, 2100):
@@ -57,7 +57,7 @@ def test_sums_are_made_in_order(device: Device, bundle: Bundle) -> None:
 
 
 @each_driver
-def test_of_several_for_one_place_the_last_stays(device: Device, bundle: Bundle) -> None:
+def test_of_several_for_one_place_the_last_stays(device: VulkanDevice, bundle: Bundle) -> None:
     n = 1000
     arrays: dict[str, Array] = {
         "y": np.zeros((1, 3, 1), np.float16),
@@ -79,7 +79,7 @@ def test_of_several_for_one_place_the_last_stays(device: Device, bundle: Bundle)
 )
 @pytest.mark.parametrize("k", [1, 2100])
 def test_what_nothing_is_added_to_keeps_its_bits(
-    device: Device, bundle: Bundle, fmt: str, bits: Array, k: int
+    device: VulkanDevice, bundle: Bundle, fmt: str, bits: Array, k: int
 ) -> None:
     arrays: dict[str, Array] = {
         "base": np.repeat(bits.reshape(1, 4, 1), k, 2),

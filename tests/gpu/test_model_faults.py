@@ -24,7 +24,7 @@ from vkbench_worker.models.execute import execute_model
 from vkbench_worker.models.trial import Trial
 from vkbench_worker.models.weights import Weights
 from vkbench_worker.owner.supervisor import Supervisor
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 KERNEL = "add/f32/b1_c2_h3_w5"
 MATRIX = "blk.1.ffn_down.weight"
@@ -64,7 +64,7 @@ def replace_by_another(path: Path) -> None:
 Fault = tuple[type, str, Callable[..., object]]  # the method of a class that does harm
 
 
-def check(device: Device, bundle: Bundle, path: Path, reason: str, fault: Fault) -> None:
+def check(device: VulkanDevice, bundle: Bundle, path: Path, reason: str, fault: Fault) -> None:
     """A job ends as an error with the reason, leaves nothing on the device, and its next passes."""
     kinds = ("buffer", "CommandBuffer", "DescriptorPool", "QueryPool")
     before = {kind: device.live[kind] for kind in kinds}
@@ -87,11 +87,11 @@ def check(device: Device, bundle: Bundle, path: Path, reason: str, fault: Fault)
     ids=["cut", "gone"],
 )
 def test_a_file_that_is_touched_while_it_is_loaded(
-    lavapipe: Device, bundle: Bundle, path: Path, harm: Callable[[Path], None], reason: str
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, harm: Callable[[Path], None], reason: str
 ) -> None:
     stored = Weights._storage_of
 
-    def harmed(self: Weights, weight: Weight) -> object:  # type: ignore[type-arg]
+    def harmed(self: Weights, weight: Weight) -> object:
         if MATRIX in weight.name:
             harm(path)
         return stored(self, weight)
@@ -110,12 +110,12 @@ def test_a_file_that_is_touched_while_it_is_loaded(
     ids=["cut", "gone", "changed", "replaced"],
 )
 def test_a_file_that_is_touched_before_it_is_judged(
-    lavapipe: Device, bundle: Bundle, path: Path, harm: Callable[[Path], None], reason: str
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, harm: Callable[[Path], None], reason: str
 ) -> None:
     """The weights on the device are right then, and the reference's are others."""
     left_again = Trial.left_again
 
-    def harmed(self: Trial, poison: int) -> object:  # type: ignore[type-arg]
+    def harmed(self: Trial, poison: int) -> object:
         harm(path)
         return left_again(self, poison)
 

@@ -25,10 +25,9 @@ from vkbench_worker.models.execute import execute_model
 from vkbench_worker.models.model import Ids, Prepared
 from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.models.weights import Weights
-from vkbench_worker.runtime.computer import B, P
-from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.pipeline import Pipeline
 from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
+from vkbench_worker.runtime.vulkan.pipeline import VulkanPipeline
 
 
 @pytest.fixture
@@ -50,13 +49,13 @@ def steps(result: Result) -> dict[str, float]:
     return {name: value for name, value in result.telemetry.items() if name.startswith(STEP)}
 
 
-def done(device: Device, bundle: Bundle, job: Job) -> Result:
+def done(device: VulkanDevice, bundle: Bundle, job: Job) -> Result:
     return execute_model(device, bundle, job)
 
 
 @pytest.mark.parametrize("case", ["pp33", "tg20", "tg5/batch=2,cache=q8_0", "pp17/batch=2"])
 def test_a_model_is_judged_and_timed(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, case: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, case: str
 ) -> None:
     path = write_model(tmp_path / "tiny.gguf", Tiny.wide())
     result = done(lavapipe, bundle, job_of(path, case, Mode.PERFORMANCE))
@@ -78,7 +77,7 @@ def test_a_model_is_judged_and_timed(
 
 @pytest.mark.parametrize(("cache", "remarks"), [(0, 0), (1 << 10, 0), (1 << 30, 1)])
 def test_a_model_within_the_caches_is_remarked(
-    lavapipe: Device,
+    lavapipe: VulkanDevice,
     bundle: Bundle,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -94,7 +93,7 @@ def test_a_model_within_the_caches_is_remarked(
 
 @pytest.mark.parametrize("case", ["pp40", "pp40/batch=2"])
 def test_a_long_prompt_is_read_in_parts(
-    lavapipe: Device,
+    lavapipe: VulkanDevice,
     bundle: Bundle,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,12 +117,12 @@ def test_a_long_prompt_is_read_in_parts(
 
 @pytest.mark.parametrize("work", [2e10, 1])
 def test_a_part_that_reads_elsewhere_is_wrong(
-    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, work: float
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, work: float
 ) -> None:
     """The second of three parts is placed a position too early; also if only parts are judged."""
     place = Prepared.place
 
-    def early(self: Prepared[P, B], tokens: Ids, start: int) -> None:
+    def early(self: Prepared, tokens: Ids, start: int) -> None:
         place(self, tokens, start - (start == 16))
 
     monkeypatch.setattr("vkbench_shaders.models.cases.PART", 16)
@@ -135,12 +134,12 @@ def test_a_part_that_reads_elsewhere_is_wrong(
 
 @pytest.mark.parametrize("case", ["tg20", "pp20", "tg9"])
 def test_a_cache_that_keeps_an_earlier_prompt_is_wrong(
-    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     """A prompt that is read a second time is not written where its first token lies."""
     place, begun = Prepared.place, set[bytes]()
 
-    def stale(self: Prepared[P, B], tokens: Ids, start: int) -> None:
+    def stale(self: Prepared, tokens: Ids, start: int) -> None:
         place(self, tokens, start)
         if start == 0 and tokens.tobytes() in begun:
             rows = np.maximum(np.arange(tokens.shape[1]), 1)
@@ -156,7 +155,7 @@ def test_a_cache_that_keeps_an_earlier_prompt_is_wrong(
 
 @pytest.mark.parametrize("case", ["tg9/batch=2", "pp20"])
 def test_a_cache_that_is_shifted_wrongly_is_wrong(
-    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     """Keys move but are not turned back."""
 
@@ -170,7 +169,7 @@ def test_a_cache_that_is_shifted_wrongly_is_wrong(
     assert "NMSE of logits of a shifted cache is" in result.reason
 
 
-def test_rounding_is_a_variant(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+def test_rounding_is_a_variant(lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path) -> None:
     path = write_model(tmp_path / "tiny.gguf", Tiny.wide(fmt="q4_0"))
     plain, rounded = (
         done(lavapipe, bundle, job_of(path, "tg8", variant=name)) for name in ("plain", "via_q8_1")
@@ -185,7 +184,7 @@ def test_rounding_is_a_variant(lavapipe: Device, bundle: Bundle, tmp_path: Path)
 
 
 def test_a_slower_kernel_shows_and_is_named(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     """Confirmed by pairs, on whichever side it stands; the profile leads to the kernel."""
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
@@ -207,16 +206,16 @@ def test_a_slower_kernel_shows_and_is_named(
 
 
 def test_both_arms_of_a_model_s_pair_check_bounds_alike(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[bool] = []
-    pipeline = Device.pipeline
+    pipeline = VulkanDevice.pipeline
 
-    def noted(device: Device, program: Program) -> Pipeline:
+    def noted(device: VulkanDevice, program: Program) -> VulkanPipeline:
         made.append(program.checks_bounds)
         return pipeline(device, program)
 
-    monkeypatch.setattr(Device, "pipeline", noted)
+    monkeypatch.setattr(VulkanDevice, "pipeline", noted)
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
     job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
     other = packaged_but_add("sum *= 1.0;")
@@ -224,7 +223,7 @@ def test_both_arms_of_a_model_s_pair_check_bounds_alike(
     assert set(made) == {True}
 
 
-def test_a_wrong_arm_is_named(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+def test_a_wrong_arm_is_named(lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path) -> None:
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
     job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
     lazy = packaged_but_add("sum *= 1.01;")
@@ -238,7 +237,7 @@ def test_a_wrong_arm_is_named(lavapipe: Device, bundle: Bundle, tmp_path: Path) 
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_a_layer_that_is_slightly_off_is_wrong(
-    lavapipe: Device,
+    lavapipe: VulkanDevice,
     bundle: Bundle,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -247,7 +246,7 @@ def test_a_layer_that_is_slightly_off_is_wrong(
     """The device has one matrix a thousandth too large: too little for the logits to tell."""
     stored = Weights._storage_of
 
-    def off(self: Weights[P, B], weight: Weight) -> Array:
+    def off(self: Weights, weight: Weight) -> Array:
         made = stored(self, weight)
         return made * np.float32(1.003) if f"blk.{layer}.ffn_down" in weight.name else made
 
@@ -258,7 +257,7 @@ def test_a_layer_that_is_slightly_off_is_wrong(
 
 
 def test_a_large_model_is_judged_in_parts(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_model(tmp_path / "tiny.gguf", Tiny(layers=7))
     whole = done(lavapipe, bundle, job_of(path, "pp40"))
@@ -271,7 +270,7 @@ def test_a_large_model_is_judged_in_parts(
 
 
 def test_what_a_run_does_not_write_is_wrong(
-    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last launches of a graph are left out, so that the logits hold poison."""
     whole = Prepared.steps
@@ -281,7 +280,7 @@ def test_what_a_run_does_not_write_is_wrong(
     assert "of logits were never written" in result.reason
 
 
-def test_another_file_is_refused(lavapipe: Device, bundle: Bundle, path: Path) -> None:
+def test_another_file_is_refused(lavapipe: VulkanDevice, bundle: Bundle, path: Path) -> None:
     job = job_of(path, "pp20")
     write_model(path, Tiny(layers=1))
     result = done(lavapipe, bundle, job)
@@ -290,7 +289,7 @@ def test_another_file_is_refused(lavapipe: Device, bundle: Bundle, path: Path) -
 
 
 def test_a_file_that_was_cut_or_removed_is_named(
-    lavapipe: Device, bundle: Bundle, path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path
 ) -> None:
     job, data = job_of(path, "pp20"), path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
@@ -304,7 +303,7 @@ def test_a_file_that_was_cut_or_removed_is_named(
 
 
 def test_what_does_not_fit_is_skipped(
-    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lavapipe, "memory_left", lambda: 10_000)
     result = done(lavapipe, bundle, job_of(path, "pp20"))

@@ -18,7 +18,7 @@ from vkbench_shaders.models.graph import CACHES, Products
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.reference import Reference
 from vkbench_worker.models.model import Model, Options
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 PROMPT = np.arange(13) * 5 % VOCABULARY
 STEPS = 16
@@ -31,8 +31,8 @@ def nmse(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> float:
 
 
 def opened(
-    device: Device, bundle: Bundle, path: Path, tiny: Tiny, options: Options
-) -> tuple[Model, Reference]:  # type: ignore[type-arg]
+    device: VulkanDevice, bundle: Bundle, path: Path, tiny: Tiny, options: Options
+) -> tuple[Model, Reference]:
     file = open_gguf(write_model(path / "model.gguf", tiny))
     hyper = hyper_of(file)
     reference = Reference(file=file, hyper=hyper, cache_format=options.cache)
@@ -40,7 +40,7 @@ def opened(
 
 
 def generate(
-    model: Model,  # type: ignore[type-arg]
+    model: Model,
     tokens: np.ndarray,
     count: int,
     start: int,
@@ -55,7 +55,7 @@ def generate(
 
 
 def check(
-    device: Device, bundle: Bundle, path: Path, tiny: Tiny, options: Options, limit: float
+    device: VulkanDevice, bundle: Bundle, path: Path, tiny: Tiny, options: Options, limit: float
 ) -> None:
     """A prompt, then the likeliest tokens one by one: the reference reads the device's tokens."""
     model, reference = opened(device, bundle, path, tiny, options)
@@ -72,18 +72,20 @@ def check(
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_every_architecture_is_right(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
     experts, groups = 4 if "moe" in arch else 0, 4 if arch == "gpt2" else 2
     tiny = Tiny(arch=arch, experts=experts, groups=groups)
     check(lavapipe, bundle, tmp_path, tiny, Options(context=64), 1e-8)
 
 
-def test_small_subgroups_are_right(swiftshader: Device, bundle: Bundle, tmp_path: Path) -> None:
+def test_small_subgroups_are_right(
+    swiftshader: VulkanDevice, bundle: Bundle, tmp_path: Path
+) -> None:
     check(swiftshader, bundle, tmp_path, Tiny(), Options(context=32), 1e-8)
 
 
-def test_every_format_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+def test_every_format_is_right(lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path) -> None:
     """Each matrix in another one: embedding, output and 28 between them."""
     tiny = Tiny.wide(fmt=MIXED, layers=4)
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32), 1e-6)
@@ -91,27 +93,31 @@ def test_every_format_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path)
 
 @pytest.mark.parametrize("fmt", ["f16,q4_0", "f16,f16,bf16,q8_0,f32", MIXED])
 def test_products_of_two_forms_are_right_together(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, fmt: str
 ) -> None:
     tiny = Tiny.wide(fmt=fmt, layers=4)
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-3)
 
 
 @pytest.mark.parametrize("fmt", CACHES)
-def test_every_cache_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str) -> None:
+def test_every_cache_is_right(
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, fmt: str
+) -> None:
     """A number next to the middle may be rounded the other way: by more where bits are few."""
     limit = {"f16": 1e-9, "q8_0": 1e-5, "q4_0": 1e-2}[fmt]
     check(lavapipe, bundle, tmp_path, Tiny.wide(), Options(context=32, cache=fmt), limit)
 
 
-def test_vectors_may_be_rounded_to_bytes(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+def test_vectors_may_be_rounded_to_bytes(
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+) -> None:
     options = Options(context=32, products=Products(rounds_from=0))
     check(lavapipe, bundle, tmp_path, Tiny.wide(fmt="q4_0"), options, 1e-3)
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "phi3", "gemma2"])
 def test_products_do_what_is_beside_them(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
     """Norms and gated units, as far as an architecture has them where a product can make them."""
     options = Options(context=32, products=JOINED)
@@ -121,7 +127,7 @@ def test_products_do_what_is_beside_them(
 @pytest.mark.parametrize("fmt", formats.PLAIN)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_dense_products_do_what_is_beside_them(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str, fmt: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, fmt: str
 ) -> None:
     """The same without rounding, for rows that are no whole blocks.
 
@@ -133,7 +139,7 @@ def test_dense_products_do_what_is_beside_them(
 
 
 def test_joined_products_of_small_subgroups_are_right(
-    swiftshader: Device, bundle: Bundle, tmp_path: Path
+    swiftshader: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     options = Options(context=32, products=JOINED)
     check(swiftshader, bundle, tmp_path, Tiny(fmt="f16"), options, 1e-8)
@@ -141,7 +147,7 @@ def test_joined_products_of_small_subgroups_are_right(
 
 @pytest.mark.parametrize("fmt", ["q4_0", "f16"])
 def test_joined_steps_need_five_levels_a_layer(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, fmt: str
 ) -> None:
     found = {}
     for joins in (False, True):
@@ -158,7 +164,7 @@ def test_joined_steps_need_five_levels_a_layer(
 
 
 def test_a_cache_serves_prompt_after_prompt(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     """Appended to, begun anew, and gone back to: always the logits of a fresh model."""
     model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=64))
@@ -176,7 +182,7 @@ def test_a_cache_serves_prompt_after_prompt(
 @pytest.mark.parametrize("cache", CACHES)
 @pytest.mark.parametrize("arch", [arch for arch, found in ARCHITECTURES.items() if found.rope])
 def test_a_shifted_cache_goes_on(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str, cache: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, cache: str
 ) -> None:
     """Five positions are dropped, as of the reference's cache; twice, for a recording to serve."""
     tiny = Tiny.wide(arch=arch, experts=4 if "moe" in arch else 0)
@@ -193,7 +199,7 @@ def test_a_shifted_cache_goes_on(
 
 
 def test_a_shifted_cache_of_one_layer_is_a_fresh_one(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     """What one layer keeps of a token depends on no other; so logits are as if none had been."""
     tiny = Tiny(layers=1)
@@ -211,7 +217,7 @@ def test_a_shifted_cache_of_one_layer_is_a_fresh_one(
 
 
 def test_learnt_positions_cannot_be_shifted(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     tiny = Tiny(arch="gpt2", groups=4)
     model, _ = opened(lavapipe, bundle, tmp_path, tiny, Options(context=32))
@@ -220,7 +226,7 @@ def test_learnt_positions_cannot_be_shifted(
 
 
 def test_sequences_of_a_batch_see_only_themselves(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
     tokens = np.stack([PROMPT, PROMPT[::-1], PROMPT // 2])
     model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32, batch=3))
@@ -235,10 +241,10 @@ def test_sequences_of_a_batch_see_only_themselves(
 
 
 def test_a_model_of_more_pipelines_than_are_kept(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its recordings go on although others are made; afterwards no more than usual are kept."""
-    monkeypatch.setattr("vkbench_worker.runtime.pipelines.MOST", 6)
+    monkeypatch.setattr("vkbench_worker.runtime.vulkan.pipelines.MOST", 6)
     model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=64))
     with model:
         first = model.logits(PROMPT)
@@ -249,7 +255,9 @@ def test_a_model_of_more_pipelines_than_are_kept(
     assert len(lavapipe._pipelines) == 6
 
 
-def test_a_model_leaves_nothing_behind(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+def test_a_model_leaves_nothing_behind(
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+) -> None:
     before = {name: lavapipe.live[name] for name in ("buffer", "CommandBuffer", "DescriptorPool")}
     model, _ = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32))
     with model:

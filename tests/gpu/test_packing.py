@@ -9,23 +9,25 @@ import pytest
 
 from vkbench_shaders.bundle import PACKING, Bundle
 from vkbench_worker.runtime import packing
-from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.packing import packed, rounds_to_nearest, tried
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 HALVES = np.arange(0x7C00, dtype=np.uint16).view(np.float16)
 
 
-def test_a_half_is_packed_as_it_is(lavapipe: Device, bundle: Bundle) -> None:
+def test_a_half_is_packed_as_it_is(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     values = np.resize(HALVES.astype(np.float32), 0x8000)
     found = packed(lavapipe, bundle.code(PACKING.key), values)
     assert np.array_equal(found[: HALVES.size], HALVES)
 
 
-def as_if_gpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def as_if_gpu(device: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "facts", replace(device.facts, type="discrete"))
 
 
-def test_what_a_device_does_decides(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_device_does_decides(
+    lavapipe: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not rounds_to_nearest(lavapipe)  # a CPU driver is not asked
     as_if_gpu(lavapipe, monkeypatch)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -42,7 +44,7 @@ def test_what_a_device_does_decides(lavapipe: Device, monkeypatch: pytest.Monkey
         assert not rounds_to_nearest(lavapipe)
 
 
-def test_cutting_off_is_found_out(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cutting_off_is_found_out(lavapipe: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     as_if_gpu(lavapipe, monkeypatch)
     with np.errstate(over="ignore", invalid="ignore"):
         nearest = tried().astype(np.float16)

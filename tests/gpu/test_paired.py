@@ -10,13 +10,13 @@ from planted_add import SLOW, planted_add
 from vkbench.job import Arm, Job, Mode, Outcome, Pair
 from vkbench.result import Result, WrongArm
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.timing.paired import execute_pair
 
 CASE = "add/f32/b1_c1_h300_w400"
 
 
-def pair(device: Device, old: Bundle, new: Bundle, metric: str = "hot") -> Result:
+def pair(device: VulkanDevice, old: Bundle, new: Bundle, metric: str = "hot") -> Result:
     job = Job(
         id=1,
         token=1,
@@ -29,7 +29,7 @@ def pair(device: Device, old: Bundle, new: Bundle, metric: str = "hot") -> Resul
     return execute_pair(device, old, new, job)
 
 
-def ratio(device: Device, old: Bundle, new: Bundle, metric: str = "hot") -> float:
+def ratio(device: VulkanDevice, old: Bundle, new: Bundle, metric: str = "hot") -> float:
     result = pair(device, old, new, metric)
     assert result.outcome is Outcome.PASSED, result.reason
     first, second = result.timings
@@ -38,7 +38,7 @@ def ratio(device: Device, old: Bundle, new: Bundle, metric: str = "hot") -> floa
 
 
 @pytest.mark.parametrize("metric", ["hot", "cold"])
-def test_equal_code_takes_equal_time(lavapipe: Device, metric: str) -> None:
+def test_equal_code_takes_equal_time(lavapipe: VulkanDevice, metric: str) -> None:
     same, again = planted_add(""), planted_add("// the same, of another hash\n")
     ratios: list[float] = []
     while not (ratios and 0.7 < median(ratios) < 1.4) and len(ratios) < 12:  # a busy machine's vary
@@ -51,13 +51,13 @@ def test_equal_code_takes_equal_time(lavapipe: Device, metric: str) -> None:
 
 
 @pytest.mark.parametrize("metric", ["hot", "cold"])
-def test_the_slower_code_is_slower_on_either_side(lavapipe: Device, metric: str) -> None:
+def test_the_slower_code_is_slower_on_either_side(lavapipe: VulkanDevice, metric: str) -> None:
     plain, slow = planted_add(""), planted_add(SLOW)
     assert ratio(lavapipe, plain, slow, metric) > 1.5
     assert ratio(lavapipe, slow, plain, metric) < 1 / 1.5
 
 
-def test_fast_and_wrong_is_not_faster(lavapipe: Device) -> None:
+def test_fast_and_wrong_is_not_faster(lavapipe: VulkanDevice) -> None:
     slow, lazy = planted_add(SLOW), planted_add("sum = 0;")
     for old, new, arm in ((slow, lazy, "new"), (lazy, slow, "old")):
         result = pair(lavapipe, old, new)

@@ -9,7 +9,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.runner.execute import execute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 MILLION = "add/f32/b1_c1_h1000_w1000"
 SMALL = "add/f32/b1_c1_h17_w129"
@@ -30,7 +30,7 @@ def planted(request: pytest.FixtureRequest) -> Bundle:
     return planted_add(WRONG[request.param])
 
 
-def run(device: Device, bundle: Bundle, case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
+def run(device: VulkanDevice, bundle: Bundle, case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
     job = Job(id=1, token=1, case=case, mode=mode, measure_seconds=0.05)
     return execute(device, bundle, job)
 
@@ -49,7 +49,7 @@ def run(device: Device, bundle: Bundle, case: str, mode: Mode = Mode.CORRECTNESS
     ],
     indirect=["planted"],
 )
-def test_a_wrong_kernel_is_wrong(lavapipe: Device, planted: Bundle, reason: str) -> None:
+def test_a_wrong_kernel_is_wrong(lavapipe: VulkanDevice, planted: Bundle, reason: str) -> None:
     for mode in (Mode.CORRECTNESS, Mode.PERFORMANCE):
         result = run(lavapipe, planted, MILLION, mode)
         assert result.outcome is Outcome.WRONG, result.reason
@@ -58,7 +58,7 @@ def test_a_wrong_kernel_is_wrong(lavapipe: Device, planted: Bundle, reason: str)
 
 
 @pytest.mark.parametrize("planted", ["large_only"], indirect=True)
-def test_right_when_checked_and_wrong_when_timed(lavapipe: Device, planted: Bundle) -> None:
+def test_right_when_checked_and_wrong_when_timed(lavapipe: VulkanDevice, planted: Bundle) -> None:
     assert run(lavapipe, planted, SMALL).outcome is Outcome.PASSED
     timed = run(lavapipe, planted, MILLION, Mode.PERFORMANCE)
     assert timed.outcome is Outcome.WRONG

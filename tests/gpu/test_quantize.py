@@ -24,7 +24,7 @@ from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.kernels.quant.quantize import FORMATS
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 COLUMNS = 256
 ROWS = 4096
@@ -82,13 +82,13 @@ def numbers() -> Array:
     return million()
 
 
-def quantised(device: Device, bundle: Bundle, fmt: str, x: Array) -> Array:
+def quantised(device: VulkanDevice, bundle: Bundle, fmt: str, x: Array) -> Array:
     posed = problem(f"quantize/{fmt}/b1_m{ROWS}_k{COLUMNS}")
     outputs, _ = compute(device, bundle, posed, "auto", {"x": x[None]})
     return np.squeeze(outputs["y"], axis=0)
 
 
-def check(device: Device, bundle: Bundle, fmt: str, x: Array) -> None:
+def check(device: VulkanDevice, bundle: Bundle, fmt: str, x: Array) -> None:
     form = format_named(fmt)
     expected = _blocks(quants.quantise(fmt, x), fmt)
     found = _blocks(quantised(device, bundle, fmt, x), fmt)
@@ -113,13 +113,13 @@ def _blocks(stored: Array, fmt: str) -> Array:
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_lavapipe_makes_the_cpu_s_bytes(
-    lavapipe: Device, bundle: Bundle, numbers: Array, fmt: str
+    lavapipe: VulkanDevice, bundle: Bundle, numbers: Array, fmt: str
 ) -> None:
     check(lavapipe, bundle, fmt, numbers)
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_swiftshader_makes_the_cpu_s_bytes(
-    swiftshader: Device, bundle: Bundle, numbers: Array, fmt: str
+    swiftshader: VulkanDevice, bundle: Bundle, numbers: Array, fmt: str
 ) -> None:
     check(swiftshader, bundle, fmt, numbers)

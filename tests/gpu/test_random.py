@@ -10,17 +10,17 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.inputs import philox
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 STATE = np.array([1, 2, 2**32 - 300, 2**32 - 1, 5, 6], np.uint32)  # carries over two words
 
 
-def numbers(device: Device, bundle: Bundle, case: str, state: Array) -> tuple[Array, Array]:
+def numbers(device: VulkanDevice, bundle: Bundle, case: str, state: Array) -> tuple[Array, Array]:
     outputs, _ = compute(device, bundle, problem(case), "portable", {"state": state})
     return outputs["y"], outputs["advanced"]
 
 
-def check(device: Device, bundle: Bundle, kernel: str) -> None:
+def check(device: VulkanDevice, bundle: Bundle, kernel: str) -> None:
     first, between = numbers(device, bundle, f"{kernel}/f32/n3000", STATE)
     second, after = numbers(device, bundle, f"{kernel}/f32/n1000", between)
     whole, end = numbers(device, bundle, f"{kernel}/f32/n4000", STATE)
@@ -30,16 +30,18 @@ def check(device: Device, bundle: Bundle, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["rand_uniform", "rand_normal"])
-def test_lavapipe_goes_on_where_it_was(lavapipe: Device, bundle: Bundle, kernel: str) -> None:
+def test_lavapipe_goes_on_where_it_was(lavapipe: VulkanDevice, bundle: Bundle, kernel: str) -> None:
     check(lavapipe, bundle, kernel)
 
 
 @pytest.mark.parametrize("kernel", ["rand_uniform", "rand_normal"])
-def test_swiftshader_goes_on_where_it_was(swiftshader: Device, bundle: Bundle, kernel: str) -> None:
+def test_swiftshader_goes_on_where_it_was(
+    swiftshader: VulkanDevice, bundle: Bundle, kernel: str
+) -> None:
     check(swiftshader, bundle, kernel)
 
 
-def test_no_number_reaches_the_upper_bound(lavapipe: Device, bundle: Bundle) -> None:
+def test_no_number_reaches_the_upper_bound(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     """1 + (1 - 2^-24) would round to 2."""
     case = "rand_uniform/f16/n4000000/high=2.0,low=1.0"
     found, _ = numbers(lavapipe, bundle, case, STATE)

@@ -9,14 +9,14 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
@@ -39,7 +39,7 @@ def part(kernel: str, arrays: dict[str, Array], tokens: slice) -> dict[str, Arra
     ],
 )
 def test_two_launches_are_one(
-    device: Device, bundle: Bundle, kernel: str, sizes: str, variant: str
+    device: VulkanDevice, bundle: Bundle, kernel: str, sizes: str, variant: str
 ) -> None:
     """Bit for bit: the state that comes out of one goes into the next, whatever the chunks."""
 
@@ -62,7 +62,9 @@ def test_two_launches_are_one(
 
 
 @each_driver
-def test_a_delta_rule_remembers_the_last_value_of_a_key(device: Device, bundle: Bundle) -> None:
+def test_a_delta_rule_remembers_the_last_value_of_a_key(
+    device: VulkanDevice, bundle: Bundle
+) -> None:
     """Three keys at right angles, learnt in full; the first one twice, with another value."""
     posed = problem("gated_delta_net/f32/s1_t7_h1_g1_d16")
     keys = np.eye(16, dtype=np.float32)[[0, 1, 2, 0, 0, 1, 2]]

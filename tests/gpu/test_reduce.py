@@ -10,19 +10,19 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 each_path = pytest.mark.parametrize("variant", ["portable", "subgroup"])
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
-def reduced(device: Device, bundle: Bundle, case: str, x: Array) -> Array:
+def reduced(device: VulkanDevice, bundle: Bundle, case: str, x: Array) -> Array:
     posed = problem(case)
     outputs, _ = compute(device, bundle, posed, "auto", {"x": x.reshape(posed.array_shape("x"))})
     return outputs["y"]
@@ -38,7 +38,7 @@ def millions() -> Array:
 @each_driver
 @pytest.mark.parametrize("kernel", ["sum", "mean"])
 def test_ten_million_are_summed_without_loss(
-    device: Device, bundle: Bundle, millions: Array, kernel: str
+    device: VulkanDevice, bundle: Bundle, millions: Array, kernel: str
 ) -> None:
     exact = getattr(millions.astype(np.float64), kernel)()
     rows = reduced(device, bundle, f"{kernel}/f32/b1_c1_h1_w10000000", millions)
@@ -48,7 +48,7 @@ def test_ten_million_are_summed_without_loss(
 
 
 @each_driver
-def test_what_cancels_leaves_the_rest(device: Device, bundle: Bundle) -> None:
+def test_what_cancels_leaves_the_rest(device: VulkanDevice, bundle: Bundle) -> None:
     random = np.random.Generator(np.random.Philox(key=5))
     large = random.standard_normal(50_000).astype(np.float32) * np.float32(1e6)
     x = random.permutation(
@@ -60,7 +60,7 @@ def test_what_cancels_leaves_the_rest(device: Device, bundle: Bundle) -> None:
 @each_driver
 @each_path
 def test_two_million_running_sums(
-    device: Device, bundle: Bundle, millions: Array, variant: str
+    device: VulkanDevice, bundle: Bundle, millions: Array, variant: str
 ) -> None:
     x = millions[: 2 * 10**6].reshape(1, -1)
     outputs, _ = compute(device, bundle, problem("cumsum/f32/h1_w2000000"), variant, {"x": x})
@@ -72,7 +72,7 @@ def test_two_million_running_sums(
 @pytest.mark.parametrize("kernel", ["argmax", "argmin"])
 @pytest.mark.parametrize("count", [5, 1000, 70_003])
 def test_the_first_of_equal_ones_is_found(
-    device: Device, bundle: Bundle, kernel: str, count: int
+    device: VulkanDevice, bundle: Bundle, kernel: str, count: int
 ) -> None:
     zeros = np.zeros(count, np.float32)
     zeros[::2] = -0.0
@@ -86,7 +86,7 @@ def test_the_first_of_equal_ones_is_found(
 
 @each_driver
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-def test_equal_numbers_stay_as_they_came(device: Device, bundle: Bundle, order: str) -> None:
+def test_equal_numbers_stay_as_they_came(device: VulkanDevice, bundle: Bundle, order: str) -> None:
     x = np.resize(np.array([0.0, -0.0], np.float32), (2, 5000))
     outputs, _ = compute(
         device, bundle, problem(f"argsort/f32/h2_w5000/order={order}"), "auto", {"x": x}
@@ -99,7 +99,7 @@ def test_equal_numbers_stay_as_they_came(device: Device, bundle: Bundle, order: 
 
 @each_driver
 @pytest.mark.parametrize("gating", ["softmax", "softmax_late", "sigmoid"])
-def test_gates_that_are_no_numbers(device: Device, bundle: Bundle, gating: str) -> None:
+def test_gates_that_are_no_numbers(device: VulkanDevice, bundle: Bundle, gating: str) -> None:
     rows = [[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf], [-np.inf] * 4]
     arrays = {"logits": np.array(rows, np.float32), "bias": np.zeros(4, np.float32)}
     posed = problem(f"top_k_moe/f32/n3_e4_k2/gating={gating}")

@@ -11,7 +11,7 @@ import pytest
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
 POSITIONS = (0, 1, -1, 99_991, 1_000_003, 2**31 - 1, -(2**31))
@@ -20,8 +20,8 @@ each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
@@ -34,7 +34,7 @@ def angle(position: int, pair: int) -> float:
 
 
 @each_driver
-def test_positions_may_be_as_far_as_integers_go(device: Device, bundle: Bundle) -> None:
+def test_positions_may_be_as_far_as_integers_go(device: VulkanDevice, bundle: Bundle) -> None:
     posed = problem(f"rope/f32/b1_n{len(POSITIONS)}_h1_k64")
     x = np.zeros((1, len(POSITIONS), 1, 64), np.float32)
     x[..., ::2] = 1
@@ -47,7 +47,7 @@ def test_positions_may_be_as_far_as_integers_go(device: Device, bundle: Bundle) 
 
 @each_driver
 @pytest.mark.parametrize("how", ["", "/mode=neox,n_dims=64", "/factors=given,mode=mrope"])
-def test_turning_back_undoes_it(device: Device, bundle: Bundle, how: str) -> None:
+def test_turning_back_undoes_it(device: VulkanDevice, bundle: Bundle, how: str) -> None:
     posed, back = (problem(f"{name}/f32/b2_n3_h5_k128{how}") for name in ("rope", "rope_back"))
     arrays = posed.kernel.inputs(posed)
     turned, _ = compute(device, bundle, posed, "auto", arrays)

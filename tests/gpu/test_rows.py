@@ -8,21 +8,21 @@ import pytest
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.program import POISON_A
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
 @each_driver
 @pytest.mark.parametrize("cut", [0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF])
-def test_singles_become_the_nearest_halves(device: Device, bundle: Bundle, cut: int) -> None:
+def test_singles_become_the_nearest_halves(device: VulkanDevice, bundle: Bundle, cut: int) -> None:
     """All that a half keeps of a single, before every kind of what it cuts off."""
     kept = np.arange(1 << 19, dtype=np.uint32) << 13
     singles = (kept | np.uint32(cut)).view(np.float32)
@@ -40,7 +40,7 @@ def test_singles_become_the_nearest_halves(device: Device, bundle: Bundle, cut: 
 @each_driver
 @pytest.mark.parametrize("formats", ["f16", "f16:y=f16"])
 def test_nothing_is_stored_for_a_row_that_the_table_lacks(
-    device: Device, bundle: Bundle, formats: str
+    device: VulkanDevice, bundle: Bundle, formats: str
 ) -> None:
     posed = problem(f"get_rows/{formats}/m3_n5_k33")
     table = posed.kernel.inputs(posed)["table"]

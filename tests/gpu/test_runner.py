@@ -31,8 +31,8 @@ from vkbench_worker.runner import main as runner
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.inbox import Inbox
 from vkbench_worker.runner.main import serve
-from vkbench_worker.runtime import device as devices
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan import device as devices
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 Start = Callable[..., subprocess.Popen[bytes]]
 JOB = Job(id=7, token=3, case="copy/f32/n31", mode=Mode.CORRECTNESS)
@@ -56,7 +56,7 @@ sys.exit(runner.main(wrapped))
 
 
 @pytest.fixture
-def start(lavapipe: Device) -> Iterator[Start]:
+def start(lavapipe: VulkanDevice) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def run(device: str = "llvmpipe", code: str = "") -> subprocess.Popen[bytes]:
@@ -81,7 +81,9 @@ def ends(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     return process.stdin, process.stdout
 
 
-def test_jobs_are_answered_in_order_until_the_input_ends(start: Start, lavapipe: Device) -> None:
+def test_jobs_are_answered_in_order_until_the_input_ends(
+    start: Start, lavapipe: VulkanDevice
+) -> None:
     process = start()
     lines, answers = ends(process)
     ready = read_line(answers.readline(), Ready)
@@ -147,7 +149,7 @@ def test_a_device_that_does_not_answer_in_time_ends_it(start: Start) -> None:
     assert process.wait() == DEVICE_LOST_STATUS
 
 
-def test_it_waits_for_the_lock_of_its_device(start: Start, lavapipe: Device) -> None:
+def test_it_waits_for_the_lock_of_its_device(start: Start, lavapipe: VulkanDevice) -> None:
     path: Path = lock_path(settings(), lavapipe.facts.key)
     path.parent.mkdir(parents=True)
     with path.open("a") as held:
@@ -190,7 +192,7 @@ def served(ours: Settings, bundle: Bundle) -> Sequence[tuple[object, ...]]:
     os.write(into, b"".join(map(line_of, work)))
     os.close(into)
     answers = BytesIO()
-    with Device.open("llvmpipe", ours) as device:
+    with VulkanDevice.open("llvmpipe", ours) as device:
         assert serve(device, Inbox(out), answers, lambda sha: bundle, execute) == 0
         compiled = device.live["Pipeline"]
     os.close(out)
@@ -203,7 +205,7 @@ def served(ours: Settings, bundle: Bundle) -> Sequence[tuple[object, ...]]:
 
 
 def test_pipelines_made_ahead_change_no_result(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ours(name: str) -> Settings:
         return read({f"VKBENCH_{each}": str(tmp_path / name) for each in ("CACHE", "DATA")})
@@ -216,7 +218,7 @@ def test_pipelines_made_ahead_change_no_result(
 
 
 def test_a_cache_that_cannot_be_written_is_said_once_and_stops_nothing(
-    lavapipe: Device,
+    lavapipe: VulkanDevice,
     bundle: Bundle,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -225,17 +227,19 @@ def test_a_cache_that_cannot_be_written_is_said_once_and_stops_nothing(
     (tmp_path / "pipelines").touch()  # where a folder has to be: not even root can write there
     saves = iter(range(100))
     monkeypatch.setattr(runner, "SAVE_SECONDS", 0.0)  # after every job
-    monkeypatch.setattr(Device, "save_cache", counted(Device.save_cache, saves))
+    monkeypatch.setattr(VulkanDevice, "save_cache", counted(VulkanDevice.save_cache, saves))
     ours = read({"VKBENCH_CACHE": str(tmp_path), "VKBENCH_DATA": str(tmp_path)})
     assert [said[1] for said in served(ours, bundle)].count(Outcome.PASSED) == 2 * (len(CASES) - 1)
     assert next(saves) > len(CASES)
     assert capfd.readouterr().err.count("pipeline cache is not saved") == 1
 
 
-def counted(save: Callable[[Device], None], saves: Iterator[int]) -> Callable[[Device], None]:
+def counted(
+    save: Callable[[VulkanDevice], None], saves: Iterator[int]
+) -> Callable[[VulkanDevice], None]:
     """A way to save that counts how often it was taken."""
 
-    def save_and_count(device: Device) -> None:
+    def save_and_count(device: VulkanDevice) -> None:
         save(device)
         next(saves)
 

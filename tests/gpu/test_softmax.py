@@ -8,14 +8,14 @@ import pytest
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest, driver: str) -> Device:
-    found: Device = request.getfixturevalue(driver)
+def device(request: pytest.FixtureRequest, driver: str) -> VulkanDevice:
+    found: VulkanDevice = request.getfixturevalue(driver)
     return found
 
 
@@ -23,7 +23,7 @@ def device(request: pytest.FixtureRequest, driver: str) -> Device:
 @pytest.mark.parametrize("width", [64, 16896])
 @pytest.mark.parametrize("sinks", ["none", "heads"])
 def test_what_the_mask_hides_is_exactly_zero(
-    device: Device, bundle: Bundle, width: int, sinks: str
+    device: VulkanDevice, bundle: Bundle, width: int, sinks: str
 ) -> None:
     params = "mask=all" if sinks == "none" else f"mask=all,sinks={sinks}"
     posed = problem(f"softmax/f32/b1_c2_h3_w{width}/{params}")
@@ -37,7 +37,7 @@ def test_what_the_mask_hides_is_exactly_zero(
 
 
 @each_driver
-def test_a_million_equal_numbers_have_equal_parts(device: Device, bundle: Bundle) -> None:
+def test_a_million_equal_numbers_have_equal_parts(device: VulkanDevice, bundle: Bundle) -> None:
     posed = problem("softmax/f32/b1_c1_h1_w1000003")
     arrays = {**posed.kernel.inputs(posed), "x": np.full((1, 1, 1, 1000003), 1e30, np.float32)}
     outputs, _ = compute(device, bundle, posed, "auto", arrays)

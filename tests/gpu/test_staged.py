@@ -10,8 +10,8 @@ from other_facts import checked
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.runner.variants import choose
-from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 INSIDE = "via_q8_1:rounding=inside"
 FORMATS = ("q4_0", "q5_1", "q6_K", "iq1_m", "iq3_s", "nvfp4", "q1_0")
@@ -29,13 +29,15 @@ CASES = (
 
 
 @pytest.mark.parametrize(("case", "settings"), CASES)
-def test_results_are_right(lavapipe: Device, bundle: Bundle, case: str, settings: str) -> None:
+def test_results_are_right(
+    lavapipe: VulkanDevice, bundle: Bundle, case: str, settings: str
+) -> None:
     verdict, planned = checked(lavapipe, bundle, case, settings, lavapipe.facts)
     assert len(planned.passes) == 1
     assert verdict.passed, verdict.reason
 
 
-def test_devices_without_room_say_so(swiftshader: Device, lavapipe: Device) -> None:
+def test_devices_without_room_say_so(swiftshader: VulkanDevice, lavapipe: VulkanDevice) -> None:
     posed = problem("mul_mat_vec/q4_0/m37_n8_k14336")
     with pytest.raises(Unsupported, match="subgroups of 8 threads or more"):
         choose(posed, INSIDE, swiftshader.facts)

@@ -13,7 +13,7 @@ from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, manifest_text, packaged
 from vkbench_shaders.compile.spirv import read, write
 from vkbench_worker.runner.execute import execute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 KEY = "copy/copy"
 JOB = Job(id=1, token=1, case="copy/f32/n31", mode=Mode.CORRECTNESS)
@@ -28,15 +28,15 @@ def stranger(code: bytes, **told: object) -> Bundle:
     return Bundle(text=text, blobs={sha: code})
 
 
-def done(device: Device, bundle: Bundle) -> Result:
+def done(device: VulkanDevice, bundle: Bundle) -> Result:
     return execute(device, bundle, JOB)
 
 
-def test_a_true_module_of_a_stranger_runs(lavapipe: Device) -> None:
+def test_a_true_module_of_a_stranger_runs(lavapipe: VulkanDevice) -> None:
     assert done(lavapipe, stranger(packaged().code(KEY))).outcome is Outcome.PASSED
 
 
-def test_a_false_one_is_an_error_with_the_reason(lavapipe: Device) -> None:
+def test_a_false_one_is_an_error_with_the_reason(lavapipe: VulkanDevice) -> None:
     code = packaged().code(KEY)
     result = done(lavapipe, stranger(code, local_size=(1, 1, 1)))
     assert result.outcome is Outcome.ERROR  # not skipped: nobody should overlook it
@@ -44,7 +44,7 @@ def test_a_false_one_is_an_error_with_the_reason(lavapipe: Device) -> None:
     assert "is refused" in done(lavapipe, stranger(code[:-4])).reason
 
 
-def test_a_binding_that_the_launch_lacks_is_an_error(lavapipe: Device) -> None:
+def test_a_binding_that_the_launch_lacks_is_an_error(lavapipe: VulkanDevice) -> None:
     header, instructions, body = read(packaged().code(KEY))
     moved = [
         (op, (*ops[:2], 9) if op == 71 and ops[1:] == (33, 1) else ops) for op, ops in instructions
@@ -55,7 +55,7 @@ def test_a_binding_that_the_launch_lacks_is_an_error(lavapipe: Device) -> None:
 
 
 def test_the_validator_is_asked_where_there_is_one(
-    lavapipe: Device, need: Callable[[str, str], NoReturn]
+    lavapipe: VulkanDevice, need: Callable[[str, str], NoReturn]
 ) -> None:
     if not shutil.which("spirv-val"):
         need("validation", "spirv-val is not installed (apt install spirv-tools)")

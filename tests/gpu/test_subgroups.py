@@ -13,9 +13,9 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.compile.reflection import counts_on_subgroups, width
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.discovery.physical import Physical
-from vkbench_worker.runtime.pipelines import Pipelines
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
+from vkbench_worker.runtime.vulkan.pipelines import Pipelines
 
 # cases whose code computes right results only in full subgroups of the size that it reads
 COUNTING = (
@@ -34,7 +34,9 @@ SUBGROUP, FULL = 8, 2  # lavapipe's; VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FUL
 
 
 @pytest.fixture
-def asked(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
+def asked(
+    lavapipe: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[tuple[int, int]]]:
     """Size and flags that pipelines ask for on lavapipe, told to have subgroups of 4 to 8."""
 
     class Spy:
@@ -57,14 +59,14 @@ def asked(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tu
     made.close()
 
 
-def _is_right(device: Device, bundle: Bundle, case: str, variant: str) -> bool:
+def _is_right(device: VulkanDevice, bundle: Bundle, case: str, variant: str) -> bool:
     job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant=variant)
     return execute(device, bundle, job).outcome is Outcome.PASSED
 
 
 @pytest.mark.parametrize(("case", "variant"), COUNTING)
 def test_code_that_counts_on_subgroups_requires_their_size(
-    lavapipe: Device, bundle: Bundle, asked: list[tuple[int, int]], case: str, variant: str
+    lavapipe: VulkanDevice, bundle: Bundle, asked: list[tuple[int, int]], case: str, variant: str
 ) -> None:
     assert _is_right(lavapipe, bundle, case, variant)
     assert (SUBGROUP, FULL) in asked
@@ -72,7 +74,7 @@ def test_code_that_counts_on_subgroups_requires_their_size(
 
 @pytest.mark.parametrize(("case", "variant"), OTHERS)
 def test_other_code_requires_nothing(
-    lavapipe: Device, bundle: Bundle, asked: list[tuple[int, int]], case: str, variant: str
+    lavapipe: VulkanDevice, bundle: Bundle, asked: list[tuple[int, int]], case: str, variant: str
 ) -> None:
     assert _is_right(lavapipe, bundle, case, variant)
     assert {*asked} == {(0, 0)}
@@ -80,7 +82,7 @@ def test_other_code_requires_nothing(
 
 @pytest.mark.parametrize("numbers", [(8, 8, 1024, 0x20), (4, 8, 1024, 0), (4, 8, 16, 0x20)])
 def test_devices_that_cannot_be_asked_are_not(
-    lavapipe: Device,
+    lavapipe: VulkanDevice,
     bundle: Bundle,
     asked: list[tuple[int, int]],
     monkeypatch: pytest.MonkeyPatch,

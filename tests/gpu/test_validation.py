@@ -29,9 +29,10 @@ from vkbench_shaders.own.building import build
 from vkbench_worker.models.execute import execute_model
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.variants import choose, plan
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.device import Barrier, Dispatch
 from vkbench_worker.runtime.errors import NoValidation, ValidationFailure
-from vkbench_worker.runtime.program import Barrier, Dispatch, Program
+from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 CASES = (
     "copy/f16/n65537",
@@ -51,21 +52,21 @@ BESIDE, FAR = 2**16, 10 * 2**22
 
 @pytest.fixture(scope="module")
 def validated(
-    lavapipe: Device, gpu_settings: Settings, need: Callable[[str, str], NoReturn]
-) -> Iterator[Device]:
+    lavapipe: VulkanDevice, gpu_settings: Settings, need: Callable[[str, str], NoReturn]
+) -> Iterator[VulkanDevice]:
     yield from opened(replace(gpu_settings, validation=True), need)
 
 
 @pytest.fixture(scope="module")
 def assisted(
-    lavapipe: Device, gpu_settings: Settings, need: Callable[[str, str], NoReturn]
-) -> Iterator[Device]:
+    lavapipe: VulkanDevice, gpu_settings: Settings, need: Callable[[str, str], NoReturn]
+) -> Iterator[VulkanDevice]:
     yield from opened(replace(gpu_settings, validation=True, gpu_assisted=True), need)
 
 
-def opened(ours: Settings, need: Callable[[str, str], NoReturn]) -> Iterator[Device]:
+def opened(ours: Settings, need: Callable[[str, str], NoReturn]) -> Iterator[VulkanDevice]:
     try:
-        device = Device.open("llvmpipe", ours)
+        device = VulkanDevice.open("llvmpipe", ours)
     except NoValidation as error:
         need("validation", str(error))
     with device:
@@ -73,7 +74,7 @@ def opened(ours: Settings, need: Callable[[str, str], NoReturn]) -> Iterator[Dev
         device.raise_messages()
 
 
-def test_inputs_are_brought_back_cleanly(validated: Device, tmp_path: Path) -> None:
+def test_inputs_are_brought_back_cleanly(validated: VulkanDevice, tmp_path: Path) -> None:
     own = build(write_doubling(tmp_path / "own"), "somebody")
     [case] = own.kernel.cases
     job = Job(id=1, token=1, case=case.name, mode=Mode.PERFORMANCE, measure_seconds=0.02)
@@ -83,7 +84,7 @@ def test_inputs_are_brought_back_cleanly(validated: Device, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("case", CASES[:-1])
-def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
+def test_jobs_are_clean(validated: VulkanDevice, bundle: Bundle, case: str) -> None:
     for mode in (Mode.CORRECTNESS, Mode.PERFORMANCE):
         job = Job(id=1, token=1, case=case, mode=mode, measure_seconds=0.02)
         result = execute(validated, bundle, job)
@@ -102,7 +103,7 @@ def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
     ],
 )
 def test_models_are_clean(
-    validated: Device, bundle: Bundle, tmp_path: Path, tiny: Tiny, case: str, variant: str
+    validated: VulkanDevice, bundle: Bundle, tmp_path: Path, tiny: Tiny, case: str, variant: str
 ) -> None:
     """Launches of one level, and the buffers that values share, too."""
     path = write_model(tmp_path / "tiny.gguf", tiny)
@@ -119,7 +120,7 @@ def test_models_are_clean(
     assert result.outcome is Outcome.PASSED, result.reason
 
 
-def test_a_missing_barrier_is_told(validated: Device, bundle: Bundle) -> None:
+def test_a_missing_barrier_is_told(validated: VulkanDevice, bundle: Bundle) -> None:
     posed = problem("copy/f32/n4096")
     planned = plan(bundle, choose(posed, "auto", validated.facts), validated.facts)
     [(made, launch)] = planned.passes
@@ -135,14 +136,14 @@ def test_a_missing_barrier_is_told(validated: Device, bundle: Bundle) -> None:
 
 @pytest.mark.parametrize("case", CASES[:2])
 def test_shaders_that_check_themselves_are_clean(
-    assisted: Device, bundle: Bundle, case: str
+    assisted: VulkanDevice, bundle: Bundle, case: str
 ) -> None:
     result = execute(assisted, bundle, Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS))
     assert result.outcome is Outcome.PASSED, result.reason
 
 
 def test_a_stray_write_is_told(
-    assisted: Device, drivers: Mapping[str, str], tmp_path: Path
+    assisted: VulkanDevice, drivers: Mapping[str, str], tmp_path: Path
 ) -> None:
     is_newer = Path(drivers["llvmpipe"]).is_relative_to(sys.prefix)
     code = compiled(STRAY, tmp_path)
@@ -154,7 +155,7 @@ def test_a_stray_write_is_told(
         assisted.raise_messages()
 
 
-def stray(device: Device, code: bytes, word: int) -> None:
+def stray(device: VulkanDevice, code: bytes, word: int) -> None:
     """Write to a word of a buffer, counted from its first."""
     program = Program(
         code=code, sha=sha256(code).hexdigest(), bindings=(0, 1), push_bytes=0, constants=()

@@ -11,7 +11,7 @@ from other_facts import checked
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 FORMATS = ("q4_0", "q5_1", "q2_K", "q6_K", "tq2_0", "iq3_s", "nvfp4")
 CASES = (
@@ -23,7 +23,7 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES)
 def test_devices_without_integer_dot_products_have_it(
-    swiftshader: Device, bundle: Bundle, case: str
+    swiftshader: VulkanDevice, bundle: Bundle, case: str
 ) -> None:
     facts = replace(swiftshader.facts, features=())
     verdict, planned = checked(swiftshader, bundle, case, "via_q8_1", facts)
@@ -35,7 +35,7 @@ def test_devices_without_integer_dot_products_have_it(
 
 
 def products(
-    device: Device, bundle: Bundle, x: np.ndarray, rounding: str
+    device: VulkanDevice, bundle: Bundle, x: np.ndarray, rounding: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of q8_0 weights with vectors: by via_q8_1, and exact."""
     posed = problem(f"mul_mat_vec/q8_0/m5_n{len(x)}_k{x.shape[1]}")
@@ -50,7 +50,7 @@ each_rounding = pytest.mark.parametrize("rounding", ["before", "inside"])
 
 @each_rounding
 def test_vectors_of_any_size_keep_their_scale(
-    lavapipe: Device, bundle: Bundle, rounding: str
+    lavapipe: VulkanDevice, bundle: Bundle, rounding: str
 ) -> None:
     ones = np.resize(np.array([1.0, -127.0, 64.0, 0.0]), (1, 64))
     sizes = np.vstack([ones * size for size in (1e35, 1, 1e-33)])
@@ -63,7 +63,7 @@ def test_vectors_of_any_size_keep_their_scale(
 @each_rounding
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_shows(
-    lavapipe: Device, bundle: Bundle, odd: float, rounding: str
+    lavapipe: VulkanDevice, bundle: Bundle, odd: float, rounding: str
 ) -> None:
     x = np.ones((3, 96))
     x[1, 40] = odd

@@ -10,13 +10,13 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runner.variants import LaunchPlan, choose, plan
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.timed import check
 
 
 def checked(
-    device: Device, bundle: Bundle, case: str, path: str, facts: DeviceFacts
+    device: VulkanDevice, bundle: Bundle, case: str, path: str, facts: DeviceFacts
 ) -> tuple[Verdict, LaunchPlan]:
     """The verdict on a case by a code path, as it is planned by these facts."""
     posed = problem(case)

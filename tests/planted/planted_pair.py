@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from vkbench_worker.runtime.null import (
     Shown,
     run_reference,
 )
-from vkbench_worker.runtime.program import Bytes, Dispatch, Program
+from vkbench_worker.runtime.program import Bytes, Program
 
 
 def built(case: str, word: bytes) -> Bundle:
@@ -43,10 +44,10 @@ class Pair(NullDevice):
         self.functions = {b"old": old, b"new": new}
         self.ran: list[str] = []  # launches in their order
 
-    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
-        self.ran.append(step.pipeline.code.decode())
-        self.function = self.functions[step.pipeline.code]
-        super().dispatch(step)
+    def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
+        self.ran.append(program.code.decode())
+        self.function = self.functions[program.code]
+        super().dispatch(program, buffers)
 
 
 class SpoiltFlight(NullFlight):

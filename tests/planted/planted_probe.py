@@ -14,8 +14,9 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.compile import compiler
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.compile.tree import TREE
-from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.program import Barrier, Dispatch, Program
+from vkbench_worker.runtime.device import Barrier, Dispatch
+from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 Words = NDArray[np.uint32]
 
@@ -41,7 +42,7 @@ def compiled(source: str, folder: Path) -> bytes:
 
 
 def probed(
-    device: Device, code: bytes, given: Words, results: int, groups: tuple[int, int, int]
+    device: VulkanDevice, code: bytes, given: Words, results: int, groups: tuple[int, int, int]
 ) -> Words:
     """So many words as a probe leaves in binding 1, of those given in binding 0."""
     program = Program(

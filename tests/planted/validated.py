@@ -28,7 +28,7 @@ from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_worker.runner.execute import execute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 LIMIT_SECONDS = 600.0
 # What a layer says that is not so, by kernel and variant: 1.4.363 looks for races in shared memory,
@@ -46,7 +46,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as cache:
         ours = replace(settings(), cache=Path(cache), validation=True, gpu_assisted=True)
         ours = replace(ours, robust=False)  # or no stray access is told
-        with Device.open(asked.device, ours) as device:
+        with VulkanDevice.open(asked.device, ours) as device:
             print(f"on {device.facts.name}, {device.environment.driver_version}", flush=True)
             for kernel in KERNELS:
                 if asked.kernel in ("", kernel.name):
@@ -57,7 +57,7 @@ def main() -> int:
     return int(counts.keys() - {Outcome.PASSED, Outcome.SKIPPED, MISTAKEN_WORD} != set())
 
 
-def _of_kernel(device: Device, bundle: Bundle, kernel: Kernel, each: bool) -> Iterator[str]:
+def _of_kernel(device: VulkanDevice, bundle: Bundle, kernel: Kernel, each: bool) -> Iterator[str]:
     for variant, listed in paths(kernel, each_format=each):
         began = time.monotonic()
         case, outcome, reason = _tried(device, bundle, variant, listed)
@@ -86,7 +86,7 @@ def _size(posed: Problem) -> tuple[bool, int]:
 
 
 def _tried(
-    device: Device, bundle: Bundle, variant: str, listed: list[Problem]
+    device: VulkanDevice, bundle: Bundle, variant: str, listed: list[Problem]
 ) -> tuple[str, str, str]:
     for posed in listed:
         job = Job(

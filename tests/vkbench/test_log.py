@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import math
+import sys
 from datetime import datetime
 from logging.handlers import QueueHandler
 from queue import SimpleQueue
 from typing import Any
+
+import pytest
 
 from vkbench.process import log
 
@@ -61,3 +65,23 @@ def test_json_has_an_object_a_line_with_the_same_fields() -> None:
 
 def test_numbers_are_told_once_each() -> None:
     assert log.numbers([41, 42, 41]) == "41,42"
+
+
+def test_logs_follow_standard_error_when_an_earlier_one_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A test runner, for one, gives each test a stream of its own and closes it."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    first, second = io.StringIO(), io.StringIO()
+    try:
+        monkeypatch.setattr(sys, "stderr", first)
+        log.set_up()
+        monkeypatch.setattr(sys, "stderr", second)
+        first.close()
+        log.event(logging.getLogger("part"), "job_ended", job=41)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    assert second.getvalue().endswith("Z info part job_ended job=41\n")
+    assert second.getvalue().count("\n") == 1  # and no traceback

@@ -56,14 +56,14 @@ def bundle() -> Bundle:
     return packaged()
 
 
-Watched = Callable[..., CanaryTimer[Any, Any]]
+Watched = Callable[..., CanaryTimer]
 
 
 @pytest.fixture
 def watched(clock: Clock, bundle: Bundle, tmp_path: Path) -> Watched:
     """A canary of a device, by the clock that is told the time."""
 
-    def made(device: NullDevice | None = None) -> CanaryTimer[Any, Any]:
+    def made(device: NullDevice | None = None) -> CanaryTimer:
         return CanaryTimer(device or NullDevice(), lambda sha: bundle, tmp_path / "some", clock)
 
     return made
@@ -153,7 +153,7 @@ def test_a_wrong_one_and_one_without_code_are_none(
     def unknown(sha: str) -> Bundle:
         raise UnknownBundle("no such bundle")
 
-    lost: CanaryTimer[Any, Any] = CanaryTimer(NullDevice(), unknown, tmp_path / "other", clock)
+    lost: CanaryTimer = CanaryTimer(NullDevice(), unknown, tmp_path / "other", clock)
     lost.look()
     assert not lost.readings
     said = capfd.readouterr().err

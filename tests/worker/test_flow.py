@@ -13,7 +13,7 @@ from vkbench.result import Result
 from vkbench_shaders.bundle import packaged
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice, NullFlight, run_reference
-from vkbench_worker.runtime.queues import Place, places
+from vkbench_worker.runtime.vulkan.queues import Place, places
 
 CASES = ("launch_rate/u32/s65_n5", "overlap/u32/s7_n1025_r2")
 COMPUTES, COPIES, DRAWS, DECODES = 2, 4, 1, 0x20

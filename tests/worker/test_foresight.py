@@ -30,8 +30,8 @@ from vkbench_worker.runner.inbox import Inbox
 from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
-from vkbench_worker.runtime.pipelines import Pipelines
-from vkbench_worker.runtime.program import Dispatch, Program
+from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan.pipelines import Pipelines
 from vkbench_worker.timing import timed
 
 CASES = (
@@ -56,7 +56,7 @@ from vkbench_worker.runner.inbox import Inbox
 from vkbench_worker.protocol import line_of
 from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime.null import NullDevice
-from vkbench_worker.runtime.pipelines import Pipelines
+from vkbench_worker.runtime.vulkan.pipelines import Pipelines
 
 begun = threading.Event()
 
@@ -109,9 +109,9 @@ class SlowDriver(NullDevice):
     def quiet(self) -> None:
         self.pipelines.quiet()
 
-    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+    def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         self.seen.add((self.timing, self.compiling > 0))
-        super().dispatch(step)
+        super().dispatch(program, buffers)
 
     def _make(self, program: Program) -> Pipe:
         with self._lock:
@@ -186,10 +186,10 @@ class Observed(NullDevice):
         self.measuring = False
         self.seen: list[str] = []  # letters of Linux, of those that have something to do
 
-    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+    def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         if self.measuring:
             self.seen += [state(each.pid) for each in SHELF.preparers if not each.is_idle]
-        super().dispatch(step)
+        super().dispatch(program, buffers)
 
 
 def is_preparing(cases: Sequence[str]) -> bool:

@@ -30,15 +30,15 @@ from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.judging.judge import judge
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runner.variants import LaunchPlan
+from vkbench_worker.runtime.device import Copy, Step
 from vkbench_worker.runtime.null import (
     Function,
-    NullBuffer,
     NullDevice,
     NullRecording,
     Shown,
     run_reference,
 )
-from vkbench_worker.runtime.program import POISON_A, POISON_B, Copy, Program, Step
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Program
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.paired import ArmBench, time_pair
 from vkbench_worker.timing.summary import Timed
@@ -119,9 +119,7 @@ class Posed:
         plan = LaunchPlan(
             problem=self.problem, passes=[(made, launch)], scratch=(), counters=0, table=None
         )
-        self.bench: Bench[Program, NullBuffer] = Bench(
-            self.device, plan, self.prepared.storages, stack
-        )
+        self.bench: Bench = Bench(self.device, plan, self.prepared.storages, stack)
         self.stack = stack
 
     def judged(self) -> Judged:
@@ -266,7 +264,7 @@ def test_bringing_inputs_back_takes_none_of_a_sample(clock: Clock, stack: ExitSt
     """A second for each array that is copied, and a millisecond for each launch."""
 
     class Slow(NullDevice):
-        def record(self, steps: Sequence[Step[Program, NullBuffer]]) -> NullRecording:
+        def record(self, steps: Sequence[Step]) -> NullRecording:
             return Copying(self, steps)
 
     class Copying(NullRecording):

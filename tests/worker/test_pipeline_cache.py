@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from vkbench_worker.runtime.pipeline_cache import ABANDONED_SECONDS, load, remove_abandoned, store
+from vkbench_worker.runtime.vulkan.pipeline_cache import (
+    ABANDONED_SECONDS,
+    load,
+    remove_abandoned,
+    store,
+)
 
 
 def test_what_is_stored_is_loaded(tmp_path: Path) -> None:

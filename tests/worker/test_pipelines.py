@@ -15,8 +15,8 @@ from vkbench_shaders.catalogue import problem
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.errors import VulkanFailure
 from vkbench_worker.runtime.null import NullDevice
-from vkbench_worker.runtime.pipelines import MOST, MOST_AHEAD, Pipelines
 from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan.pipelines import MOST, MOST_AHEAD, Pipelines
 
 
 @cache

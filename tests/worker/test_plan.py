@@ -18,8 +18,9 @@ from vkbench_shaders.launch import Interface, PushField, SpecConstant
 from vkbench_worker.judging.judge import judge
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runner.variants import LaunchPlan, choose, plan
+from vkbench_worker.runtime.device import as_own
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
+from vkbench_worker.runtime.null import NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
 from vkbench_worker.timing.bench import Bench
 
@@ -120,7 +121,7 @@ def test_scratch_holds_poison_and_is_guarded(stack: ExitStack) -> None:
 
     def function(problem: Problem, shown: Shown) -> None:
         run_reference(problem, shown)
-        scratch = bench.buffers[2]
+        scratch = as_own(NullBuffer, bench.buffers[2])
         seen.append(int(scratch.bytes.view(np.uint32)[5000 // 4]))
         scratch.bytes[4096 + SCRATCH[0] + 7] ^= 1  # behind its end
 
@@ -142,7 +143,7 @@ def test_counters_are_zero_before_a_launch_and_have_to_be_after_it(stack: ExitSt
 
     def function(problem: Problem, shown: Shown) -> None:
         run_reference(problem, shown)
-        counters = bench.buffers[4].bytes[GUARD : GUARD + 12].view(np.uint32)
+        counters = as_own(NullBuffer, bench.buffers[4]).bytes[GUARD : GUARD + 12].view(np.uint32)
         seen.append(counters.tolist())
         counters[1] = left.pop(0)
 

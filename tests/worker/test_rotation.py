@@ -16,9 +16,7 @@ CACHE = 1 << 20  # the NullDevice's
 FLUSH = region_bytes(2 * CACHE)
 
 
-def rotated(
-    size: int, launches: int = 1, memory: int = 1 << 30, moved: int = 0
-) -> Rotation[NullBuffer]:
+def rotated(size: int, launches: int = 1, memory: int = 1 << 30, moved: int = 0) -> Rotation:
     """A rotation of an input and an output of one size; a launch moves all unless told."""
     device = NullDevice(memory_bytes=memory)
     with ExitStack() as stack:
@@ -28,8 +26,9 @@ def rotated(
         made = rotation(device, buffers, [False, True], launches, moved, stack)
         assert made.sets[0] == buffers
         for source, target in made.sets[1:]:
-            assert source.image(data=True).data[0] == 7
-            assert target.image(data=True).data[0] != 7
+            inside, outside = device.images([source, target])
+            assert inside.data[0] == 7
+            assert outside.data[0] != 7
     return made
 
 

@@ -21,10 +21,9 @@ from vkbench_shaders.bundle import packaged
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runtime.null import NullBuffer, NullDevice, NullFlight, Shown, run_reference
-from vkbench_worker.runtime.program import Program
 from vkbench_worker.shards.division import division_of, shard_case
 from vkbench_worker.shards.outcome import CHANGED, Sharded, outcome
-from vkbench_worker.shards.shards import LEAST_ROUNDS, Shards
+from vkbench_worker.shards.shards import LEAST_ROUNDS, Shards, Spread
 
 CASES = (
     "matmul/f16/b2_m12_n7_k5",
@@ -44,10 +43,11 @@ def stack() -> Iterator[ExitStack]:
 
 def shards(
     case: str, count: int, devices: Sequence[NullDevice], stack: ExitStack, pieces: int = 1
-) -> Shards[Program, NullBuffer]:
+) -> Shards:
     problem = catalogue.problem(case)
     prepared = prepare(problem)
-    return Shards(devices, count, packaged(), problem, prepared, "portable", stack, pieces)
+    spread = Spread(devices=devices, count=count, pieces=pieces)
+    return Shards(spread, packaged(), problem, prepared, "portable", stack)
 
 
 def judged(case: str, count: int, devices: Sequence[NullDevice], stack: ExitStack) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
@@ -14,7 +15,7 @@ from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import recorded
 from vkbench_worker.runtime.load import WARM_SECONDS, Load
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
-from vkbench_worker.runtime.program import Dispatch, Program
+from vkbench_worker.runtime.program import Program
 from vkbench_worker.timing.measure import LaunchWork, SampleBounds, measure_hot
 
 POSED = problem("copy/f32/n1000")
@@ -43,7 +44,7 @@ class Climbing(NullDevice):
         self.falls_at = inf  # once, whatever the load
         self.is_at_its_limit = False  # of power, after any launch but the gauge's
 
-    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+    def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         seconds = self._slowness() * WARM
         self._now.now += seconds
         self._loaded += seconds

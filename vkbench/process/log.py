@@ -47,9 +47,21 @@ def numbers(found: Iterable[int]) -> str:
 
 def set_up(level: int = logging.INFO, *, style: str = TEXT) -> None:
     """Send all logs of this process to standard error, one line a record."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = StandardError()
     handler.setFormatter(JsonLine() if style == JSON else KeyValue())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class StandardError(logging.Handler):
+    """Writes to what is standard error at that moment: an earlier one may be closed by then."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record as one line."""
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
 
 
 class KeyValue(logging.Formatter):

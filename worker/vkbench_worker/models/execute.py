@@ -10,7 +10,6 @@ from functools import partial
 from math import prod
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from vkbench.calibration import TICK
 from vkbench.configuration import parse
@@ -34,20 +33,20 @@ from vkbench_worker.phases import phase
 from vkbench_worker.progress import stage
 from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runner.variants import AUTO
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Buffer, Device, Step
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.program import POISON_A, POISON_B, Step
+from vkbench_worker.runtime.program import POISON_A, POISON_B
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import LaunchWork, SampleBounds, measure_hot
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhaseWork(LaunchWork[P]):
+class PhaseWork(LaunchWork):
     """A passage as work that can be timed: it runs again and again at one place."""
 
-    steps: Sequence[Any]  # on the passage's own buffers
+    steps: Sequence[Step]  # on the passage's own buffers
 
-    def launch(self, buffers: Sequence[B]) -> list[Step[P, B]]:
+    def launch(self, buffers: Sequence[Buffer]) -> list[Step]:
         """One run of the passage."""
         return list(self.steps)
 
@@ -87,12 +86,12 @@ def posed(job: Job, device: DeviceFacts) -> Posed:
     )
 
 
-def execute_model(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
+def execute_model(device: Device, bundle: Bundle, job: Job) -> Result:
     """Check a model's case on a device, and time it if that is asked for; all is in the result."""
     return attempt(device, bundle, job, partial(_execute_model, device, bundle, job))
 
 
-def _execute_model(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+def _execute_model(device: Device, bundle: Bundle, job: Job, blank: Result) -> Result:
     asked = posed(job, device.facts)
     with (
         Model(
@@ -116,7 +115,7 @@ def _loading(file: GgufFile) -> Progress:
     return stage(f"loading {file.path.name}")
 
 
-def _about(model: Model[P, B]) -> dict[str, float]:
+def _about(model: Model) -> dict[str, float]:
     """How large a model is, and what it took on the device."""
     tensors = model.file.tensors.values()
     return {
@@ -126,7 +125,7 @@ def _about(model: Model[P, B]) -> dict[str, float]:
     }
 
 
-def checked(trial: Trial[P, B]) -> tuple[Left, Verdict]:
+def checked(trial: Trial) -> tuple[Left, Verdict]:
     """What a run left, and the verdict on it and a second one that follows another prompt."""
     with phase("launches"):
         first, second = trial.left_over(POISON_A), trial.left_again(POISON_B)
@@ -149,15 +148,15 @@ def variant_for(asked: str, device: DeviceFacts) -> str:
         raise Unsupported(str(error)) from error
 
 
-def work_of(run: Passage[P, B]) -> PhaseWork[P]:
+def work_of(run: Passage) -> PhaseWork:
     """A passage, to be timed."""
     return PhaseWork(passes=(), bytes_moved=run.bytes_moved, flops=run.flops, steps=run.steps())
 
 
 def _time_phase(
-    device: Computer[P, B],
+    device: Device,
     job: Job,
-    trial: Trial[P, B],
+    trial: Trial,
     judged: Left,
     verdict: Verdict,
     result: Result,
@@ -191,7 +190,7 @@ def _warn_if_cached(facts: DeviceFacts, bytes_moved: int) -> list[str]:
     return [f"in the caches: {bytes_moved:,} bytes of a run, {facts.llc_bytes:,} of cache"]
 
 
-def judged_again(trial: Trial[P, B], judged: Left, verdict: Verdict) -> Verdict:
+def judged_again(trial: Trial, judged: Left, verdict: Verdict) -> Verdict:
     """The verdict on what timing left: right if the logits are those that were judged."""
     before, after = (each.logits.data for each in (judged, trial.left()))
     changed = int((before != after).sum())
@@ -201,7 +200,7 @@ def judged_again(trial: Trial[P, B], judged: Left, verdict: Verdict) -> Verdict:
     return replace(verdict, passed=False, reason=reason, unrepeated=changed)
 
 
-def sha_of(run: Passage[P, B]) -> str:
+def sha_of(run: Passage) -> str:
     """SHA-256 of the hashes of all code that runs."""
     parts = dict.fromkeys(each.program.sha for level in run.levels for each in level)
     return hashlib.sha256("".join(parts).encode()).hexdigest()

@@ -9,14 +9,13 @@ from vkbench_shaders.models.cases import parts_of
 from vkbench_shaders.models.graph import LOGITS
 from vkbench_shaders.models.perplexity import Losses, losses
 from vkbench_worker.models.model import Ids, Model
-from vkbench_worker.runtime.computer import B, P
 
 
 class NotFinite(VkbenchError):
     """Logits are NaN or Inf."""
 
 
-def foreseen(model: Model[P, B], window: Ids) -> tuple[Losses, float]:
+def foreseen(model: Model, window: Ids) -> tuple[Losses, float]:
     """The losses of the window's second half, and the device's seconds for all of it.
 
     The first half is read into the caches; only of the second one all logits are made.

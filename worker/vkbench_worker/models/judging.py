@@ -28,7 +28,6 @@ from vkbench_shaders.models.graph import LOGITS
 from vkbench_shaders.models.reference import Cache, Floats, Reference
 from vkbench_worker.judging.poison import guard_changes, poison_of
 from vkbench_worker.models.trial import Left, Trial
-from vkbench_worker.runtime.computer import B, P
 from vkbench_worker.runtime.program import Image
 
 # Largest NMSE of a layer, and of the logits of a whole model, by the least exact arithmetic.
@@ -94,7 +93,7 @@ def judged_layers(file: GgufFile, layers: int, tokens: int) -> tuple[int, ...]:
     return _spread(layers, count)
 
 
-def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
+def judge(trial: Trial, first: Left, second: Left) -> Verdict:
     """The verdict on two runs of a case, each over memory with another poison.
 
     Between them another prompt went through the caches.
@@ -123,7 +122,7 @@ def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
     )
 
 
-def _path(trial: Trial[P, B]) -> str:
+def _path(trial: Trial) -> str:
     parts = trial.run.parts
     used = {choice.variant.arithmetic for part in parts for choice in part.schedule.choices}
     steps = (step for part in parts for step in part.graph.steps)
@@ -132,7 +131,7 @@ def _path(trial: Trial[P, B]) -> str:
     return next((path for path in _LIMITS if path in used), "f32")
 
 
-def _judge_memory(found: Findings, trial: Trial[P, B], first: Left, second: Left) -> None:
+def _judge_memory(found: Findings, trial: Trial, first: Left, second: Left) -> None:
     """Guards, poison, counters, and whether both runs left the same."""
     for left in (first, second):
         for name, image in left.guards:
@@ -156,7 +155,7 @@ def _judge_repeated(found: Findings, name: str, one: Image, other: Image) -> Non
         found.complain("unrepeated", differing, f"{differing} of {name} differ on a second run")
 
 
-def _judge_whole(found: Findings, trial: Trial[P, B], left: Left) -> None:
+def _judge_whole(found: Findings, trial: Trial, left: Left) -> None:
     """Logits of the last token, and of the steps before it, by a reference of all layers.
 
     Then those behind caches whose older half was dropped, by the reference's own that were cut so.
@@ -195,7 +194,7 @@ class _Sampled(Reference):
         return self.caches[layer]
 
 
-def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int) -> None:
+def _judge_parts(found: Findings, trial: Trial, left: Left, sequence: int) -> None:
     """Embedding, some layers and some logits of some tokens of a sequence."""
     model, case = trial.model, trial.case
     count = max(_ROWS, len(trial.run.parts))
@@ -233,7 +232,7 @@ def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int)
 
 
 def _layer_inputs(
-    trial: Trial[P, B], left: Left, layer: int, sequence: int, rows: NDArray[np.integer]
+    trial: Trial, left: Left, layer: int, sequence: int, rows: NDArray[np.integer]
 ) -> Floats:
     """What went into a layer, of some tokens of a sequence, whichever part read them."""
     found = []
@@ -247,7 +246,7 @@ def _layer_inputs(
 
 
 def _cached_values(
-    trial: Trial[P, B], name: str, layer: int, sequence: int, count: int
+    trial: Trial, name: str, layer: int, sequence: int, count: int
 ) -> NDArray[np.float64]:
     """Keys or values of a sequence's first positions: (positions, groups, size)."""
     model = trial.model

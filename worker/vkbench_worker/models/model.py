@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
-from typing import Final, Generic, Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,9 @@ from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights
 from vkbench_worker.phases import phase
 from vkbench_worker.runner.bounds import checks_bounds
-from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.device import Barrier, Buffer, Device, Dispatch, Recording, Stamp, Step
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.program import Barrier, Dispatch, Stamp, Step, region_bytes
+from vkbench_worker.runtime.program import region_bytes
 
 Ids = NDArray[np.integer]
 Wire = Callable[[GgufFile, Hyper, Phase], Graph]
@@ -57,10 +57,10 @@ class Options:
     products: Products = AS_NUMBERS
 
 
-class Prepared(Generic[P, B]):
+class Prepared:
     """A phase with its buffers and its recording."""
 
-    def __init__(self, model: Model[P, B], graph: Graph, scheduled: Schedule) -> None:
+    def __init__(self, model: Model, graph: Graph, scheduled: Schedule) -> None:
         self.graph, self.schedule = graph, scheduled
         self._model, self.device = model, model.device
         self._stack = model.stack
@@ -86,20 +86,20 @@ class Prepared(Generic[P, B]):
                     self.device.make_ahead(each.program)
 
     @cached_property
-    def recording(self) -> Runnable:
+    def recording(self) -> Recording:
         """The phase between two stamps."""
         return self._model.recorded([Stamp(), *self.steps(), Stamp()])
 
-    def stamped_steps(self) -> list[Step[P, B]]:
+    def stamped_steps(self) -> list[Step]:
         """All launches, with a stamp behind each level."""
-        steps: list[Step[P, B]] = []
+        steps: list[Step] = []
         for level in self.schedule.levels:
             steps += [*self._dispatches(level), Barrier(launches_only=True), Stamp()]
         return steps
 
-    def steps(self) -> list[Step[P, B]]:
+    def steps(self) -> list[Step]:
         """All launches, and the barriers between levels."""
-        found: list[Step[P, B]] = []
+        found: list[Step] = []
         for level in self.schedule.levels:
             found += [*self._dispatches(level), Barrier(launches_only=True)]
         return [*found[:-1], Barrier()]
@@ -127,15 +127,15 @@ class Prepared(Generic[P, B]):
         for buffer in self.slots:
             buffer.fill(word)
 
-    def buffer(self, name: str) -> B:
+    def buffer(self, name: str) -> Buffer:
         """Where a value lies."""
         return self._values[name]
 
-    def buffers(self) -> dict[str, B]:
+    def buffers(self) -> dict[str, Buffer]:
         """All buffers that it may touch, each under the name of one of its values."""
         return dict({id(each): (name, each) for name, each in self._values.items()}.values())
 
-    def _dispatches(self, level: Sequence[Pass]) -> list[Step[P, B]]:
+    def _dispatches(self, level: Sequence[Pass]) -> list[Step]:
         return [
             Dispatch(
                 self.device.pipeline(each.program),
@@ -153,18 +153,18 @@ class Prepared(Generic[P, B]):
                 f"the phase needs {needed:,} bytes of device memory; {left:,} are left"
             )
 
-    def _make_buffer(self, size: int) -> B:
+    def _make_buffer(self, size: int) -> Buffer:
         buffer = self.device.buffer(size)
         self._stack.callback(buffer.close)
         return buffer
 
 
-class Model(Generic[P, B]):
+class Model:
     """A file's model on a device, with caches for one batch of sequences."""
 
     def __init__(
         self,
-        device: Computer[P, B],
+        device: Device,
         bundle: Bundle,
         file: GgufFile,
         hyper: Hyper,
@@ -180,11 +180,11 @@ class Model(Generic[P, B]):
         self.stack.enter_context(device.held_pipelines())
         self.weights = Weights(device, file, self.stack)
         self._progress = progress
-        self._caches: dict[str, B] = {}
-        self._tables: dict[str, B] = {}
-        self._phases: dict[tuple[Phase, int], Prepared[P, B]] = {}
+        self._caches: dict[str, Buffer] = {}
+        self._tables: dict[str, Buffer] = {}
+        self._phases: dict[tuple[Phase, int], Prepared] = {}
 
-    def by(self, bundle: Bundle) -> Model[P, B]:
+    def by(self, bundle: Bundle) -> Model:
         """The same model by another bundle's kernels, on the same weights and caches."""
         other = copy(self)
         other.bundle, other._phases = bundle, {}
@@ -208,7 +208,7 @@ class Model(Generic[P, B]):
         wanted: int = 0,
         kept: tuple[int, ...] = (),
         number: int = 0,
-    ) -> Prepared[P, B]:
+    ) -> Prepared:
         """The phase that reads so many tokens of each sequence, the last one before `until`.
 
         Phases of other numbers have inputs and scratch of their own, to run in one recording.
@@ -224,7 +224,7 @@ class Model(Generic[P, B]):
         )
         return self._prepare_phase(replace(asked, wanted=wanted, kept=kept), number, graph_of)
 
-    def _prepare_phase(self, asked: Phase, number: int, wire: Wire) -> Prepared[P, B]:
+    def _prepare_phase(self, asked: Phase, number: int, wire: Wire) -> Prepared:
         key = asked, number
         if key not in self._phases:
             graph = wire(self.file, self.hyper, asked)
@@ -259,20 +259,20 @@ class Model(Generic[P, B]):
             buffer.upload(given[name])
         run.recording.run()
 
-    def cache(self, name: str, size: int) -> B:
+    def cache(self, name: str, size: int) -> Buffer:
         """Keys or values of a layer; zeros at first, for hidden positions have to be finite."""
         if name not in self._caches:
             self._caches[name] = self._make_buffer(size)
             self._caches[name].fill(0)
         return self._caches[name]
 
-    def recorded(self, steps: Sequence[Step[P, B]]) -> Runnable:
+    def recorded(self, steps: Sequence[Step]) -> Recording:
         """A recording that closes with the model."""
         recording = self.device.record(steps)
         self.stack.callback(recording.close)
         return recording
 
-    def cached(self) -> Mapping[str, B]:
+    def cached(self) -> Mapping[str, Buffer]:
         """The caches that were made so far."""
         return self._caches
 
@@ -284,14 +284,14 @@ class Model(Generic[P, B]):
             made += [*run.inputs.values(), *run.slots, *run.counters.values()]
         return sum(region_bytes(buffer.size) for buffer in made)
 
-    def table(self, name: str, words: Array) -> B:
+    def table(self, name: str, words: Array) -> Buffer:
         """A lookup table of a format."""
         if name not in self._tables:
             self._tables[name] = self._make_buffer(words.nbytes)
             self._tables[name].upload(words)
         return self._tables[name]
 
-    def _make_buffer(self, size: int) -> B:
+    def _make_buffer(self, size: int) -> Buffer:
         buffer = self.device.buffer(size)
         self.stack.callback(buffer.close)
         return buffer

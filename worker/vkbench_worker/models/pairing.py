@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
-from typing import Generic
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job
@@ -18,38 +17,36 @@ from vkbench_worker.models.execute import checked, judged_again, posed, sha_of, 
 from vkbench_worker.models.model import Model
 from vkbench_worker.models.trial import Left, Trial
 from vkbench_worker.runner.execute import attempt
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Buffer, Device
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.timing.measure import LaunchWork
 from vkbench_worker.timing.paired import ArmBench, order, time_pair, timed_if_right
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialBench(Generic[P, B]):
+class TrialBench:
     """A model's phase as an arm times it."""
 
-    trial: Trial[P, B]
-    work: LaunchWork[P]
+    trial: Trial
+    work: LaunchWork
     seconds: float
-    buffers: Sequence[B] = ()  # they are the phase's own
+    buffers: Sequence[Buffer] = ()  # they are the phase's own
     is_poisoned: Sequence[bool] = ()
     restored: Mapping[int, Array] = field(default_factory=dict)  # nothing: runs follow each other
 
-    def renew(self, buffers: Sequence[B], poison: int) -> None:
+    def renew(self, buffers: Sequence[Buffer], poison: int) -> None:
         """Overwrite what a run writes, so that no arm is credited with what the other left."""
         self.trial.run.poison(poison)
 
 
-def execute_model_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
+def execute_model_pair(device: Device, old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
     return attempt(
         device, new, job, partial(_time_models, device, {Side.OLD: old, Side.NEW: new}, job)
     )
 
 
-def _time_models(
-    device: Computer[P, B], bundles: Mapping[str, Bundle], job: Job, blank: Result
-) -> Result:
+def _time_models(device: Device, bundles: Mapping[str, Bundle], job: Job, blank: Result) -> Result:
     asked = posed(job, device.facts)
     one, other, *_ = order(job)
     with (
@@ -76,12 +73,10 @@ def _time_models(
         return timed_if_right(verdicts, timed, result)
 
 
-def _bench(trial: Trial[P, B]) -> TrialBench[P, B]:
+def _bench(trial: Trial) -> TrialBench:
     seconds = median(trial.run.recording.run() or [1.0])
     return TrialBench(trial=trial, work=work_of(trial.run), seconds=seconds)
 
 
-def _again(
-    trial: Trial[P, B], left: Left, verdict: Verdict, sets: Sequence[Sequence[B]]
-) -> Verdict:
+def _again(trial: Trial, left: Left, verdict: Verdict, sets: Sequence[Sequence[Buffer]]) -> Verdict:
     return judged_again(trial, left, verdict)

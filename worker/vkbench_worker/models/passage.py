@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Generic
 
 from vkbench_shaders.models.cases import parts_of
 from vkbench_worker.models.model import Ids, Model, Prepared
 from vkbench_worker.models.schedule import Pass
-from vkbench_worker.runtime.computer import B, P, Runnable
-from vkbench_worker.runtime.program import Image, Stamp, Step
+from vkbench_worker.runtime.device import Recording, Stamp, Step
+from vkbench_worker.runtime.program import Image
 
 
-class Passage(Generic[P, B]):
+class Passage:
     """The phases that read so many tokens of each sequence, one behind the other.
 
     Each part looks at the caches as far as it has to, and has inputs and scratch of its own.
     """
 
     def __init__(
-        self, model: Model[P, B], start: int, count: int, wanted: int, kept: tuple[int, ...]
+        self, model: Model, start: int, count: int, wanted: int, kept: tuple[int, ...]
     ) -> None:
         self.model, self.device, self.start = model, model.device, start
         self.places = parts_of(count)  # of each part: its first token, and the one behind it
-        self.parts: Sequence[Prepared[P, B]] = [
+        self.parts: Sequence[Prepared] = [
             model.prepared(until - at, start + until, wanted=wanted, kept=kept, number=number)
             for number, (at, until) in enumerate(self.places)
         ]
 
     @property
-    def last(self) -> Prepared[P, B]:
+    def last(self) -> Prepared:
         """The part that makes the logits which count."""
         return self.parts[-1]
 
@@ -53,17 +52,17 @@ class Passage(Generic[P, B]):
         return sum(part.scratch_bytes for part in self.parts)
 
     @cached_property
-    def recording(self) -> Runnable:
+    def recording(self) -> Recording:
         """All parts between two stamps."""
         return self.model.recorded([Stamp(), *self.steps(), Stamp()])
 
     @cached_property
-    def stamped(self) -> Runnable:
+    def stamped(self) -> Recording:
         """All parts with a stamp behind each level."""
         stamped = [step for part in self.parts for step in part.stamped_steps()]
         return self.model.recorded([Stamp(), *stamped])
 
-    def steps(self) -> list[Step[P, B]]:
+    def steps(self) -> list[Step]:
         return [step for part in self.parts for step in part.steps()]
 
     def place(self, tokens: Ids) -> None:

@@ -10,14 +10,13 @@ from typing import Final
 
 from vkbench.result import STEP
 from vkbench_worker.models.passage import Passage
-from vkbench_worker.runtime.computer import B, P
 
 _LEAST_RUNS: Final = 5
 _MOST_RUNS: Final = 50
 _SECONDS: Final = 0.2
 
 
-def profile(run: Passage[P, B]) -> Mapping[str, float]:
+def profile(run: Passage) -> Mapping[str, float]:
     """Seconds of the steps of each label, over all layers; none where the host's clock times.
 
     Launches of one level run beside each other: its time is shared out by what they move, among

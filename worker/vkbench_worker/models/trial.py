@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from vkbench_shaders.models.cases import GENERATE, ModelCase, parts_of
 from vkbench_shaders.models.graph import LOGITS
 from vkbench_worker.models.model import Model
 from vkbench_worker.models.passage import Passage
-from vkbench_worker.runtime.computer import B, P
 from vkbench_worker.runtime.program import Image
 
 GREEDY: Final = 16  # tokens that a generation takes one by one before it is timed
@@ -39,15 +38,15 @@ class Left:
         return self.values[part][name].data.view(np.float32).reshape(rows, -1)
 
 
-class Trial(Generic[P, B]):
+class Trial:
     """The phase that a case times, at the place where it is timed."""
 
     def __init__(
         self,
-        model: Model[P, B],
+        model: Model,
         case: ModelCase,
         kept: tuple[int, ...],
-        like: Trial[P, B] | None = None,
+        like: Trial | None = None,
     ) -> None:
         """With another bundle's trial on the same caches, `like`, go on from where that stands."""
         self.model, self.case, self.kept = model, case, kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Generic
 
 import numpy as np
 
@@ -12,18 +11,18 @@ from vkbench_shaders import quants
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import Part, Weight, extent
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Buffer, Device
 from vkbench_worker.runtime.errors import OutOfMemory
 
 Progress = Callable[[int, int], None]  # bytes that are there, bytes in all
 
 
-class Weights(Generic[P, B]):
+class Weights:
     """The buffers of a file's weights; they close with the stack."""
 
-    def __init__(self, device: Computer[P, B], file: GgufFile, stack: ExitStack) -> None:
+    def __init__(self, device: Device, file: GgufFile, stack: ExitStack) -> None:
         self._device, self.file, self._stack = device, file, stack
-        self.buffers: dict[str, B] = {}
+        self.buffers: dict[str, Buffer] = {}
 
     def load(
         self, wanted: Mapping[str, Weight], progress: Progress = lambda done, all: None

@@ -20,22 +20,20 @@ from vkbench_shaders.layout import Layout
 from vkbench_worker.peers.library import Call, Library
 from vkbench_worker.peers.row import Row, View
 from vkbench_worker.peers.table import row_of, working_format
-from vkbench_worker.runtime.computer import Flown
-from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.load import Load
-from vkbench_worker.runtime.program import (
-    GUARD,
-    POISON_A,
+from vkbench_worker.runtime.device import (
     Barrier,
+    Buffer,
     Dispatch,
     Fill,
-    Image,
+    Flight,
     Part,
-    Program,
     Stamp,
     Step,
-    region_bytes,
+    as_own,
 )
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.load import Load
+from vkbench_worker.runtime.program import GUARD, POISON_A, Image, Program, region_bytes
 
 M = TypeVar("M")
 
@@ -58,9 +56,10 @@ class PeerBuffer(Generic[M]):
         self.poison = word
         self._library.fill(self.memory, word)
 
-    def copy_from(self, other: PeerBuffer[M]) -> None:
-        self.poison = other.poison
-        self._library.copy(other.memory, self.memory)
+    def copy_from(self, other: Buffer) -> None:
+        source = as_own(PeerBuffer, other)
+        self.poison = source.poison
+        self._library.copy(source.memory, self.memory)
 
     def image(self, *, data: bool) -> Image:
         """What it holds, or its guards alone."""
@@ -87,6 +86,7 @@ class Operation(Generic[M]):
 
     def __init__(self, library: Library[M], problem: Problem) -> None:
         self.problem = problem
+        self.bindings = tuple(range(len(problem.kernel.bindings)))
         self.row: Row = row_of(problem, library)
         self._library = library
         self._bound: dict[tuple[int, ...], Call] = {}
@@ -137,14 +137,14 @@ class Operation(Generic[M]):
 class PeerRecording(Generic[M]):
     """Steps as calls, in segments that stamps end."""
 
-    def __init__(
-        self, library: Library[M], steps: Sequence[Step[Operation[M], PeerBuffer[M]]]
-    ) -> None:
+    def __init__(self, library: Library[M], steps: Sequence[Step]) -> None:
         segments: list[list[Call]] = [[]]
         for step in steps:
             match step:
                 case Dispatch():
-                    segments[-1].append(step.pipeline.bound(step.buffers))
+                    operation = as_own(Operation, step.pipeline)
+                    buffers = [as_own(PeerBuffer, buffer) for buffer in step.buffers]
+                    segments[-1].append(operation.bound(buffers))
                 case Fill():
                     segments[-1].append(partial(step.buffer.fill, 0))
                 case Stamp():
@@ -174,6 +174,7 @@ class PeerRecording(Generic[M]):
 class PeerDevice(Generic[M]):
     """A device of this host as a library uses it."""
 
+    checks_bounds = False
     makes_ahead = False
 
     def __init__(self, library: Library[M], facts: DeviceFacts, environment: Environment) -> None:
@@ -208,16 +209,15 @@ class PeerDevice(Generic[M]):
     def quiet(self) -> None:
         """Do nothing: no launch of a library is under way."""
 
-    def record(self, steps: Sequence[Step[Operation[M], PeerBuffer[M]]]) -> PeerRecording[M]:
+    def record(self, steps: Sequence[Step]) -> PeerRecording[M]:
         return PeerRecording(self._library, steps)
 
-    def flight(self, parts: Sequence[Part[Operation[M], PeerBuffer[M]]], depth: int) -> Flown:
+    def flight(self, parts: Sequence[Part], depth: int) -> Flight:
         raise Unsupported("a peer has no submissions in flight")
 
-    def images(
-        self, whole: Sequence[PeerBuffer[M]], guards: Sequence[PeerBuffer[M]] = ()
-    ) -> list[Image]:
-        return [b.image(data=True) for b in whole] + [b.image(data=False) for b in guards]
+    def images(self, whole: Sequence[Buffer], guards: Sequence[Buffer] = ()) -> list[Image]:
+        buffers = [(buffer, True) for buffer in whole] + [(buffer, False) for buffer in guards]
+        return [as_own(PeerBuffer, buffer).image(data=data) for buffer, data in buffers]
 
     def raise_messages(self) -> None:
         """There is no validation layer to complain."""

@@ -19,7 +19,7 @@ from vkbench_worker import policy
 from vkbench_worker.runner.bounds import opening
 from vkbench_worker.runner.errand import alone, answered
 from vkbench_worker.runner.execute import compute
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
     policy.check(ours.bundles, bundle.sha)
     with np.load(asked.input, allow_pickle=False) as archive:
         arrays = dict(archive)
-    opened = Device.open(asked.device, opening(ours, bundle))
+    opened = VulkanDevice.open(asked.device, opening(ours, bundle))
     with opened as device, alone(ours, device.facts.key):
         problem = posed(bundle, asked.case)
         outputs, variant = compute(device, bundle, problem, asked.variant, arrays)

@@ -24,21 +24,19 @@ from vkbench_worker.phases import closing_stack, phase, recorded, telemetry
 from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.plans import PLANS, Planned
 from vkbench_worker.runner.variants import Choice, choose, plan
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported, VulkanFailure
 from vkbench_worker.runtime.program import POISON_A
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.timed import Judged, check, time_work
 
 
-def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
+def execute(device: Device, bundle: Bundle, job: Job) -> Result:
     """Check a case on a device, and time it if that is asked for; it is all in the result."""
     return attempt(device, bundle, job, partial(_check_case, device, bundle, job))
 
 
-def attempt(
-    device: Computer[P, B], bundle: Bundle, job: Job, work: Callable[[Result], Result]
-) -> Result:
+def attempt(device: Device, bundle: Bundle, job: Job, work: Callable[[Result], Result]) -> Result:
     """Do a job's `work`, which fills in a blank result; whatever happens is in the result."""
     started, clock = time.time(), time.perf_counter()
     device.patience_seconds = job.limit_seconds
@@ -58,7 +56,7 @@ def attempt(
     return replace(result, seconds=time.perf_counter() - clock, telemetry=told)
 
 
-def _guard_work(device: Computer[P, B], blank: Result, work: Callable[[Result], Result]) -> Result:
+def _guard_work(device: Device, blank: Result, work: Callable[[Result], Result]) -> Result:
     try:
         result = work(blank)
         device.raise_messages()
@@ -80,7 +78,7 @@ def _guard_work(device: Computer[P, B], blank: Result, work: Callable[[Result], 
 
 
 def compute(
-    device: Computer[P, B], bundle: Bundle, problem: Problem, variant: str, arrays: Arrays
+    device: Device, bundle: Bundle, problem: Problem, variant: str, arrays: Arrays
 ) -> tuple[dict[str, Array], str]:
     """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
     inputs = [b.name for b in problem.kernel.bindings if b.is_input]
@@ -93,7 +91,7 @@ def compute(
 
 
 def _launch_once(
-    device: Computer[P, B], bundle: Bundle, chosen: Choice, storages: Arrays
+    device: Device, bundle: Bundle, chosen: Choice, storages: Arrays
 ) -> dict[str, Array]:
     """The outputs of one launch."""
     with ExitStack() as stack:
@@ -117,7 +115,7 @@ def _array_of_caller(problem: Problem, name: str, arrays: Arrays) -> Array:
     return found
 
 
-def _check_case(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+def _check_case(device: Device, bundle: Bundle, job: Job, blank: Result) -> Result:
     with phase("choice"):
         due = PLANS.take(bundle, job, device.facts)
         problem, chosen, planned = due.problem, due.chosen, due.launches
@@ -142,11 +140,11 @@ def _check_case(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result)
 
 
 def _check_batches(
-    device: Computer[P, B],
+    device: Device,
     bundle: Bundle,
     job: Job,
     due: Planned,
-    bench: Bench[P, B],
+    bench: Bench,
     judged: Judged,
 ) -> Verdict:
     """The verdict on a case that was right, after parts of its rows ran, too."""

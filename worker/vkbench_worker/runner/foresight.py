@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic
+from typing import Final
 
 from vkbench.job import Job
 from vkbench_shaders.bundle import Bundle
@@ -15,7 +15,7 @@ from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import read_line
 from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.plans import PLANS, Planned, planned
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.program import Program
 
 NEW_AT_ONCE: Final = 8  # lines read in one look: the job that is due waits for it
@@ -29,10 +29,10 @@ class Needs:
     programs: Sequence[Program] = ()
 
 
-class Foresight(Generic[P, B]):
+class Foresight:
     """What the lines that come next need."""
 
-    def __init__(self, device: Computer[P, B], bundle_of: Callable[[str], Bundle]) -> None:
+    def __init__(self, device: Device, bundle_of: Callable[[str], Bundle]) -> None:
         self._device = device
         self._bundle_of = bundle_of
         self._needs: dict[bytes, Needs] = {}

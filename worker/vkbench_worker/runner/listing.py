@@ -11,7 +11,7 @@ from vkbench.errors import VkbenchError
 from vkbench.messages import wire
 from vkbench.settings import settings
 from vkbench_worker.protocol import Listing
-from vkbench_worker.runtime.device import devices
+from vkbench_worker.runtime.vulkan.device import devices
 
 
 def listed() -> Listing:

@@ -22,7 +22,7 @@ from vkbench_worker.models.execute import variant_for
 from vkbench_worker.models.model import Model, Options
 from vkbench_worker.runner.bounds import opening
 from vkbench_worker.runner.errand import alone, answered
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 
 def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
@@ -32,7 +32,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
     tokens = np.load(asked.input, allow_pickle=False)
     file = open_gguf(asked.model)
     hyper = hyper_of(file, len(tokens))
-    opened = Device.open(asked.device, opening(ours, bundle))
+    opened = VulkanDevice.open(asked.device, opening(ours, bundle))
     with opened as device, alone(ours, device.facts.key):
         variant = variant_for(asked.variant, device.facts)
         options = Options(context=len(tokens), cache=asked.cache, products=VARIANTS[variant])

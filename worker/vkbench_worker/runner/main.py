@@ -51,9 +51,8 @@ from vkbench_worker.runner.bounds import checks_bounds, note_bounds_checked
 from vkbench_worker.runner.execute import execute as execute_job
 from vkbench_worker.runner.foresight import Foresight
 from vkbench_worker.runner.inbox import Inbox
-from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.pipeline import Pipeline
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.timing.canary import CanaryTimer
 from vkbench_worker.timing.paired import execute_pair
 
@@ -86,7 +85,7 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
     with ExitStack() as stack:
         try:
             device = stack.enter_context(
-                Device.open(asked.device, opening, partial(_lock, ours, stack))
+                VulkanDevice.open(asked.device, opening, partial(_lock, ours, stack))
             )
         except VkbenchError as error:
             print(error, file=sys.stderr)
@@ -114,7 +113,7 @@ def serve(
     answers: BinaryIO,
     bundle_of: Callable[[str], Bundle],
     execute: Execute,
-    canary: CanaryTimer[Pipeline, Buffer] | None = None,
+    canary: CanaryTimer | None = None,
 ) -> int:
     """Answer each line's Job with a Result, in order; returns the exit status."""
     save_at = time.monotonic() + SAVE_SECONDS
@@ -137,7 +136,7 @@ def serve(
     return 0
 
 
-def _look(canary: CanaryTimer[Pipeline, Buffer] | None, job: Job) -> Mapping[str, float]:
+def _look(canary: CanaryTimer | None, job: Job) -> Mapping[str, float]:
     """The canary that a job's timings are seen beside, and how long it took just now."""
     if not canary or job.mode is not Mode.PERFORMANCE:
         return {}

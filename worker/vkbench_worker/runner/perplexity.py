@@ -26,7 +26,7 @@ from vkbench_worker.models.foreseeing import foreseen
 from vkbench_worker.models.model import Model, Options
 from vkbench_worker.runner.bounds import opening
 from vkbench_worker.runner.errand import alone, answered
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 
 def run(asked: argparse.Namespace, ours: Settings) -> Iterator[Mapping[str, object]]:
@@ -37,7 +37,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> Iterator[Mapping[str, obje
     context = windows.shape[1]
     file = typed(open_gguf(asked.model), asked.type)
     hyper = hyper_of(file, context)
-    opened = Device.open(asked.device, opening(ours, bundle))
+    opened = VulkanDevice.open(asked.device, opening(ours, bundle))
     with opened as device, alone(ours, device.facts.key):
         variant = variant_for(asked.variant, device.facts)
         options = Options(context=context, cache=asked.cache, products=VARIANTS[variant])

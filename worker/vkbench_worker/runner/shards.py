@@ -23,10 +23,10 @@ from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.protocol import lock_folder
 from vkbench_worker.runner.bounds import checks_bounds, note_bounds_checked, opening
 from vkbench_worker.runner.errand import Answer, alone, answered
-from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.shards.division import division_of
 from vkbench_worker.shards.outcome import outcome
-from vkbench_worker.shards.shards import Shards
+from vkbench_worker.shards.shards import Shards, Spread
 
 
 def main() -> int:
@@ -46,7 +46,7 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
     with ExitStack() as stack:
         for key in sorted(asked.device):  # in one order, so that no two wait for each other
             stack.enter_context(alone(ours, key))
-        opened = [Device.open(key, opening(ours, bundle)) for key in asked.device]
+        opened = [VulkanDevice.open(key, opening(ours, bundle)) for key in asked.device]
         devices = _apart([stack.enter_context(device) for device in opened])
         for name in sorted({device.hardware or device.facts.key for device in devices}):
             hardware = Hardware(lock_folder(ours), name)
@@ -54,16 +54,15 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
         for count in asked.shards:
             used = devices[:count] if count <= len(devices) else devices[:1]
             with ExitStack() as inner:
-                shards = Shards(
-                    used, count, bundle, problem, prepared, asked.variant, inner, asked.pieces
-                )
+                spread = Spread(devices=used, count=count, pieces=asked.pieces)
+                shards = Shards(spread, bundle, problem, prepared, asked.variant, inner)
                 found = outcome(shards, asked.variant, asked.seconds)
                 if checks_bounds(bundle):
                     found = replace(found, result=note_bounds_checked(found.result))
             yield cast(Answer, to_builtins(found))
 
 
-def _apart(devices: list[Device]) -> list[Device]:
+def _apart(devices: list[VulkanDevice]) -> list[VulkanDevice]:
     """Those that can work at one time: CPU drivers share their processors."""
     by_hardware = {device.hardware or device.facts.key: device for device in reversed(devices)}
     return [device for device in devices if device in by_hardware.values()]

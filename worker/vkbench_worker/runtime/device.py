@@ -1,217 +1,197 @@
-"""An open Vulkan device: makes buffers, pipelines and recordings, and runs them one at a time."""
+"""The four nouns of the runtime, and the steps that a recording is made of.
+
+A `Device` makes `Buffer`s and `Pipeline`s; a `Recording` runs steps on them and returns seconds.
+Everything above takes these. `vulkan/` implements them with a driver, `null.py` with numpy, and
+peers with a library; each is given back only what its own device made, and `as_own` checks that.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
-from vkbench.process import system
-from vkbench.selector import best, one
-from vkbench.settings import Settings
-from vkbench_worker.protocol import PROCESSOR
-from vkbench_worker.runtime import fragments, gauge, packing, strangers
-from vkbench_worker.runtime.buffer import Buffer
-from vkbench_worker.runtime.discovery.instance import Instance
-from vkbench_worker.runtime.discovery.physical import Physical, candidates
-from vkbench_worker.runtime.flight import Flight
 from vkbench_worker.runtime.load import Load
-from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.memory import Memory
-from vkbench_worker.runtime.pipeline import Pipeline, checks_each
-from vkbench_worker.runtime.pipeline_cache import PipelineCache
-from vkbench_worker.runtime.pipelines import Pipelines
-from vkbench_worker.runtime.program import Image, Part, Program
-from vkbench_worker.runtime.recording import Recording, VulkanStep
-from vkbench_worker.runtime.transfers import Transfers
+from vkbench_worker.runtime.program import Bytes, Image, Program
 
-_MOST_THREADS: Final = 12  # that make pipelines ahead
+T = TypeVar("T")
 
 
-class Device:
-    """One device of this host, open for computing; a context manager."""
+class Buffer(Protocol):
+    """Memory of a device between guard bands."""
 
-    @classmethod
-    def open(
-        cls,
-        selector: str,
-        settings: Settings,
-        prelude: Callable[[DeviceFacts], None] = lambda facts: None,
-    ) -> Self:
-        """The one device that a selector means (vkbench.selector); "" is the fastest kind.
+    @property
+    def size(self) -> int:
+        """Bytes of its data, without the guard bands."""
 
-        `prelude` is called when it is known and not yet created: to take a lock, for instance.
-        """
-        instance = Instance(settings)
-        try:
-            found = candidates(instance, settings.host)
-            facts = [candidate.facts for candidate in found]
-            chosen = one(selector, facts, settings.host) if selector else best(facts)
-            prelude(chosen)
-            physical = next(c.physical for c in found if c.facts.key == chosen.key)
-            return cls(instance, physical, chosen, settings)
-        except BaseException:
-            instance.close()
-            raise
+    def upload(self, data: np.ndarray) -> None:
+        """Guard bands filled with poison, data copied in, before whatever runs next."""
 
-    def __init__(
-        self, instance: Instance, physical: Physical, facts: DeviceFacts, settings: Settings
-    ) -> None:
-        self.instance = instance
-        self.physical = physical
-        self.facts = facts
-        self.environment: Environment = physical.environment()
-        self.checks_each = checks_each(physical)  # bounds, of one pipeline and not of another
-        self.checks_bounds = settings.robust and not self.checks_each  # of all pipelines
-        if self.checks_bounds:
-            physical.features.check_bounds()
-        self.logical = Logical(physical, facts)
-        self.memory = Memory(self.logical)
-        self.transfers = Transfers(self.logical)
-        self.cache = PipelineCache(self.logical, settings.cache / "pipelines")
-        self._pipelines = Pipelines(self._make_pipeline, _threads(facts, settings))
-        # of every pipeline, beside the program's own
-        self.constants: tuple[tuple[int, int], ...] = ()
-        self.constants = (
-            (packing.CONSTANT, int(packing.rounds_to_nearest(self))),
-            (fragments.CONSTANT, fragments.order(self)),
-        )
-        self.load = Load(gauge.of(self))
+    def fill(self, word: int) -> None:
+        """Data and guard bands filled with a word, before whatever runs next."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def copy_from(self, other: Buffer) -> None:
+        """Data and guard bands of a buffer of the same size, copied on the device."""
 
     def close(self) -> None:
-        """Save the pipeline cache and free everything; closing twice is fine."""
-        if self.logical.handle is None or self.logical.hangs:  # waiting for it would hang as well
-            return
-        self._pipelines.quiet()
-        self.logical.wait_idle()
-        self.cache.save()
-        self._pipelines.close()
-        self.cache.close()
-        self.transfers.close()
-        self.memory.close()
-        self.logical.close()
-        self.instance.close()
+        """Give the memory back; closing twice is fine."""
+
+
+class Pipeline(Protocol):
+    """A program that its device made ready; the device keeps and closes it."""
+
+    @property
+    def bindings(self) -> tuple[int, ...]:
+        """Numbers that the shader knows the buffers of a launch by."""
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One launch of a pipeline on buffers."""
+
+    pipeline: Pipeline
+    buffers: Sequence[Buffer]
+    groups: tuple[int, int, int]
+    push: bytes
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """What follows sees what came before, and does not begin earlier."""
+
+    launches_only: bool = False  # whether copies and fills are on neither side
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A timestamp once all that came before is done."""
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Every byte of a buffer overwritten."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The data of a buffer, not its guards, copied to another of the same size."""
+
+    source: Buffer
+    target: Buffer
+
+
+Step = Dispatch | Fill | Copy | Barrier | Stamp
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some bytes of a buffer that are copied from or to the host."""
+
+    buffer: Buffer
+    start: int
+    size: int
+    data: Bytes | None = None  # what is uploaded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Steps of a submission of their own, between an upload and a read-back, if there are any."""
+
+    steps: Sequence[Step]
+    uploads: Sequence[Piece] = ()
+    reads: Sequence[Piece] = ()
+
+
+class Recording(Protocol):
+    """Recorded steps, which run as often as one likes."""
+
+    def run(self) -> list[float]:
+        """Run the steps now and wait: seconds from each stamp to the next."""
+
+    def enqueue(self) -> None:
+        """Run the steps with the next submission; at once where the host times."""
+
+    def seconds(self) -> list[float]:
+        """Seconds of the last run, which is submitted if it still waits."""
+
+    def close(self) -> None:
+        """Free everything that the recording holds."""
+
+
+class Flight(Recording, Protocol):
+    """A recording whose parts overlap with copies to and from the host."""
+
+    def arrived(self) -> list[Bytes]:
+        """Bytes that the last run read back, one array for each piece."""
+
+
+class Device(Protocol):
+    """One device, open for computing."""
+
+    facts: DeviceFacts
+    environment: Environment
+    pci_address: str  # where it sits on the bus, as sysfs writes it, or ""
+    load: Load  # whether its clock is still up
+    checks_bounds: bool  # of all pipelines: accesses outside the buffers reach nothing
+    makes_ahead: bool  # whether `make_ahead` does anything
 
     @property
     def clock(self) -> str:
         """Which clock times recordings: gpu or host."""
-        return self.logical.clock
 
     @property
     def tick_seconds(self) -> float:
-        """Seconds of one tick of the GPU's clock."""
-        return self.logical.tick_seconds
-
-    @property
-    def live(self) -> Counter[str]:
-        """How many handles of each kind are open."""
-        return self.logical.live
+        """Seconds of one tick of that clock."""
 
     @property
     def patience_seconds(self) -> float:
         """Longest wait for one submission."""
-        return self.logical.patience_seconds
 
     @patience_seconds.setter
-    def patience_seconds(self, seconds: float) -> None:
-        self.logical.patience_seconds = seconds
-
-    @property
-    def pci_address(self) -> str:
-        """Where it sits on the bus, as sysfs writes it, or ""."""
-        return self.physical.pci_address
-
-    @property
-    def hardware(self) -> str:
-        """What other devices of this host may be too, under another driver; "" if unknown."""
-        return PROCESSOR if self.facts.type == "cpu" else self.pci_address
+    def patience_seconds(self, seconds: float) -> None: ...
 
     def memory_left(self) -> int:
         """Bytes of device memory that may still be allocated."""
-        return self.memory.left_bytes
 
     def buffer(self, size: int) -> Buffer:
         """A new buffer of `size` bytes."""
-        return Buffer(self.logical, self.memory, self.transfers, size)
 
     def pipeline(self, program: Program) -> Pipeline:
-        """The pipeline of a program; the device keeps and closes it."""
-        return self._pipelines.get(program)
-
-    @property
-    def makes_ahead(self) -> bool:
-        """Whether it is worth telling which pipelines will be asked for."""
-        return self._pipelines.makes_ahead
+        """The pipeline of a program."""
 
     def make_ahead(self, program: Program) -> None:
         """Begin to make a pipeline that will be asked for soon; errors wait until then."""
-        self._pipelines.make_ahead(program)
 
     def held_pipelines(self) -> AbstractContextManager[None]:
         """Pipelines that are asked for in this context stay until its end."""
-        return self._pipelines.held()
 
     def quiet(self) -> None:
         """Have nothing made ahead any more, until more is asked for."""
-        self._pipelines.quiet()
 
-    def record(self, steps: Sequence[VulkanStep]) -> Recording:
+    def record(self, steps: Sequence[Step]) -> Recording:
         """Steps ready to be run."""
-        return Recording(self.logical, self.transfers, steps)
 
-    def flight(self, parts: Sequence[Part[Pipeline, Buffer]], depth: int) -> Flight:
+    def flight(self, parts: Sequence[Part], depth: int) -> Flight:
         """Parts ready to be submitted, of which so many are in flight at once."""
-        return Flight(self.logical, self.transfers, parts, depth, self.record)
 
     def images(self, whole: Sequence[Buffer], guards: Sequence[Buffer] = ()) -> list[Image]:
         """What buffers hold now, guard bands included; of the second ones only the guard bands."""
-        buffers = [(buffer, True) for buffer in whole] + [(buffer, False) for buffer in guards]
-        spans = [span for buffer, data in buffers for span in buffer.spans(data=data)]
-        parts = iter(self.transfers.read(spans))
-        return [
-            Image(next(parts), next(parts), next(parts), poison=buffer.poison)
-            for buffer, _ in buffers
-        ]
-
-    def save_cache(self) -> None:
-        """Keep the pipelines made so far for later processes."""
-        self.cache.save()
 
     def raise_messages(self) -> None:
         """Raise what the validation layer had to say since the last call."""
-        self.instance.raise_messages()
 
-    def _make_pipeline(self, program: Program) -> Pipeline:
-        strangers.check(program)
-        return Pipeline(self.logical, self.cache, program, self.constants)
+    def save_cache(self) -> None:
+        """Keep the pipelines made so far for later processes."""
 
 
-def _threads(facts: DeviceFacts, settings: Settings) -> int:
-    """How many threads make pipelines ahead.
-
-    CPU drivers compile when a pipeline is first launched. What the validation layer says of a
-    pipeline has to be said to its own job.
-    """
-    if facts.type == "cpu" or settings.validation:
-        return 0
-    return min(_MOST_THREADS, system.usable_processors() - 1)
-
-
-def devices(settings: Settings) -> list[DeviceFacts]:
-    """Every device of this host."""
-    with Instance(settings) as instance:
-        return [candidate.facts for candidate in candidates(instance, settings.host)]
+def as_own(kind: type[T], noun: Buffer | Pipeline) -> T:
+    """A buffer or pipeline as its device knows it; TypeError for one of another kind of device."""
+    if not isinstance(noun, kind):
+        raise TypeError(f"a {type(noun).__name__} is given where a {kind.__name__} is needed")
+    return noun

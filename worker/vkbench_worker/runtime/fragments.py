@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from vkbench.errors import VkbenchError
 from vkbench_shaders import bundle
-from vkbench_worker.runtime.computer import B, Computer, P
-from vkbench_worker.runtime.program import Dispatch, Program
+from vkbench_worker.runtime.device import Device, Dispatch
+from vkbench_worker.runtime.program import Program
 
 CONSTANT: Final = 98  # of slang/lib/fragment_order.slang
 _ELEMENTS: Final = 8  # of a lane in fragments.slang
@@ -32,7 +32,7 @@ COLUMNS: Final = 2
 QUADS: Final = 10
 
 
-def order(device: Computer[P, B]) -> int:
+def order(device: Device) -> int:
     """The order of a device's sums and left factors; UNKNOWN, where it cannot be tried."""
     features = set(device.facts.features)
     side, lanes = next((_SIZES[name] for name in _SIZES if name in features), (0, 0))
@@ -69,7 +69,7 @@ def columns() -> Floats:
     return (element * 8 + lane).astype(np.float32)
 
 
-def places(device: Computer[P, B], code: bytes, side: int, sha: str) -> Floats:
+def places(device: Device, code: bytes, side: int, sha: str) -> Floats:
     """Where a device keeps elements: of sums, then of left factors."""
     program = Program(code=code, sha=sha, bindings=(0, 1), push_bytes=0, constants=())
     numbers = np.arange(side * side, dtype=np.float32)

@@ -13,14 +13,14 @@ from typing import Final
 from vkbench.device import NVIDIA
 from vkbench.errors import VkbenchError
 from vkbench_shaders.bundle import GAUGE, packaged
-from vkbench_worker.runtime.computer import B, Computer, P
-from vkbench_worker.runtime.program import Barrier, Dispatch, Program, Stamp, Step
+from vkbench_worker.runtime.device import Barrier, Device, Dispatch, Stamp, Step
+from vkbench_worker.runtime.program import Program
 
 _BYTES: Final = 4 * 32  # of gauge.slang's threads
 _LAUNCHES: Final = 3  # the fastest one counts: a GPU that slept begins late
 
 
-def of(device: Computer[P, B]) -> Callable[[], float] | None:
+def of(device: Device) -> Callable[[], float] | None:
     """What measures a device's clock; None where that cannot be told."""
     if device.facts.vendor_id != NVIDIA or device.clock != "gpu":
         return None
@@ -32,12 +32,12 @@ def of(device: Computer[P, B]) -> Callable[[], float] | None:
     return lambda: seconds(device, program)
 
 
-def seconds(device: Computer[P, B], program: Program) -> float:
+def seconds(device: Device, program: Program) -> float:
     """What one launch of the gauge takes."""
     with closing(device.buffer(_BYTES)) as buffer:
         buffer.fill(1)
         launch = Dispatch(device.pipeline(program), [buffer], (1, 1, 1), b"")
-        steps: list[Step[P, B]] = [Stamp()]
+        steps: list[Step] = [Stamp()]
         for _ in range(_LAUNCHES):
             steps += [launch, Barrier(), Stamp()]
         with closing(device.record(steps)) as recording:

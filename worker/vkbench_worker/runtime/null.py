@@ -14,22 +14,26 @@ import numpy as np
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.rounding import rounded
+from vkbench_worker.runtime.device import (
+    Barrier,
+    Buffer,
+    Copy,
+    Dispatch,
+    Fill,
+    Part,
+    Piece,
+    Stamp,
+    Step,
+    as_own,
+)
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import (
     GUARD,
     POISON_A,
-    Barrier,
     Bytes,
-    Copy,
-    Dispatch,
-    Fill,
     Image,
-    Part,
-    Piece,
     Program,
-    Stamp,
-    Step,
     padded,
     region_bytes,
 )
@@ -95,9 +99,10 @@ class NullBuffer:
         self.poison = word
         self.bytes.view(np.uint32)[:] = word
 
-    def copy_from(self, other: NullBuffer) -> None:
-        self.poison = other.poison
-        self.bytes[:] = other.bytes
+    def copy_from(self, other: Buffer) -> None:
+        source = as_own(NullBuffer, other)
+        self.poison = source.poison
+        self.bytes[:] = source.bytes
 
     def image(self, *, data: bool) -> Image:
         lead, rest = self.bytes[:GUARD].copy(), self.bytes[GUARD:].copy()
@@ -107,7 +112,7 @@ class NullBuffer:
 class NullRecording:
     """Steps carried out one after the other by the host."""
 
-    def __init__(self, device: NullDevice, steps: Sequence[Step[Program, NullBuffer]]) -> None:
+    def __init__(self, device: NullDevice, steps: Sequence[Step]) -> None:
         self._device = device
         self._steps = steps
         self._found: list[float] = []
@@ -118,12 +123,17 @@ class NullRecording:
         for step in self._steps:
             match step:
                 case Dispatch():
-                    self._device.dispatch(step)
+                    buffers = [as_own(NullBuffer, buffer) for buffer in step.buffers]
+                    self._device.dispatch(as_own(Program, step.pipeline), buffers)
                 case Fill():
-                    step.buffer.bytes[:] = 0
+                    as_own(NullBuffer, step.buffer).bytes[:] = 0
                 case Copy():
-                    shown = slice(GUARD, GUARD + step.source.size)
-                    step.target.bytes[shown] = step.source.bytes[shown]
+                    source, target = (
+                        as_own(NullBuffer, step.source),
+                        as_own(NullBuffer, step.target),
+                    )
+                    shown = slice(GUARD, GUARD + source.size)
+                    target.bytes[shown] = source.bytes[shown]
                 case Stamp():
                     stamps.append(time.perf_counter())
                 case Barrier():
@@ -146,7 +156,7 @@ class NullRecording:
 class NullFlight(NullRecording):
     """All uploads, then all steps: the last launch does the work of all parts."""
 
-    def __init__(self, device: NullDevice, parts: Sequence[Part[Program, NullBuffer]]) -> None:
+    def __init__(self, device: NullDevice, parts: Sequence[Part]) -> None:
         steps = [step for part in parts for step in part.steps]
         super().__init__(device, [Stamp(), *steps, Stamp()])
         self._uploads = [piece for part in parts for piece in part.uploads]
@@ -163,9 +173,9 @@ class NullFlight(NullRecording):
         return [_bytes_of_piece(piece).copy() for piece in self._reads]
 
 
-def _bytes_of_piece(piece: Piece[NullBuffer]) -> Bytes:
+def _bytes_of_piece(piece: Piece) -> Bytes:
     start = GUARD + piece.start
-    return piece.buffer.bytes[start : start + piece.size]
+    return as_own(NullBuffer, piece.buffer).bytes[start : start + piece.size]
 
 
 class NullDevice:
@@ -250,14 +260,15 @@ class NullDevice:
     def quiet(self) -> None:
         """Do nothing: no launch is ever under way."""
 
-    def record(self, steps: Sequence[Step[Program, NullBuffer]]) -> NullRecording:
+    def record(self, steps: Sequence[Step]) -> NullRecording:
         return NullRecording(self, steps)
 
-    def flight(self, parts: Sequence[Part[Program, NullBuffer]], depth: int) -> NullFlight:
+    def flight(self, parts: Sequence[Part], depth: int) -> NullFlight:
         return NullFlight(self, parts)
 
-    def images(self, whole: Sequence[NullBuffer], guards: Sequence[NullBuffer] = ()) -> list[Image]:
-        return [b.image(data=True) for b in whole] + [b.image(data=False) for b in guards]
+    def images(self, whole: Sequence[Buffer], guards: Sequence[Buffer] = ()) -> list[Image]:
+        buffers = [(buffer, True) for buffer in whole] + [(buffer, False) for buffer in guards]
+        return [as_own(NullBuffer, buffer).image(data=data) for buffer, data in buffers]
 
     def raise_messages(self) -> None:
         """There is no validation layer to complain."""
@@ -265,12 +276,12 @@ class NullDevice:
     def save_cache(self) -> None:
         """There is no driver to compile."""
 
-    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+    def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         """Run the function on the buffers of the last launch: it does the work of all of them."""
-        problem, shown = step.pipeline.problem, {}
-        if problem is None or not step.pipeline.is_last:
+        problem, shown = program.problem, {}
+        if problem is None or not program.is_last:
             return
-        for binding, buffer in zip(problem.kernel.bindings, step.buffers, strict=False):
+        for binding, buffer in zip(problem.kernel.bindings, buffers, strict=False):
             kind = problem.format(binding.name).dtype
             visible = GUARD + (padded(buffer.size, 4) + GUARD) // kind.itemsize * kind.itemsize
             shown[binding.name] = buffer.bytes[GUARD:visible].view(kind)

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from vkbench.errors import VkbenchError
 from vkbench_shaders.bundle import PACKING, packaged
-from vkbench_worker.runtime.computer import B, Computer, P
-from vkbench_worker.runtime.program import Dispatch, Program
+from vkbench_worker.runtime.device import Device, Dispatch
+from vkbench_worker.runtime.program import Program
 
 CONSTANT: Final = 99  # of words.slang
 _THREADS: Final = 64  # of packing.slang
 _LARGEST: Final = 0x7BFF  # the largest half
 
 
-def rounds_to_nearest(device: Computer[P, B]) -> bool:
+def rounds_to_nearest(device: Device) -> bool:
     """Whether it packs all that is tried as IEEE 754 rounds; no, where it cannot be tried."""
     if device.facts.type == "cpu":
         return False
@@ -52,7 +52,7 @@ def tried() -> NDArray[np.float32]:
     return np.resize(values, -(-values.size // (2 * _THREADS)) * 2 * _THREADS)
 
 
-def packed(device: Computer[P, B], code: bytes, values: NDArray[np.float32]) -> NDArray[np.float16]:
+def packed(device: Device, code: bytes, values: NDArray[np.float32]) -> NDArray[np.float16]:
     """Values as a device packs them."""
     program = Program(code=code, sha="", bindings=(0, 1), push_bytes=0, constants=())
     with ExitStack() as stack:

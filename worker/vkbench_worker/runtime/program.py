@@ -1,10 +1,9 @@
-"""The records that devices take and return: programs, steps and images of buffers."""
+"""What devices make pipelines of, and what they show of buffers: programs, images, guard bands."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import numpy as np
 
@@ -19,9 +18,6 @@ POISON_A: Final = 0x7FC07FC0
 POISON_B: Final = 0xFFE1FFE1
 
 Bytes = np.ndarray  # of uint8
-
-PipelineT = TypeVar("PipelineT")
-BufferT = TypeVar("BufferT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,65 +47,6 @@ class Program:
         """Two programs of one key are one pipeline."""
         strangers = (self.checks_bounds, self.claims)
         return (self.sha, self.bindings, self.push_bytes, self.constants, *strangers)
-
-
-@dataclass(frozen=True)
-class Dispatch(Generic[PipelineT, BufferT]):
-    """One launch of a pipeline on buffers."""
-
-    pipeline: PipelineT
-    buffers: Sequence[BufferT]
-    groups: tuple[int, int, int]
-    push: bytes
-
-
-@dataclass(frozen=True)
-class Barrier:
-    """What follows sees what came before, and does not begin earlier."""
-
-    launches_only: bool = False  # whether copies and fills are on neither side
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """A timestamp once all that came before is done."""
-
-
-@dataclass(frozen=True)
-class Fill(Generic[BufferT]):
-    """Every byte of a buffer overwritten."""
-
-    buffer: BufferT
-
-
-@dataclass(frozen=True)
-class Copy(Generic[BufferT]):
-    """The data of a buffer, not its guards, copied to another of the same size."""
-
-    source: BufferT
-    target: BufferT
-
-
-Step = Dispatch[PipelineT, BufferT] | Fill[BufferT] | Copy[BufferT] | Barrier | Stamp
-
-
-@dataclass(frozen=True, eq=False)
-class Piece(Generic[BufferT]):
-    """Some bytes of a buffer that are copied from or to the host."""
-
-    buffer: BufferT
-    start: int
-    size: int
-    data: Bytes | None = None  # what is uploaded
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part(Generic[PipelineT, BufferT]):
-    """Steps of a submission of their own, between an upload and a read-back, if there are any."""
-
-    steps: Sequence[Step[PipelineT, BufferT]]
-    uploads: Sequence[Piece[BufferT]] = ()
-    reads: Sequence[Piece[BufferT]] = ()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from vkbench.configuration import PIECES, SHARDS, Configuration
 from vkbench.device import Environment
 from vkbench.job import Outcome
 from vkbench.result import COPIES, HOT, Result, Timing
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Device
 from vkbench_worker.shards.shards import Shards
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import few
@@ -40,7 +40,7 @@ class Sharded:
     environment: Environment
 
 
-def outcome(shards: Shards[P, B], asked: str, seconds: float) -> Sharded:
+def outcome(shards: Shards, asked: str, seconds: float) -> Sharded:
     """Judge the shards as one result, and time them for so long with copies and without."""
     started, clock = time.time(), time.perf_counter()
     devices = list(dict.fromkeys(shards.devices))
@@ -83,7 +83,7 @@ def outcome(shards: Shards[P, B], asked: str, seconds: float) -> Sharded:
 _METRICS = ((HOT, False), (COPIES, True))
 
 
-def _timings(shards: Shards[P, B], seconds: float) -> Iterator[Timing]:
+def _timings(shards: Shards, seconds: float) -> Iterator[Timing]:
     """Both metrics, or those before the one during which outputs changed."""
     for metric, moves in _METRICS:
         samples = shards.timed(seconds, moves=moves)
@@ -101,7 +101,7 @@ def _timings(shards: Shards[P, B], seconds: float) -> Iterator[Timing]:
         )
 
 
-def _how(shards: Shards[P, B]) -> tuple[str, ...]:
+def _how(shards: Shards) -> tuple[str, ...]:
     if shards.is_simulated:
         return ("simulated: one device did all shards in turn, and the slowest counts",)
     if len(shards.devices) == 1:
@@ -110,7 +110,7 @@ def _how(shards: Shards[P, B]) -> tuple[str, ...]:
 
 
 def _settings_of_division(
-    devices: Sequence[Computer[P, B]], count: int, pieces: int
+    devices: Sequence[Device], count: int, pieces: int
 ) -> Mapping[str, Value]:
     """How a case is divided, as settings of its code path."""
     found: dict[str, Value] = {SHARDS: count}
@@ -128,7 +128,7 @@ def _name_variant(name: str, divided: Mapping[str, Value]) -> str:
     return Configuration(variant=known.variant, settings={**known.settings, **divided}).name
 
 
-def _environment(devices: Sequence[Computer[P, B]]) -> Environment:
+def _environment(devices: Sequence[Device]) -> Environment:
     """The first device's, with those of the others where they are not the same."""
     first, *others = [device.environment for device in devices]
     beside = sorted({each.hash for each in others} - {first.hash})

@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final, Generic
+from typing import Final
 
 import numpy as np
 
@@ -26,34 +26,42 @@ from vkbench_worker.judging.judge import Images, judge
 from vkbench_worker.judging.preparation import Prepared, for_path, stored
 from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.variants import LaunchPlan, choose, plan
-from vkbench_worker.runtime.computer import B, Computer, Flown, P
+from vkbench_worker.runtime.device import Device, Flight, Part, Piece
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.program import POISON_A, POISON_B, Image, Part, Piece
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
 from vkbench_worker.shards.division import Share, division_of, gathered, part, shard_case
 from vkbench_worker.timing.bench import Bench
 
 LEAST_ROUNDS: Final = 5
 
 
-class Shards(Generic[P, B]):
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How many shards a case is divided into, and the devices that compute them."""
+
+    devices: Sequence[Device]  # which take turns where there are fewer than shards
+    count: int  # of shards
+    pieces: int = 1  # that each shard is cut into
+
+
+class Shards:
     """A case divided among devices, which take turns where there are more shards than devices."""
 
     def __init__(
         self,
-        devices: Sequence[Computer[P, B]],
-        count: int,
+        spread: Spread,
         bundle: Bundle,
         problem: Problem,
         prepared: Prepared,
         variant: str,
         stack: ExitStack,
-        pieces: int = 1,
     ) -> None:
+        devices, count, pieces = spread.devices, spread.count, spread.pieces
         self.problem, self._prepared = problem, prepared
         self._division = division_of(problem, count, pieces)
         self.pieces = pieces
         self._stack = stack
-        self._flights: list[Flown] = []
+        self._flights: list[Flight] = []
         self.devices = [devices[number % len(devices)] for number in range(count)]
         posed = catalogue.problem(shard_case(problem, count, pieces).name)
         chosen = [choose(posed, variant, device.facts) for device in self.devices]
@@ -105,9 +113,9 @@ class Shards(Generic[P, B]):
         """Whether shards share a device, so that each is timed alone and the slowest one counts."""
         return len({id(device) for device in self.devices}) < len(self.devices)
 
-    def _shard(self, number: int, planned: LaunchPlan) -> list[Bench[P, B]]:
+    def _shard(self, number: int, planned: LaunchPlan) -> list[Bench]:
         """The pieces of a shard, which share what is kept on its device."""
-        made: list[Bench[P, B]] = []
+        made: list[Bench] = []
         for piece in range(self.pieces):
             share = Share(shard=number, shards=len(self.devices), piece=piece, pieces=self.pieces)
             kept = {name: made[0].buffer(name) for name in self._division.kept} if made else {}
@@ -144,9 +152,7 @@ class Shards(Generic[P, B]):
             images[name] = replace(self._found[0][name], data=data)
         return images
 
-    def _flight(
-        self, device: Computer[P, B], benches: Sequence[Bench[P, B]], *, moves: bool
-    ) -> Flown:
+    def _flight(self, device: Device, benches: Sequence[Bench], *, moves: bool) -> Flight:
         """A shard's launches; if it moves, a submission for each piece, between its copies."""
         if moves:
             parts = [self._moving(bench) for bench in benches]
@@ -157,7 +163,7 @@ class Shards(Generic[P, B]):
         self._stack.callback(flight.close)
         return flight
 
-    def _moving(self, bench: Bench[P, B]) -> Part[P, B]:
+    def _moving(self, bench: Bench) -> Part:
         return Part(
             steps=bench.work.launch(bench.buffers),
             uploads=[
@@ -166,7 +172,7 @@ class Shards(Generic[P, B]):
             reads=[_piece(bench, name) for name in bench.outputs],
         )
 
-    def _inputs_moved(self, bench: Bench[P, B]) -> list[str]:
+    def _inputs_moved(self, bench: Bench) -> list[str]:
         """Inputs that are not kept on the devices."""
         return [name for name in bench.storages if name not in self._division.kept]
 
@@ -180,12 +186,12 @@ class Shards(Generic[P, B]):
                 rounds.append(self._round(flights, pool))
         return rounds
 
-    def _round(self, flights: Sequence[Flown], pool: ThreadPoolExecutor) -> float:
+    def _round(self, flights: Sequence[Flight], pool: ThreadPoolExecutor) -> float:
         if self.is_simulated:
             return max(sum(flight.run()) for flight in flights)
         ready = threading.Barrier(len(flights))
 
-        def fly(flight: Flown) -> tuple[float, float]:
+        def fly(flight: Flight) -> tuple[float, float]:
             ready.wait()
             began = time.perf_counter()
             flight.run()
@@ -195,11 +201,11 @@ class Shards(Generic[P, B]):
         return max(end for _, end in spans) - min(began for began, _ in spans)
 
 
-def _outputs(bench: Bench[P, B], images: Images) -> list[np.ndarray]:
+def _outputs(bench: Bench, images: Images) -> list[np.ndarray]:
     return [images[name].data for name in bench.outputs]
 
 
-def _piece(bench: Bench[P, B], name: str, data: np.ndarray | None = None) -> Piece[B]:
+def _piece(bench: Bench, name: str, data: np.ndarray | None = None) -> Piece:
     buffer = bench.buffer(name)
     flat = None if data is None else data.reshape(-1).view(np.uint8)
     return Piece(buffer, 0, buffer.size, flat)

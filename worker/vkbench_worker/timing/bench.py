@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
-from typing import Final, Generic
+from typing import Final
 
 import numpy as np
 
@@ -19,26 +19,26 @@ from vkbench_shaders.kernel import Array, Arrays
 from vkbench_worker.judging.judge import COUNTERS, Images
 from vkbench_worker.phases import phase
 from vkbench_worker.runner.variants import LaunchPlan
-from vkbench_worker.runtime.computer import B, Computer, P, Runnable
-from vkbench_worker.runtime.program import Image, Stamp
+from vkbench_worker.runtime.device import Buffer, Device, Recording, Stamp
+from vkbench_worker.runtime.program import Image
 from vkbench_worker.timing.measure import LaunchWork
 
 _LOOKUP: Final = "lookup table"  # no binding has such a name, nor such a one as "scratch 0"
 
 
-class Bench(Generic[P, B]):
+class Bench:
     """Buffers with their inputs uploaded, and the work on them; all of it closes with the stack."""
 
     seconds: float  # of one launch, roughly: the least of those run so far
-    _recording: Runnable
+    _recording: Recording
 
     def __init__(
         self,
-        device: Computer[P, B],
+        device: Device,
         plan: LaunchPlan,
         storages: Arrays,
         stack: ExitStack,
-        shared: Mapping[str, B] | None = None,
+        shared: Mapping[str, Buffer] | None = None,
     ) -> None:
         """Set it up; `shared` are buffers of bindings that another bench made and fills."""
         self.problem = plan.problem
@@ -56,8 +56,8 @@ class Bench(Generic[P, B]):
             self._record(stack)
 
     def _made_by_name(
-        self, plan: LaunchPlan, storages: Arrays, stack: ExitStack, shared: Mapping[str, B]
-    ) -> dict[str, B]:
+        self, plan: LaunchPlan, storages: Arrays, stack: ExitStack, shared: Mapping[str, Buffer]
+    ) -> dict[str, Buffer]:
         by_name = {
             b.name: shared.get(b.name) or self._buffer(b.name, storages, stack)
             for b in self.problem.kernel.bindings
@@ -72,7 +72,7 @@ class Bench(Generic[P, B]):
             by_name[_LOOKUP].upload(plan.table)
         return by_name
 
-    def other(self, plan: LaunchPlan, stack: ExitStack) -> Bench[P, B]:
+    def other(self, plan: LaunchPlan, stack: ExitStack) -> Bench:
         """The same problem by the same code path of another bundle, on the same buffers."""
         bench = copy(self)
         bench.work = _work(self._device, plan)
@@ -80,11 +80,11 @@ class Bench(Generic[P, B]):
         return bench
 
     @property
-    def buffers(self) -> list[B]:
+    def buffers(self) -> list[Buffer]:
         """In the order of their binding numbers."""
         return list(self._by_name.values())
 
-    def buffer(self, name: str) -> B:
+    def buffer(self, name: str) -> Buffer:
         """The buffer of a binding."""
         return self._by_name[name]
 
@@ -115,20 +115,20 @@ class Bench(Generic[P, B]):
         """Overwrite the outputs and the guards around them; undo what was changed in place."""
         self.renew(self.buffers, poison)
 
-    def renew(self, buffers: Sequence[B], poison: int) -> None:
+    def renew(self, buffers: Sequence[Buffer], poison: int) -> None:
         """Reset a set of buffers like this problem's."""
         for buffer, poisoned in zip(buffers, self.is_poisoned, strict=True):
             if poisoned:
                 buffer.fill(poison)
         self.restore(buffers)
 
-    def restore(self, buffers: Sequence[B]) -> None:
+    def restore(self, buffers: Sequence[Buffer]) -> None:
         """Upload anew what a launch changes in place, in a set of buffers like this problem's."""
         for name, buffer in zip(self._by_name, buffers, strict=True):
             if name in self._in_place:
                 buffer.upload(self._in_place[name])
 
-    def images(self, buffers: Sequence[B]) -> Mapping[str, Image]:
+    def images(self, buffers: Sequence[Buffer]) -> Mapping[str, Image]:
         """Outputs and counters of a set of buffers like this problem's, and all guard bands."""
         named = dict(zip(self._by_name, buffers, strict=True))
         whole = [name for name in named if name in (*self.outputs, COUNTERS)]
@@ -148,20 +148,20 @@ class Bench(Generic[P, B]):
         self._recording = self._device.record([Stamp(), *self.work.launch(self.buffers), Stamp()])
         stack.callback(self._recording.close)
 
-    def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
+    def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> Buffer:
         size = self.problem.layout(name).storage * self.problem.item_bytes(name)
         buffer = self._make_buffer(size, stack)
         if name in storages:
             buffer.upload(storages[name])
         return buffer
 
-    def _make_buffer(self, size: int, stack: ExitStack) -> B:
+    def _make_buffer(self, size: int, stack: ExitStack) -> Buffer:
         buffer = self._device.buffer(size)
         stack.callback(buffer.close)
         return buffer
 
 
-def _work(device: Computer[P, B], plan: LaunchPlan) -> LaunchWork[P]:
+def _work(device: Device, plan: LaunchPlan) -> LaunchWork:
     with phase("pipelines"):
         passes = [(device.pipeline(program), launch) for program, launch in plan.passes]
     problem = plan.problem

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Generic
+from typing import Final
 
 from vkbench import calibration
 from vkbench.errors import VkbenchError, WrongResult
@@ -22,7 +22,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle, replace_file
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.runner.variants import AUTO, choose, plan
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Device
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.measure import SampleBounds, measure_hot
 from vkbench_worker.timing.timed import check
@@ -43,12 +43,12 @@ class CanaryMemory:
     readings: Mapping[str, float] = field(default_factory=dict)
 
 
-class CanaryTimer(Generic[P, B]):
+class CanaryTimer:
     """Times the canary of one device before timed jobs, and remembers what it found."""
 
     def __init__(
         self,
-        device: Computer[P, B],
+        device: Device,
         bundle_of: Callable[[str], Bundle],
         folder: Path,
         clock: Callable[[], float] = time.time,
@@ -108,13 +108,13 @@ class CanaryTimer(Generic[P, B]):
                 seconds = self._time_canary(bench)
         return {calibration.CANARY_SECONDS: seconds, calibration.CANARY_AT: self._clock()}
 
-    def _time_canary(self, bench: Bench[P, B]) -> float:
+    def _time_canary(self, bench: Bench) -> float:
         before = self.readings.get(calibration.CANARY_SECONDS)
         first = self._once(bench)
         if before and abs(first - before) <= ALIKE * before:
             return first
         return min(first, self._once(bench))
 
-    def _once(self, bench: Bench[P, B]) -> float:
+    def _once(self, bench: Bench) -> float:
         found = measure_hot(self._device, bench.work, bench.buffers, bench.seconds, BOUNDS)
         return found.seconds

@@ -15,20 +15,20 @@ from vkbench.result import Timing
 from vkbench_shaders.kernel import Flow
 from vkbench_worker.judging.judge import Images
 from vkbench_worker.phases import phase
-from vkbench_worker.runtime.computer import B, Computer, Flown, P
-from vkbench_worker.runtime.program import POISON_A, Dispatch, Part, Piece
+from vkbench_worker.runtime.device import Device, Dispatch, Flight, Part, Piece
+from vkbench_worker.runtime.program import POISON_A
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.measure import SampleBounds, Visit, Visitor
 
 METRICS: Final = ("hot", "cold")
 
 
-def flight_of(device: Computer[P, B], bench: Bench[P, B], flow: Flow, metric: str) -> Flown:
+def flight_of(device: Device, bench: Bench, flow: Flow, metric: str) -> Flight:
     """All submissions of a problem: hot with several in flight, cold one by one."""
     return device.flight(_parts(bench, flow), 1 if metric == "cold" else flow.in_flight)
 
 
-def _parts(bench: Bench[P, B], flow: Flow) -> list[Part[P, B]]:
+def _parts(bench: Bench, flow: Flow) -> list[Part]:
     """A submission for each launch, with its share of the arrays where those are moved too."""
     count = len(bench.work.passes)
     made = []
@@ -41,7 +41,7 @@ def _parts(bench: Bench[P, B], flow: Flow) -> list[Part[P, B]]:
     return made
 
 
-def _share(bench: Bench[P, B], name: str, number: int, count: int) -> Piece[B]:
+def _share(bench: Bench, name: str, number: int, count: int) -> Piece:
     """What one of so many launches has of an array: an equal part, in order."""
     buffer = bench.buffer(name)
     size = buffer.size // count
@@ -51,11 +51,11 @@ def _share(bench: Bench[P, B], name: str, number: int, count: int) -> Piece[B]:
     return Piece(buffer, number * size, size, data)
 
 
-def _inputs(bench: Bench[P, B]) -> list[str]:
+def _inputs(bench: Bench) -> list[str]:
     return [binding.name for binding in bench.problem.kernel.bindings if binding.access == "in"]
 
 
-def poison(bench: Bench[P, B], flow: Flow) -> None:
+def poison(bench: Bench, flow: Flow) -> None:
     """Overwrite all that the flight shall bring."""
     bench.reset(POISON_A)
     if flow.moves:
@@ -64,7 +64,7 @@ def poison(bench: Bench[P, B], flow: Flow) -> None:
 
 
 def measure_flight(
-    device: Computer[P, B], bench: Bench[P, B], flight: Flown, metric: str, bounds: SampleBounds
+    device: Device, bench: Bench, flight: Flight, metric: str, bounds: SampleBounds
 ) -> Timing:
     """How long a flight takes, from its first submission to the end of its last."""
     visitor = flight_visitor(device, bench, flight)
@@ -73,17 +73,17 @@ def measure_flight(
     return flights_summed_up(visitor, metric, [visit])
 
 
-def flight_visitor(device: Computer[P, B], bench: Bench[P, B], flight: Flown) -> Visitor[P, B]:
+def flight_visitor(device: Device, bench: Bench, flight: Flight) -> Visitor:
     """A flight to be sampled again and again; each is a sample."""
     return Visitor(device=device, work=bench.work, recordings=[flight], launches=1)
 
 
-def flights_summed_up(visitor: Visitor[P, B], metric: str, visits: Sequence[Visit]) -> Timing:
+def flights_summed_up(visitor: Visitor, metric: str, visits: Sequence[Visit]) -> Timing:
     """One timing of several visits of flights, which the host timed."""
     return replace(visitor.summed_up(metric, visits, ()), clock="host")
 
 
-def misread(bench: Bench[P, B], images: Images, flight: Flown) -> int:
+def misread(bench: Bench, images: Images, flight: Flight) -> int:
     """Bytes that a flight read back and that differ from the outputs of a checked launch."""
     count = len(bench.work.passes)
     outputs = [images[name].data.reshape(count, -1) for name in bench.outputs]

@@ -27,15 +27,24 @@ from dataclasses import dataclass
 from itertools import cycle
 from math import ceil
 from statistics import median
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from vkbench.result import Timing
 from vkbench.words.units import counted
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import phase
-from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.device import (
+    Barrier,
+    Buffer,
+    Device,
+    Dispatch,
+    Fill,
+    Pipeline,
+    Recording,
+    Stamp,
+    Step,
+)
 from vkbench_worker.runtime.load import WARM_SECONDS
-from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
 from vkbench_worker.timing.rotation import Restored, Rotation, restoring
 from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
 from vkbench_worker.timing.summary import timing_of
@@ -60,14 +69,14 @@ _WINDOW, _WARM_WINDOW = 5, 2  # recordings; of a GPU whose clock is up
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchWork(Generic[P]):
+class LaunchWork:
     """What is launched, and what one launch moves and computes."""
 
-    passes: Sequence[tuple[P, PackedLaunch]]
+    passes: Sequence[tuple[Pipeline, PackedLaunch]]
     bytes_moved: int
     flops: int
 
-    def launch(self, buffers: Sequence[B]) -> list[Step[P, B]]:
+    def launch(self, buffers: Sequence[Buffer]) -> list[Step]:
         """One launch: its dispatches, each with the barrier that keeps the next one behind it."""
         dispatches = [Dispatch(made, buffers, at.groups, at.push) for made, at in self.passes]
         return [step for dispatch in dispatches for step in (dispatch, Barrier())]
@@ -90,9 +99,9 @@ class _SamplePlan:
 
 
 def measure_hot(
-    device: Computer[P, B],
-    work: LaunchWork[P],
-    buffers: Sequence[B],
+    device: Device,
+    work: LaunchWork,
+    buffers: Sequence[Buffer],
     seconds: float,
     bounds: SampleBounds,
 ) -> Timing:
@@ -110,16 +119,16 @@ def measure_hot(
     return _timing("hot", device, work, samples, launches, stop, ())
 
 
-def _at_full_clock(device: Computer[P, B], taken: Callable[[], T]) -> T:
+def _at_full_clock(device: Device, taken: Callable[[], T]) -> T:
     """Samples between which the clock stayed up: taken again, after a whole warm-up, if it fell."""
     found = taken()
     return found if device.load.held() else taken()
 
 
 def warmed(
-    device: Computer[P, B],
-    work: LaunchWork[P],
-    buffers: Sequence[B],
+    device: Device,
+    work: LaunchWork,
+    buffers: Sequence[Buffer],
     seconds: float,
     bounds: SampleBounds,
 ) -> float:
@@ -131,15 +140,15 @@ def warmed(
         return _settle(device, warming, plan, bounds)
 
 
-def launches_a_sample(device: Computer[P, B], seconds: float, bounds: SampleBounds) -> int:
+def launches_a_sample(device: Device, seconds: float, bounds: SampleBounds) -> int:
     """How many launches of so many seconds make a sample."""
     return _plan(device, seconds, bounds).launches
 
 
 def measure_cold(
-    device: Computer[P, B],
-    work: LaunchWork[P],
-    rotation: Rotation[B],
+    device: Device,
+    work: LaunchWork,
+    rotation: Rotation,
     seconds: float,
     bounds: SampleBounds,
 ) -> tuple[Timing, int]:
@@ -151,9 +160,9 @@ def measure_cold(
 
 
 def measure_restored(
-    device: Computer[P, B],
-    work: LaunchWork[P],
-    ring: Rotation[B],
+    device: Device,
+    work: LaunchWork,
+    ring: Rotation,
     seconds: float,
     bounds: SampleBounds,
 ) -> Timing:
@@ -163,9 +172,9 @@ def measure_restored(
 
 def _measure_round(
     metric: str,
-    device: Computer[P, B],
-    work: LaunchWork[P],
-    rotation: Rotation[B],
+    device: Device,
+    work: LaunchWork,
+    rotation: Rotation,
     seconds: float,
     bounds: SampleBounds,
 ) -> tuple[Timing, int]:
@@ -185,12 +194,12 @@ class Visit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Visitor(Generic[P, B]):
+class Visitor:
     """Work recorded once, to be sampled again and again, with other work in between."""
 
-    device: Computer[P, B]
-    work: LaunchWork[P]
-    recordings: Sequence[Runnable]
+    device: Device
+    work: LaunchWork
+    recordings: Sequence[Recording]
     launches: int  # in one sample
 
     def visit(self, bounds: SampleBounds) -> Visit:
@@ -215,13 +224,13 @@ class Visitor(Generic[P, B]):
 
 
 def hot_visitor(
-    device: Computer[P, B],
-    work: LaunchWork[P],
-    buffers: Sequence[B],
+    device: Device,
+    work: LaunchWork,
+    buffers: Sequence[Buffer],
     seconds: float,
     bounds: SampleBounds,
     stack: ExitStack,
-) -> Visitor[P, B]:
+) -> Visitor:
     """Launches back to back over one set of buffers, each of about so many seconds."""
     plan = _plan(device, seconds, bounds)
     recording = device.record(_hot_steps(work, buffers, plan))
@@ -230,16 +239,16 @@ def hot_visitor(
 
 
 def rotating_visitor(
-    device: Computer[P, B],
-    work: LaunchWork[P],
-    rotation: Rotation[B],
+    device: Device,
+    work: LaunchWork,
+    rotation: Rotation,
     seconds: float,
     stack: ExitStack,
-) -> Visitor[P, B]:
+) -> Visitor:
     """Launches that go round in the sets of a rotation; a hot one takes about so many seconds."""
-    recordings: list[Runnable] = []
+    recordings: list[Recording] = []
     for sets, steps in _rounds(device, work, rotation, seconds):
-        recording: Runnable = device.record(steps)
+        recording: Recording = device.record(steps)
         if rotation.originals:
             recording = Restored(
                 restoring=device.record(restoring(rotation, sets)), timed=recording
@@ -249,19 +258,19 @@ def rotating_visitor(
     return Visitor(device=device, work=work, recordings=recordings, launches=rotation.launches)
 
 
-def _hot_steps(work: LaunchWork[P], buffers: Sequence[B], plan: _SamplePlan) -> list[Step[P, B]]:
+def _hot_steps(work: LaunchWork, buffers: Sequence[Buffer], plan: _SamplePlan) -> list[Step]:
     sample = work.launch(buffers) * plan.launches
     return [Stamp(), *(step for _ in range(plan.samples) for step in (*sample, Stamp()))]
 
 
 def _rounds(
-    device: Computer[P, B], work: LaunchWork[P], rotation: Rotation[B], seconds: float
-) -> list[tuple[Sequence[Sequence[B]], list[Step[P, B]]]]:
+    device: Device, work: LaunchWork, rotation: Rotation, seconds: float
+) -> list[tuple[Sequence[Sequence[Buffer]], list[Step]]]:
     """One round of samples, in one recording or, where that would take long, in one a sample.
 
     Each with the sets that it launches.
     """
-    flush: list[Step[P, B]] = [Fill(rotation.scratch), Barrier()] if rotation.scratch else []
+    flush: list[Step] = [Fill(rotation.scratch), Barrier()] if rotation.scratch else []
     starts = range(0, len(rotation.sets), rotation.launches)
     parts = [rotation.sets[at : at + rotation.launches] for at in starts]
     samples = [[step for buffers in part for step in work.launch(buffers)] for part in parts]
@@ -275,8 +284,8 @@ def _rounds(
 
 
 def _settle(
-    device: Computer[P, B],
-    recording: Runnable,
+    device: Device,
+    recording: Recording,
     plan: _SamplePlan,
     bounds: SampleBounds,
 ) -> float:
@@ -297,7 +306,7 @@ def _settle(
             return max(median(seen[-window:]), 1e-9)
 
 
-def _is_cpu(device: Computer[P, B]) -> bool:
+def _is_cpu(device: Device) -> bool:
     return device.facts.type == "cpu"
 
 
@@ -308,7 +317,7 @@ def _is_settled(seen: Sequence[float], window: int) -> bool:
     return abs(after - before) <= _SETTLED * before
 
 
-def _plan(device: Computer[P, B], seconds: float, bounds: SampleBounds) -> _SamplePlan:
+def _plan(device: Device, seconds: float, bounds: SampleBounds) -> _SamplePlan:
     """Samples long enough for the timer, recordings long enough for the submission."""
     target = min(SAMPLE_SECONDS, bounds.seconds * SAMPLE_SHARE)
     target = max(target, LEAST_TICKS * device.tick_seconds)
@@ -326,8 +335,8 @@ def _plan(device: Computer[P, B], seconds: float, bounds: SampleBounds) -> _Samp
 
 
 def _sample(
-    device: Computer[P, B],
-    recordings: Sequence[Runnable],
+    device: Device,
+    recordings: Sequence[Recording],
     launches: int,
     bounds: SampleBounds,
     spent: float,
@@ -349,8 +358,8 @@ def _sample(
 
 def _timing(
     metric: str,
-    device: Computer[P, B],
-    work: LaunchWork[P],
+    device: Device,
+    work: LaunchWork,
     samples: Sequence[float],
     launches: int,
     stop: str,
@@ -373,7 +382,7 @@ def few(samples: int) -> tuple[str, ...]:
     return (f"only {counted(samples, 'sample')} {FEW}",) if samples < LEAST_SAMPLES else ()
 
 
-def _warnings(device: Computer[P, B], samples: Sequence[float]) -> list[str]:
+def _warnings(device: Device, samples: Sequence[float]) -> list[str]:
     found = [*few(len(samples))]
     if device.clock == "host":
         found.append("timed by the clock of the host, not by timestamps of the device")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol
+from typing import Protocol
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome, pair_of
@@ -24,7 +24,7 @@ from vkbench_worker.phases import closing_stack, phase
 from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Buffer, Device
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A
 from vkbench_worker.timing.bench import Bench
@@ -52,14 +52,14 @@ from vkbench_worker.timing.visits import (
 )
 
 
-class Timeable(Protocol[P, B]):
+class Timeable(Protocol):
     """Work that was set up: a kernel's (`Bench`), or a whole model's."""
 
     @property
-    def work(self) -> LaunchWork[P]: ...
+    def work(self) -> LaunchWork: ...
 
     @property
-    def buffers(self) -> Sequence[B]: ...
+    def buffers(self) -> Sequence[Buffer]: ...
 
     @property
     def is_poisoned(self) -> Sequence[bool]: ...
@@ -70,27 +70,25 @@ class Timeable(Protocol[P, B]):
     @property
     def seconds(self) -> float: ...
 
-    def renew(self, buffers: Sequence[B], poison: int) -> None: ...
+    def renew(self, buffers: Sequence[Buffer], poison: int) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmBench(Generic[P, B]):
+class ArmBench:
     """One of the two, set up and judged right."""
 
-    bench: Timeable[P, B]
-    again: Callable[[Sequence[Sequence[B]]], Verdict]  # on what timing left in sets of buffers
+    bench: Timeable
+    again: Callable[[Sequence[Sequence[Buffer]]], Verdict]  # on what timing left in sets of buffers
 
 
-def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
+def execute_pair(device: Device, old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
     return attempt(
         device, new, job, partial(_time_bundles, device, {Side.OLD: old, Side.NEW: new}, job)
     )
 
 
-def _time_bundles(
-    device: Computer[P, B], bundles: Mapping[str, Bundle], job: Job, blank: Result
-) -> Result:
+def _time_bundles(device: Device, bundles: Mapping[str, Bundle], job: Job, blank: Result) -> Result:
     with phase("choice"):
         problems = _pose_problems(bundles, job)
         choices = {
@@ -127,9 +125,7 @@ def _time_bundles(
         return timed_if_right(verdicts, timed, result)
 
 
-def _arms(
-    benches: Mapping[str, Bench[P, B]], judged: Mapping[str, Judged]
-) -> Mapping[str, ArmBench[P, B]]:
+def _arms(benches: Mapping[str, Bench], judged: Mapping[str, Judged]) -> Mapping[str, ArmBench]:
     return {
         name: ArmBench(bench=bench, again=partial(judge_again, bench, judged[name]))
         for name, bench in benches.items()
@@ -182,7 +178,7 @@ def _flow(problems: Mapping[str, Problem]) -> Flow | None:
 
 
 def _plan_launches(
-    device: Computer[P, B], name: str, bundle: Bundle, chosen: Choice, *, checked: bool
+    device: Device, name: str, bundle: Bundle, chosen: Choice, *, checked: bool
 ) -> LaunchPlan:
     """How a bundle does a problem; one of other times may not have the code that is asked for."""
     try:
@@ -199,8 +195,8 @@ def _reason(verdict: Verdict) -> str:
 
 
 def time_pair(
-    device: Computer[P, B],
-    arms: Mapping[str, ArmBench[P, B]],
+    device: Device,
+    arms: Mapping[str, ArmBench],
     job: Job,
     stack: ExitStack,
 ) -> Timed:
@@ -224,9 +220,7 @@ def time_pair(
     return in_turns(device, entrants, order(job), rounds, whole)
 
 
-def _entrant(
-    arm: ArmBench[P, B], sets: Rotation[B], visitor: Visitor[P, B], metric: str
-) -> Entrant[P, B]:
+def _entrant(arm: ArmBench, sets: Rotation, visitor: Visitor, metric: str) -> Entrant:
     def poison() -> None:
         for buffers in sets.sets:
             arm.bench.renew(buffers, POISON_A)
@@ -240,20 +234,20 @@ def _entrant(
     return Entrant(visitor=visitor, poison=poison, again=again, summed_up=summed_up)
 
 
-def _launch_seconds(device: Computer[P, B], bench: Timeable[P, B], bounds: SampleBounds) -> float:
+def _launch_seconds(device: Device, bench: Timeable, bounds: SampleBounds) -> float:
     if bench.restored:  # its launches cannot follow each other to warm up; visits do that
         return bench.seconds
     return warmed(device, bench.work, bench.buffers, bench.seconds, bounds)
 
 
 def _sets(
-    device: Computer[P, B],
-    bench: Timeable[P, B],
+    device: Device,
+    bench: Timeable,
     metric: str,
     seconds: float,
     bounds: SampleBounds,
     stack: ExitStack,
-) -> Rotation[B]:
+) -> Rotation:
     """The buffers that launches go round in: hot ones always take the same."""
     launches = launches_a_sample(device, seconds, bounds)
     if metric == "cold":
@@ -266,14 +260,14 @@ def _sets(
 
 
 def _visitor(
-    device: Computer[P, B],
-    bench: Timeable[P, B],
-    sets: Rotation[B],
+    device: Device,
+    bench: Timeable,
+    sets: Rotation,
     metric: str,
     seconds: float,
     bounds: SampleBounds,
     stack: ExitStack,
-) -> Visitor[P, B]:
+) -> Visitor:
     if metric == "cold" or bench.restored:
         return rotating_visitor(device, bench.work, sets, seconds, stack)
     return hot_visitor(device, bench.work, bench.buffers, seconds, bounds, stack)

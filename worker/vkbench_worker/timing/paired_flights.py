@@ -10,7 +10,7 @@ from vkbench.job import Job, pair_of
 from vkbench.result import ARMS, Verdict
 from vkbench_shaders.kernel import Flow
 from vkbench_worker.phases import phase
-from vkbench_worker.runtime.computer import B, Computer, Flown, P
+from vkbench_worker.runtime.device import Device, Flight
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.flow import flight_of, flight_visitor, flights_summed_up, poison
 from vkbench_worker.timing.measure import SampleBounds, Visit
@@ -20,8 +20,8 @@ from vkbench_worker.timing.visits import LEAST_SAMPLES, Entrant, in_turns, round
 
 
 def time_flights(
-    device: Computer[P, B],
-    benches: Mapping[str, Bench[P, B]],
+    device: Device,
+    benches: Mapping[str, Bench],
     judged: Mapping[str, Judged],
     flow: Flow,
     turns: tuple[str, ...],
@@ -50,13 +50,13 @@ def time_flights(
 
 
 def _entrant(
-    device: Computer[P, B],
-    bench: Bench[P, B],
+    device: Device,
+    bench: Bench,
     judged: Judged,
     flow: Flow,
-    flight: Flown,
+    flight: Flight,
     metric: str,
-) -> Entrant[P, B]:
+) -> Entrant:
     visitor = flight_visitor(device, bench, flight)
 
     def again(visit: Visit) -> Verdict:

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from vkbench.result import NOT_COLD
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Buffer, Device
 from vkbench_worker.runtime.program import POISON_A, region_bytes
 from vkbench_worker.timing.rotation import DEFAULT_LLC_BYTES, MOST_SETS, Rotation, flushing
 
@@ -24,12 +24,12 @@ _RING_SHARE: Final = 2  # hot sets take one part in so many of the last-level ca
 
 
 def ring(
-    device: Computer[P, B],
-    buffers: Sequence[B],
+    device: Device,
+    buffers: Sequence[Buffer],
     inputs: Mapping[int, np.ndarray],
     launches: int,
     stack: ExitStack,
-) -> Rotation[B]:
+) -> Rotation:
     """Sets for hot launches, so few that what changes stays in the caches; closes with the stack.
 
     `inputs` are what each launch has to find, by their places among the buffers.
@@ -44,11 +44,11 @@ def ring(
 
 
 def restored(
-    device: Computer[P, B],
-    rotation: Rotation[B],
+    device: Device,
+    rotation: Rotation,
     inputs: Mapping[int, np.ndarray],
     stack: ExitStack,
-) -> Rotation[B]:
+) -> Rotation:
     """A rotation of cold launches whose inputs come back; caches are overwritten behind that."""
     if not inputs:
         return rotation
@@ -61,11 +61,11 @@ def restored(
 
 
 def _originals(
-    device: Computer[P, B],
-    buffers: Sequence[B],
+    device: Device,
+    buffers: Sequence[Buffer],
     inputs: Mapping[int, np.ndarray],
     stack: ExitStack,
-) -> dict[int, B]:
+) -> dict[int, Buffer]:
     found = {}
     for place, array in inputs.items():
         found[place] = _make_buffer(device, buffers[place].size, stack)
@@ -74,8 +74,8 @@ def _originals(
 
 
 def _beside(
-    device: Computer[P, B], buffers: Sequence[B], places: Mapping[int, B], stack: ExitStack
-) -> Sequence[B]:
+    device: Device, buffers: Sequence[Buffer], places: Mapping[int, Buffer], stack: ExitStack
+) -> Sequence[Buffer]:
     """A set of the same buffers, but for those at some places."""
     found = list(buffers)
     for place in places:
@@ -84,7 +84,7 @@ def _beside(
     return found
 
 
-def _make_buffer(device: Computer[P, B], size: int, stack: ExitStack) -> B:
+def _make_buffer(device: Device, size: int, stack: ExitStack) -> Buffer:
     made = device.buffer(size)
     stack.callback(made.close)
     return made

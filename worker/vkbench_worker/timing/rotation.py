@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Final, Generic
+from typing import Final
 
 from vkbench.device import uncached_bytes
 from vkbench.result import NOT_COLD
-from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.device import Barrier, Buffer, Copy, Device, Recording, Step
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.program import POISON_A, Barrier, Copy, Step, region_bytes
+from vkbench_worker.runtime.program import POISON_A, region_bytes
 
 DEFAULT_LLC_BYTES: Final = 64 << 20  # where a device's last-level cache is not known
 MOST_SETS: Final = 64  # kernels too small to fill the caches with so many get them flushed instead
@@ -19,25 +19,25 @@ _MOST_FLUSHED: Final = 4 << 30  # bytes of sets beside which caches are flushed;
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rotation(Generic[B]):
+class Rotation:
     """Sets of buffers, each of them what one launch binds."""
 
-    sets: Sequence[Sequence[B]]
+    sets: Sequence[Sequence[Buffer]]
     launches: int  # in one sample; divides the number of sets
-    scratch: B | None = (
+    scratch: Buffer | None = (
         None  # filled before each sample where the sets alone do not displace the caches
     )
     warnings: tuple[str, ...] = ()
     # by place in a set: what a launch changes there, to be copied back before the next
-    originals: Mapping[int, B] = field(default_factory=dict)
+    originals: Mapping[int, Buffer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Restored(Generic[P, B]):
+class Restored:
     """A recording before each run of which its sets get their inputs back."""
 
-    restoring: Runnable
-    timed: Runnable
+    restoring: Recording
+    timed: Recording
 
     def run(self) -> list[float]:
         """Seconds of the timed recording alone."""
@@ -59,7 +59,7 @@ class Restored(Generic[P, B]):
         self.restoring.close()
 
 
-def restoring(rotation: Rotation[B], sets: Sequence[Sequence[B]]) -> list[Step[P, B]]:
+def restoring(rotation: Rotation, sets: Sequence[Sequence[Buffer]]) -> list[Step]:
     """Steps that bring back what launches over these sets of a rotation change."""
     copies = [
         Copy(original, buffers[place])
@@ -70,13 +70,13 @@ def restoring(rotation: Rotation[B], sets: Sequence[Sequence[B]]) -> list[Step[P
 
 
 def rotation(
-    device: Computer[P, B],
-    buffers: Sequence[B],
+    device: Device,
+    buffers: Sequence[Buffer],
     poisoned: Sequence[bool],
     launches: int,
     moved: int,
     stack: ExitStack,
-) -> Rotation[B]:
+) -> Rotation:
     """Sets past twice the last-level cache between two uses of one; they close with the stack.
 
     As many sets as make whole samples of at least `launches`, or one sample of all of them.
@@ -111,12 +111,12 @@ def _samples(needed: int, launches: int, affordable: int) -> tuple[int, int]:
 
 
 def _sets(
-    device: Computer[P, B],
-    buffers: Sequence[B],
+    device: Device,
+    buffers: Sequence[Buffer],
     poisoned: Sequence[bool],
     count: int,
     stack: ExitStack,
-) -> list[Sequence[B]]:
+) -> list[Sequence[Buffer]]:
     """So many sets, these buffers among them; none where the device has no memory for them."""
     with ExitStack() as made:
         try:
@@ -128,8 +128,8 @@ def _sets(
 
 
 def _copies(
-    device: Computer[P, B], buffers: Sequence[B], poisoned: Sequence[bool], stack: ExitStack
-) -> list[B]:
+    device: Device, buffers: Sequence[Buffer], poisoned: Sequence[bool], stack: ExitStack
+) -> list[Buffer]:
     copies = []
     for buffer, is_poisoned in zip(buffers, poisoned, strict=True):
         copy = device.buffer(buffer.size)
@@ -142,7 +142,7 @@ def _copies(
     return copies
 
 
-def flushing(device: Computer[P, B], stack: ExitStack) -> B | None:
+def flushing(device: Device, stack: ExitStack) -> Buffer | None:
     """A buffer whose filling displaces the caches, if there is memory for it."""
     wanted = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     size = min(wanted, device.facts.limits["max_storage_range"])

@@ -16,7 +16,7 @@ from vkbench_worker.judging.judge import Expected, Images, judge
 from vkbench_worker.judging.preparation import Prepared, for_path
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import phase
-from vkbench_worker.runtime.computer import B, Computer, Flown, P
+from vkbench_worker.runtime.device import Buffer, Device, Flight
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.bench import Bench
@@ -39,11 +39,11 @@ class Judged:
 
     verdict: Verdict
     first: Images  # over poison A
-    second: Images  # over poison B
+    second: Images  # over poison Buffer
     expected: Expected
 
 
-def check(bench: Bench[P, B], path: str, prepared: Prepared) -> Judged:
+def check(bench: Bench, path: str, prepared: Prepared) -> Judged:
     """Run twice over poison and judge."""
     expected = for_path(bench.problem, prepared, path).expected
     with phase("launches"):
@@ -53,9 +53,7 @@ def check(bench: Bench[P, B], path: str, prepared: Prepared) -> Judged:
     return Judged(verdict=verdict, first=first, second=second, expected=expected)
 
 
-def time_work(
-    device: Computer[P, B], bench: Bench[P, B], judged: Judged, job: Job, stack: ExitStack
-) -> Timed:
+def time_work(device: Device, bench: Bench, judged: Judged, job: Job, stack: ExitStack) -> Timed:
     """Hot and cold timings of work that was judged right, and the verdict after them.
 
     A job that is timed hot only has no other.
@@ -83,7 +81,7 @@ def time_work(
 
 
 def _time_in_flight(
-    device: Computer[P, B], bench: Bench[P, B], judged: Judged, flow: Flow, bounds: SampleBounds
+    device: Device, bench: Bench, judged: Judged, flow: Flow, bounds: SampleBounds
 ) -> Timed:
     """Hot with several submissions in flight, cold with one.
 
@@ -102,7 +100,7 @@ def _time_in_flight(
     return Timed(timings=tuple(timings), verdict=verdict, telemetry=readings)
 
 
-def judge_flown(bench: Bench[P, B], judged: Judged, flight: Flown) -> Verdict:
+def judge_flown(bench: Bench, judged: Judged, flight: Flight) -> Verdict:
     """The verdict on what a flight left on the device, and on what it read back."""
     verdict = judge_again(bench, judged, [bench.buffers])
     wrong = misread(bench, judged.first, flight) if verdict.passed else 0
@@ -113,8 +111,8 @@ def judge_flown(bench: Bench[P, B], judged: Judged, flight: Flown) -> Verdict:
 
 
 def _hot(
-    device: Computer[P, B], bench: Bench[P, B], bounds: SampleBounds, stack: ExitStack
-) -> tuple[Timing, Sequence[Sequence[B]]]:
+    device: Device, bench: Bench, bounds: SampleBounds, stack: ExitStack
+) -> tuple[Timing, Sequence[Sequence[Buffer]]]:
     """Hot, and the sets of buffers that were launched."""
     work, seconds = bench.work, bench.seconds
     if not bench.restored:
@@ -127,12 +125,12 @@ def _hot(
 
 
 def _cold(
-    device: Computer[P, B],
-    bench: Bench[P, B],
+    device: Device,
+    bench: Bench,
     hot: Timing,
     bounds: SampleBounds,
     stack: ExitStack,
-) -> tuple[Timing, Sequence[Sequence[B]]]:
+) -> tuple[Timing, Sequence[Sequence[Buffer]]]:
     """Cold, and the sets of buffers that were launched."""
     launches = launches_a_sample(device, hot.seconds, bounds)
     with phase("sets"):
@@ -145,7 +143,7 @@ def _cold(
     return cold, rotating.sets[:used]
 
 
-def _readings(device: Computer[P, B]) -> Mapping[str, float]:
+def _readings(device: Device) -> Mapping[str, float]:
     """What the device tells of itself while its clocks still are up."""
     with phase("readings"):
         readings = telemetry.read(device.facts, device.pci_address)
@@ -154,7 +152,7 @@ def _readings(device: Computer[P, B]) -> Mapping[str, float]:
     return readings
 
 
-def judge_again(bench: Bench[P, B], judged: Judged, sets: Sequence[Sequence[B]]) -> Verdict:
+def judge_again(bench: Bench, judged: Judged, sets: Sequence[Sequence[Buffer]]) -> Verdict:
     """The verdict on what timing left in each set of buffers: the same bits, or judged anew."""
     for number, buffers in enumerate(sets):
         images = bench.images(buffers)

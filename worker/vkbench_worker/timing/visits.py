@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic
+from typing import Final
 
 from vkbench.result import ARMS, Side, Timing, Verdict, WrongArm
 from vkbench_worker.phases import phase
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.device import Device
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import SampleBounds, Visit, Visitor
 from vkbench_worker.timing.summary import Timed
@@ -26,16 +26,16 @@ LEAST_SAMPLES: Final = 5  # that a visit has time for, or there are fewer rounds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entrant(Generic[P, B]):
+class Entrant:
     """An arm that was judged right, ready to be visited."""
 
-    visitor: Visitor[P, B]
+    visitor: Visitor
     poison: Callable[[], None]  # overwrites what a visit shall bring
     again: Callable[[Visit], Verdict]  # on what that visit brought
     summed_up: Callable[[Sequence[Visit]], Timing]
 
 
-def rounds_of(device: Computer[P, B], visit_seconds: float, bounds: SampleBounds) -> int:
+def rounds_of(device: Device, visit_seconds: float, bounds: SampleBounds) -> int:
     """How often to go through the order, where a visit of the slower arm takes so long at least."""
     if device.facts.type != "cpu":
         return 1
@@ -43,8 +43,8 @@ def rounds_of(device: Computer[P, B], visit_seconds: float, bounds: SampleBounds
 
 
 def in_turns(
-    device: Computer[P, B],
-    entrants: Mapping[str, Entrant[P, B]],
+    device: Device,
+    entrants: Mapping[str, Entrant],
     turns: Sequence[str],
     rounds: int,
     whole: SampleBounds,

@@ -10,8 +10,8 @@ import numpy as np
 
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.program import Bytes, padded
+from vkbench_worker.runtime.vulkan.logical import Logical
 
 DEVICE_LOCAL: Final = vk.Memory.DEVICE_LOCAL
 VISIBLE: Final = vk.Memory.HOST_VISIBLE | vk.Memory.HOST_COHERENT

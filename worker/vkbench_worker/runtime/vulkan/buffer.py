@@ -7,14 +7,15 @@ from typing import Self
 
 import numpy as np
 
+from vkbench_worker.runtime.device import Buffer, as_own
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.memory import Memory
 from vkbench_worker.runtime.program import GUARD, POISON_A, padded, region_bytes
-from vkbench_worker.runtime.transfers import Span, Transfers
+from vkbench_worker.runtime.vulkan.logical import Logical
+from vkbench_worker.runtime.vulkan.memory import Memory
+from vkbench_worker.runtime.vulkan.transfers import Span, Transfers
 
 
-class Buffer:
+class VulkanBuffer:
     """Device memory; shaders see the guard band behind it too, so that stray writes land there."""
 
     def __init__(self, logical: Logical, memory: Memory, transfers: Transfers, size: int) -> None:
@@ -72,8 +73,9 @@ class Buffer:
 
     def copy_from(self, other: Buffer) -> None:
         """Data and guard bands of a buffer of the same size, copied on the device."""
-        self.poison = other.poison
-        self._transfers.copy(Span(other.region, 0, self._end), Span(self.region, 0, self._end))
+        source = as_own(VulkanBuffer, other)
+        self.poison = source.poison
+        self._transfers.copy(Span(source.region, 0, self._end), Span(self.region, 0, self._end))
 
     def spans(self, *, data: bool) -> tuple[Span, Span, Span]:
         """Lead guard, data (none of it unless asked for), trailing guard."""

@@ -16,14 +16,14 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.buffer import Buffer
+from vkbench_worker.runtime.device import Part, Piece, Step, as_own
 from vkbench_worker.runtime.errors import Unresponsive
-from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.memory import CACHED, VISIBLE, Block
-from vkbench_worker.runtime.pipeline import Pipeline
-from vkbench_worker.runtime.program import Bytes, Part, Piece, Step, padded
-from vkbench_worker.runtime.queues import Queue
-from vkbench_worker.runtime.transfers import Transfers
+from vkbench_worker.runtime.program import Bytes, padded
+from vkbench_worker.runtime.vulkan.buffer import VulkanBuffer
+from vkbench_worker.runtime.vulkan.logical import Logical
+from vkbench_worker.runtime.vulkan.memory import CACHED, VISIBLE, Block
+from vkbench_worker.runtime.vulkan.queues import Queue
+from vkbench_worker.runtime.vulkan.transfers import Transfers
 
 _TIMELINE: Final = 1  # VK_SEMAPHORE_TYPE_TIMELINE
 
@@ -110,16 +110,16 @@ class _Submission:
         )
 
 
-class Flight:
-    """Parts ready to be submitted, as many at once as asked for; a `Runnable`."""
+class VulkanFlight:
+    """Parts ready to be submitted, of which up to `depth` are at once in flight."""
 
     def __init__(
         self,
         logical: Logical,
         transfers: Transfers,
-        parts: Sequence[Part[Pipeline, Buffer]],
+        parts: Sequence[Part],
         depth: int,
-        record: Callable[[Sequence[Step[Pipeline, Buffer]]], Recorded],
+        record: Callable[[Sequence[Step]], Recorded],
     ) -> None:
         self._logical, self._transfers, self._depth = logical, transfers, depth
         self._record = record
@@ -186,7 +186,7 @@ class Flight:
         self._stack.callback(made.close)
         return made
 
-    def _stage(self, pieces: Sequence[Piece[Buffer]]) -> None:
+    def _stage(self, pieces: Sequence[Piece]) -> None:
         """A place in memory of the host for each piece; those that are uploaded lie there."""
         size = 0
         for piece in pieces:
@@ -202,11 +202,11 @@ class Flight:
             if piece.data is not None:
                 self._host_bytes_of(piece)[:] = piece.data
 
-    def _host_bytes_of(self, piece: Piece[Buffer]) -> Bytes:
+    def _host_bytes_of(self, piece: Piece) -> Bytes:
         at = self._places[id(piece)]
         return self._host[at : at + piece.size]
 
-    def _prepare_part(self, part: Part[Pipeline, Buffer]) -> list[_Submission]:
+    def _prepare_part(self, part: Part) -> list[_Submission]:
         queues, found = self._logical.queues, []
         recording = self._record(part.steps)
         self._stack.callback(recording.close)
@@ -221,9 +221,7 @@ class Flight:
             found.append(_Submission(queues.read_back, commands, after, self._read))
         return found
 
-    def _record_copies(
-        self, queue: Queue, pieces: Sequence[Piece[Buffer]], *, is_upload: bool
-    ) -> Any:
+    def _record_copies(self, queue: Queue, pieces: Sequence[Piece], *, is_upload: bool) -> Any:
         commands = self._logical.command_buffer(queue)
         self._stack.callback(self._logical.free_command_buffer, commands, queue)
         vk.check(
@@ -231,7 +229,8 @@ class Flight:
         )
         for piece in pieces:
             here = (self._staging.buffer, self._places[id(piece)])
-            there = (piece.buffer.region.block.buffer, piece.buffer.offset + piece.start)
+            buffer = as_own(VulkanBuffer, piece.buffer)
+            there = (buffer.region.block.buffer, buffer.offset + piece.start)
             (source, start), (target, to) = (here, there) if is_upload else (there, here)
             copy = vk.struct("VkBufferCopy", srcOffset=start, dstOffset=to, size=piece.size)
             vk.lib.vkCmdCopyBuffer(commands, source, target, 1, copy)

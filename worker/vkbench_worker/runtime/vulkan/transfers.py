@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.memory import CACHED, UNIFIED, VISIBLE, Block, Region
 from vkbench_worker.runtime.program import Bytes, padded
+from vkbench_worker.runtime.vulkan.logical import Logical
+from vkbench_worker.runtime.vulkan.memory import CACHED, UNIFIED, VISIBLE, Block, Region
 
 STAGING_BYTES: Final = 32 << 20
 _SHADERS_AND_COPIES: Final = vk.Stage.COMPUTE | vk.Stage.TRANSFER

@@ -11,7 +11,7 @@ from vkbench.device import DeviceFacts
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.errors import Unresponsive
-from vkbench_worker.runtime.queues import Place, Places, Queue, places
+from vkbench_worker.runtime.vulkan.queues import Place, Places, Queue, places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Queues:
 class Logical:
     """Makes and destroys Vulkan objects, and submits command buffers, one submission at a time.
 
-    Memory, transfers, buffers, pipelines and recordings hold this one, never the Device above them.
+    Memory, transfers, buffers, pipelines and recordings hold this one, never the device above them.
     """
 
     def __init__(self, physical: Physical, facts: DeviceFacts) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from vkbench.process import system
 from vkbench_worker.protocol import NOTICE
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.logical import Logical
+from vkbench_worker.runtime.vulkan.logical import Logical
 
 _MAGIC: Final = b"vkbench pipelines 1\n"
 _DIGEST: Final = 32

@@ -8,19 +8,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.buffer import Buffer
-from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.pipeline import Pipeline
-from vkbench_worker.runtime.program import (
-    Barrier,
-    Copy,
-    Dispatch,
-    Fill,
-    Stamp,
-    Step,
-    region_bytes,
-)
-from vkbench_worker.runtime.transfers import Transfers
+from vkbench_worker.runtime.device import Barrier, Copy, Dispatch, Fill, Stamp, Step, as_own
+from vkbench_worker.runtime.program import region_bytes
+from vkbench_worker.runtime.vulkan.buffer import VulkanBuffer
+from vkbench_worker.runtime.vulkan.logical import Logical
+from vkbench_worker.runtime.vulkan.pipeline import VulkanPipeline
+from vkbench_worker.runtime.vulkan.transfers import Transfers
 
 _RESULT_64_WAIT = vk.QueryResult.BITS_64 | vk.QueryResult.WAIT
 _STAGES = vk.Stage.COMPUTE | vk.Stage.TRANSFER
@@ -28,14 +21,13 @@ _WRITES = vk.Access.SHADER_WRITE | vk.Access.TRANSFER_WRITE
 _ACCESS = _WRITES | vk.Access.SHADER_READ | vk.Access.TRANSFER_READ
 _LAUNCHES = vk.Access.SHADER_WRITE, vk.Access.SHADER_READ | vk.Access.SHADER_WRITE
 
-VulkanStep = Step[Pipeline, Buffer]
 _Bound = tuple[tuple[int, ...], bytes]  # what a launch is known by, and what it pushed
 
 
-class Recording:
+class VulkanRecording:
     """Steps ready to be submitted; owns its command buffer, descriptor sets and timestamps."""
 
-    def __init__(self, logical: Logical, transfers: Transfers, steps: Sequence[VulkanStep]) -> None:
+    def __init__(self, logical: Logical, transfers: Transfers, steps: Sequence[Step]) -> None:
         self._logical, self._transfers = logical, transfers
         self._stamps = sum(isinstance(step, Stamp) for step in steps)
         self._pool: Any = None
@@ -103,7 +95,7 @@ class Recording:
         self._transfers.flush()
         return self._found if self._queries is None else self._seconds()
 
-    def _record(self, steps: Sequence[VulkanStep]) -> None:
+    def _record(self, steps: Sequence[Step]) -> None:
         if self._stamps and self._logical.clock == "gpu":
             info = vk.struct(
                 "VkQueryPoolCreateInfo", queryType=vk.TIMESTAMP, queryCount=self._stamps
@@ -140,9 +132,9 @@ class Recording:
                 self._fill(step)
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
 
-    def _dispatch(self, step: Dispatch[Pipeline, Buffer], bound: _Bound) -> _Bound:
+    def _dispatch(self, step: Dispatch, bound: _Bound) -> _Bound:
         """Bind what the launch before did not and launch."""
-        commands, pipeline = self._commands, step.pipeline
+        commands, pipeline = self._commands, as_own(VulkanPipeline, step.pipeline)
         wanted, (known, pushed) = _identity(step), bound
         if wanted[:1] != known[:1]:
             vk.lib.vkCmdBindPipeline(commands, vk.COMPUTE_PIPELINE, pipeline.handle)
@@ -163,12 +155,13 @@ class Recording:
         if self._queries is not None:
             vk.lib.vkCmdWriteTimestamp(self._commands, vk.Stage.BOTTOM, self._queries, number)
 
-    def _fill(self, step: Fill[Buffer]) -> None:
-        region, size = step.buffer.region, region_bytes(step.buffer.size)
+    def _fill(self, step: Fill) -> None:
+        region, size = as_own(VulkanBuffer, step.buffer).region, region_bytes(step.buffer.size)
         vk.lib.vkCmdFillBuffer(self._commands, region.block.buffer, region.offset, size, 0)
 
-    def _copy(self, step: Copy[Buffer]) -> None:
-        source, target, size = step.source, step.target, step.source.size
+    def _copy(self, step: Copy) -> None:
+        source, target = as_own(VulkanBuffer, step.source), as_own(VulkanBuffer, step.target)
+        size = source.size
         if size:
             piece = vk.struct(
                 "VkBufferCopy", srcOffset=source.offset, dstOffset=target.offset, size=size
@@ -176,7 +169,7 @@ class Recording:
             buffers = (source.region.block.buffer, target.region.block.buffer)
             vk.lib.vkCmdCopyBuffer(self._commands, *buffers, 1, piece)
 
-    def _make_sets(self, dispatches: Sequence[Dispatch[Pipeline, Buffer]]) -> None:
+    def _make_sets(self, dispatches: Sequence[Dispatch]) -> None:
         distinct = {_identity(step): step for step in dispatches}
         if not distinct:
             return
@@ -190,8 +183,10 @@ class Recording:
         self._pool = self._logical.create("DescriptorPool", info)
         self._sets = {key: self._make_set(step) for key, step in distinct.items()}
 
-    def _make_set(self, step: Dispatch[Pipeline, Buffer]) -> Any:
-        layouts = vk.ffi.new("VkDescriptorSetLayout[]", [step.pipeline.set_layout])
+    def _make_set(self, step: Dispatch) -> Any:
+        pipeline = as_own(VulkanPipeline, step.pipeline)
+        buffers = [as_own(VulkanBuffer, buffer) for buffer in step.buffers]
+        layouts = vk.ffi.new("VkDescriptorSetLayout[]", [pipeline.set_layout])
         info = vk.struct(
             "VkDescriptorSetAllocateInfo",
             descriptorPool=self._pool,
@@ -203,10 +198,10 @@ class Recording:
             vk.lib.vkAllocateDescriptorSets(self._logical.handle, info, sets),
             "vkAllocateDescriptorSets",
         )
-        shown = vk.ffi.new("VkDescriptorBufferInfo[]", len(step.buffers))
-        writes = vk.ffi.new("VkWriteDescriptorSet[]", len(step.buffers))
-        numbers = step.pipeline.bindings
-        for place, (number, buffer) in enumerate(zip(numbers, step.buffers, strict=True)):
+        shown = vk.ffi.new("VkDescriptorBufferInfo[]", len(buffers))
+        writes = vk.ffi.new("VkWriteDescriptorSet[]", len(buffers))
+        bound = zip(pipeline.bindings, buffers, strict=True)
+        for place, (number, buffer) in enumerate(bound):
             info, write = shown[place], writes[place]
             info.buffer, info.offset, info.range = (
                 buffer.region.block.buffer,
@@ -242,5 +237,5 @@ class Recording:
         return [((ticks[i + 1] - ticks[i]) & mask) * period for i in range(self._stamps - 1)]
 
 
-def _identity(step: Dispatch[Pipeline, Buffer]) -> tuple[int, ...]:
+def _identity(step: Dispatch) -> tuple[int, ...]:
     return (id(step.pipeline), *(id(buffer) for buffer in step.buffers))

@@ -6,17 +6,18 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from vkbench_worker.runtime import subgroups, vk
+from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.pipeline_cache import PipelineCache
 from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.vulkan import subgroups
+from vkbench_worker.runtime.vulkan.logical import Logical
+from vkbench_worker.runtime.vulkan.pipeline_cache import PipelineCache
 
 _SPIRV_MINOR = {1: 3, 2: 5, 3: 6}  # newest SPIR-V 1.x of each Vulkan 1.x
 
 
-class Pipeline:
+class VulkanPipeline:
     """A program made ready by the driver; `constants` of the device join the program's own."""
 
     def __init__(

@@ -1,0 +1,1 @@
+"""The Vulkan device: implements the nouns of `runtime/device.py` with a driver."""
