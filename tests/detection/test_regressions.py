@@ -275,11 +275,18 @@ def test_hosts_updated_alike_have_one_regression(full: Lab, environment: Environ
 def test_later_members_join(full: Lab) -> None:
     change(full, CASES[0])
     [opened] = grouped(full).opened
-    assert rows(full, TITLE) == [("softmax 10 % slower on one of alpha since b2 (23 Sep)",)]
-    change(full, CASES[1], device=2)
+    change(full, CASES[1])
     assert grouped(full).joined == (opened,)
-    assert rows(full, TITLE) == [("softmax 10 % slower on 2 devices since b2 (23 Sep)",)]
     assert [state for state, _ in rows(full, EVENTS)] == ["open", "open"]
+
+
+def test_a_title_tells_of_later_members_too(full: Lab) -> None:
+    change(full, CASES[0])
+    grouped(full)
+    assert rows(full, TITLE) == [("softmax 10 % slower on one of alpha since b2 (23 Sep)",)]
+    change(full, CASES[1], device=2, ratio=1.2)
+    grouped(full)
+    assert rows(full, TITLE) == [("softmax 15 % slower on 2 devices since b2 (23 Sep)",)]
 
 
 @pytest.mark.parametrize(
