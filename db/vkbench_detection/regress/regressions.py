@@ -52,12 +52,12 @@ def group(tx: Connection, now: float) -> Grouped:
     changes = ungrouped(tx)
     if not changes:
         return Grouped()
-    befores = {each.before_environment for each in changes}
-    facts = environment_facts(tx, befores | {each.after_environment for each in changes})
-    groups = {each.id: group_of(each, facts) for each in changes}
-    changes = sorted(changes, key=lambda each: (groups[each.id].key, each.id))
+    befores = {change.before_environment for change in changes}
+    facts = environment_facts(tx, befores | {change.after_environment for change in changes})
+    groups = {change.id: group_of(change, facts) for change in changes}
+    changes = sorted(changes, key=lambda change: (groups[change.id].key, change.id))
     opened, joined = [], []
-    for _, members in groupby(changes, key=lambda each: groups[each.id].key):
+    for _, members in groupby(changes, key=lambda change: groups[change.id].key):
         together = list(members)
         found = groups[together[0].id]
         known = _joinable(tx, found.key)
@@ -185,7 +185,7 @@ def _join(
     stage = RegressionStage.OPEN if was_fixed else RegressionStage(known.state)
     growth = _growth(tx, known.id, members)
     # what was measured before the fix is not back: its pairs took longer
-    is_back = was_fixed and any(each.measured_at > known.changed_at for each in members)
+    is_back = was_fixed and any(change.measured_at > known.changed_at for change in members)
     table = schema.regression.c
     tx.execute(
         update(schema.regression).where(table.id == known.id).values(state=stage, changed_at=now)
@@ -204,9 +204,11 @@ def _growth(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> st
     pairs = tx.execute(has).all()
     devices, kernels = {row.device for row in pairs}, {row.kernel for row in pairs}
     new_devices = dict.fromkeys(
-        f"{each.device_name} of {each.host}" for each in members if each.device not in devices
+        f"{change.device_name} of {change.host}"
+        for change in members
+        if change.device not in devices
     )
-    new_kernels = dict.fromkeys(each.family for each in members if each.family not in kernels)
+    new_kernels = dict.fromkeys(change.family for change in members if change.family not in kernels)
     found = [f"now also on {_some(list(new_devices))}"] if new_devices else []
     found += [f"now also {_some(list(new_kernels))}"] if new_kernels else []
     return ", ".join(found)
@@ -218,7 +220,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _add(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> None:
-    rows = [{"change_point_id": each.id, "regression_id": regression} for each in members]
+    rows = [{"change_point_id": change.id, "regression_id": regression} for change in members]
     tx.execute(insert(schema.regression_member), rows)
 
 
@@ -238,6 +240,6 @@ def _write_title(tx: Connection, regression: int, found: Group) -> None:
 
 
 def _count_members(members: Sequence[Ungrouped]) -> str:
-    kernels = counted(len({each.family for each in members}), "kernel")
-    devices = counted(len({each.device for each in members}), "device")
+    kernels = counted(len({change.family for change in members}), "kernel")
+    devices = counted(len({change.device for change in members}), "device")
     return f"{len(members)} series of {kernels} on {devices}"
