@@ -21,8 +21,8 @@ from pathlib import Path
 from sqlalchemy import MetaData, Table, create_engine, text
 
 from vkbench.case import Case
+from vkbench.messages.wire import to_builtins
 from vkbench.result import pack_samples
-from vkbench.wire import to_builtins
 from vkbench_db import schema
 from vkbench_db.ask.demonstration import MARK
 from vkbench_db.database import parse_url, upgrade

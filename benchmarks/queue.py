@@ -32,8 +32,8 @@ import planted_runner  # noqa: E402
 from cluster import Event, Lab, RedisServer  # noqa: E402
 from postgres_server import PostgresServer, program  # noqa: E402
 from vkbench.job import Mode  # noqa: E402
+from vkbench.messages.wire import Announcement  # noqa: E402
 from vkbench.settings import Settings  # noqa: E402
-from vkbench.wire import Announcement  # noqa: E402
 from vkbench_db.database import Database  # noqa: E402
 from vkbench_db.work import store  # noqa: E402
 from vkbench_scheduler.planning.plan import count  # noqa: E402

@@ -33,8 +33,8 @@ from own_servers import own_servers  # noqa: E402
 from processes import cpu_seconds, family, program_of  # noqa: E402
 from simulated_fleet import Fleet  # noqa: E402
 from vkbench.job import Mode, PlannedJob  # noqa: E402
-from vkbench.keys import new_keys, read_keys  # noqa: E402
-from vkbench.redis_client import connect  # noqa: E402
+from vkbench.messages.keys import new_keys, read_keys  # noqa: E402
+from vkbench.messages.redis_client import connect  # noqa: E402
 from vkbench_db.work import store  # noqa: E402
 from vkbench_detection.find import history  # noqa: E402
 from vkbench_detection.steps import detect, scan  # noqa: E402

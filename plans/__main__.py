@@ -15,13 +15,13 @@ from plans.evidence import Evidence, read_evidence
 from plans.targets import TARGETS
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_cli.main import explain
-from vkbench_cli.options import Devices, Store
+from vkbench_cli.options.records import Devices, Store
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, ReaderLeft, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import hand_over, tell
-from vkbench_cli.spreading import spread
 from vkbench_tables.table import Column, Rank, Table, ValueKind
-from vkbench_tables.text import markdown_table
+from vkbench_tables.written.text import markdown_table
 
 COLUMNS = (
     Column(key="plan", heading="plan"),

@@ -17,8 +17,8 @@ from typing import Any
 import typer
 from mkdocs.structure.files import File, Files
 
-from vkbench.markdown import table
 from vkbench.settings import PREFIX, Settings
+from vkbench.words.markdown import table
 from vkbench_cli.main import load
 from vkbench_cli.table import COMMANDS
 from vkbench_shaders.catalogue import KERNELS

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from vkbench.markdown import table
+from vkbench.words.markdown import table
 from vkbench_db.ask.view_columns import MEANINGS
 from vkbench_scheduler.planning.suites import SUITES
 from vkbench_shaders import formats_page
@@ -27,8 +27,8 @@ PACKAGES = (
     "worker/vkbench_worker",
     "db/vkbench_db",
     "db/vkbench_detection",
-    "cli/vkbench_local",
-    "cli/vkbench_tables",
+    "local/vkbench_local",
+    "tables/vkbench_tables",
     "cli/vkbench_cli",
     "web/vkbench_web",
     "plans",

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import NoReturn, Protocol, TypeVar
 
-from vkbench import names
 from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench.words import names
 
 LEAST_KEY = 4  # digits of a key that are enough to name it
 INDEX_DIGITS = 2  # a number as short is an index and no part of a name

@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from vkbench import log, names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.process import log
+from vkbench.words import names
 
 PREFIX = "VKBENCH_"
 OF_FILE = "_FILE"  # ends the name of a variable that names a file with the value

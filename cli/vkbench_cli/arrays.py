@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vkbench import names
 from vkbench.case import Value
 from vkbench.errors import UsageError
+from vkbench.words import names
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import open_gguf, part_of, sizes_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkbench.selector import one
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_cli.files import check_readable, whole_file
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell

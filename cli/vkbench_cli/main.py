@@ -15,11 +15,11 @@ import typer
 
 import vkbench
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError, VkbenchError
-from vkbench.visible import visible_lines
+from vkbench.words.visible import visible_lines
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import ReaderLeft
 from vkbench_cli.show.telling import tell
-from vkbench_cli.spreading import spread
 from vkbench_cli.table import COMMANDS, Command
 
 GC_OBJECTS = 100_000  # imports make objects that stay: collecting garbage took 1/8 of a command

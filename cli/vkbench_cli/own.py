@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkbench.case import parse_shape
-from vkbench.user import user_name
+from vkbench.process.user import user_name
 
 if TYPE_CHECKING:
     from vkbench_scheduler.planning.selection import OwnCases

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from typer import Option
 
-from vkbench import log
 from vkbench.errors import ServiceUnreachable, UsageError
+from vkbench.process import log
 from vkbench.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def ping_redis(ours: Settings) -> int:
 
     ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed.
     """
-    from vkbench.redis_client import clock_skew, tls_options
+    from vkbench.messages.redis_client import clock_skew, tls_options
 
     if ours.redis_ca and not tls_options(ours.redis):
         raise UsageError("VKBENCH_REDIS_CA is set, but VKBENCH_REDIS does not begin with rediss://")

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench.messages.urls import shown
 from vkbench.settings import Settings
-from vkbench.urls import shown
 from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Self
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, text
 
-from vkbench.urls import shown
+from vkbench.messages.urls import shown
 from vkbench_db import postgresql, waiting
 from vkbench_db.errors import (
     DatabaseBusy,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import URL, Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import ExceptionContext
 
-from vkbench.urls import shown
+from vkbench.messages.urls import shown
 
 READ_ONLY: Final = "25006"  # SQLSTATE of a standby, or a server that takes no writes for now
 CONNECT_SECONDS: Final = 5

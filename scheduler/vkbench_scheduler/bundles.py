@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from vkbench import log
 from vkbench.errors import UnknownName, UsageError
+from vkbench.process import log
 from vkbench_db.database import Database
 from vkbench_db.work.store import (
     StoredBundle,

@@ -6,8 +6,8 @@ import logging
 import os
 import time
 
-from vkbench import log
 from vkbench.errors import ServiceUnreachable
+from vkbench.process import log
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import BEAT_SECONDS, beat, leave

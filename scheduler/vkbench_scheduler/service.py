@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from vkbench import alive, log
 from vkbench.errors import ServiceUnreachable
-from vkbench.keys import keys_for
-from vkbench.redis_client import connect
+from vkbench.messages.keys import keys_for
+from vkbench.messages.redis_client import connect
+from vkbench.messages.urls import shown
+from vkbench.process import alive, log
 from vkbench.settings import Settings
-from vkbench.urls import shown
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable, SchemaOutdated
 from vkbench_scheduler.bundles import keep_packaged

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from vkbench import names
 from vkbench.case import SEED, WEIGHTS, Value
 from vkbench.errors import UsageError
+from vkbench.words import names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import msgspec
 
-from vkbench import names
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import Settings
+from vkbench.words import names
 from vkbench_shaders.blobs import SUFFIX, Files, Packed, pack
 from vkbench_shaders.compile import reflection
 from vkbench_shaders.compile.compiler import Unit

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vkbench import names
 from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
+from vkbench.words import names
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.attention.entries import ATTENTION
 from vkbench_shaders.kernels.attention.token import FLASH_ATTN_TOKEN

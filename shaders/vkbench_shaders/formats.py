@@ -12,8 +12,8 @@ from math import ceil
 
 import numpy as np
 
-from vkbench import names
 from vkbench.errors import UsageError
+from vkbench.words import names
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from typing import BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
-from vkbench.plain_file import open_plain
+from vkbench.process.plain_file import open_plain
+from vkbench.words import names
 from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.kernel import Array
 

@@ -16,10 +16,10 @@ from math import prod
 
 import numpy as np
 
-from vkbench import names
 from vkbench.case import SEED, WEIGHTS, Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench.words import names
 from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.binding import seed_of, tensor_hash

@@ -55,8 +55,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from vkbench import names
 from vkbench.errors import UsageError
+from vkbench.words import names
 from vkbench_shaders.rounded_factors import TO_BF16, TO_F16, X_TO_BYTES, Rounding
 
 

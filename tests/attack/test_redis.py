@@ -23,14 +23,14 @@ from cluster import Lab, RedisServer, until
 from databases import Cluster
 from kept_bundles import bundle_of_tree, keep
 from listener import listening, settings_for
-from vkbench import wire
 from vkbench.job import Job, JobState, Mode, Outcome
-from vkbench.keys import new_keys, read_keys
+from vkbench.messages import wire
+from vkbench.messages.keys import new_keys, read_keys
+from vkbench.messages.signing import SPOKEN, Keys, seal
+from vkbench.messages.stamps import Stale, Stamp, Stamps
+from vkbench.messages.wire import Announcement, Chunk, Lease
 from vkbench.result import Result
 from vkbench.settings import Settings
-from vkbench.signing import SPOKEN, Keys, seal
-from vkbench.stamps import Stale, Stamp, Stamps
-from vkbench.wire import Announcement, Chunk, Lease
 from vkbench_db.database import Database
 from vkbench_local import diagnosis
 from vkbench_scheduler.queue import border, presence
@@ -232,7 +232,7 @@ def test_a_device_that_the_database_refuses_stops_no_other(
 ) -> None:
     """The border lets through what no one thought of: that device alone is not registered."""
     monkeypatch.setattr("vkbench.bounds.complaints", lambda record: iter(()))
-    monkeypatch.setattr("vkbench.wire.complaints", lambda record: iter(()), raising=False)
+    monkeypatch.setattr("vkbench.messages.wire.complaints", lambda record: iter(()), raising=False)
     bad = replace(OTHER, name="a" * 10 + "\ud800")
     target.presence.announcements = lambda: [  # type: ignore[method-assign]
         replace(announcement(), facts=bad),

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 import planted_runner
-from vkbench import wire
 from vkbench.errors import VkbenchError
+from vkbench.messages import wire
+from vkbench.messages.signing import SPOKEN, Keys, Untrusted, seal
+from vkbench.messages.stamps import Stamp
+from vkbench.messages.wire import Announcement, MalformedMessage
 from vkbench.settings import Settings
-from vkbench.signing import SPOKEN, Keys, Untrusted, seal
-from vkbench.stamps import Stamp
-from vkbench.wire import Announcement, MalformedMessage
 from vkbench_scheduler.queue.announced import Announced
 
 KEYS = Keys(scheduler=(b"s" * 32,), worker=(b"w" * 32,))

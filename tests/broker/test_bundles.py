@@ -8,8 +8,8 @@ from sqlalchemy import update
 
 from cluster import Lab, until
 from kept_bundles import bundle_of_tree, keep
-from vkbench import wire
 from vkbench.job import JobState, Outcome
+from vkbench.messages import wire
 from vkbench_db import schema
 from vkbench_shaders.bundle import Bundle, BundleStore
 from vkbench_worker.service.bundles import Depot

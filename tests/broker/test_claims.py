@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cluster import Lab, until
 from vkbench.job import Job, JobState, Mode
-from vkbench.wire import claim_of
+from vkbench.messages.wire import claim_of
 from vkbench_worker.service.claims import claim
 
 BYTES_A_JOB = 4

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from cluster import Lab, kill, until
 from vkbench.device import DeviceFacts
 from vkbench.job import JobState, Mode
-from vkbench.wire import from_builtins
+from vkbench.messages.wire import from_builtins
 from vkbench_db import schema
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import submit

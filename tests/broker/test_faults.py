@@ -12,11 +12,11 @@ import pytest
 
 from cluster import Lab, alive, kill, until
 from processes import children
-from vkbench import wire
 from vkbench.job import JobState, Outcome
+from vkbench.messages import wire
+from vkbench.messages.wire import Lease
 from vkbench.result import Result
 from vkbench.settings import Sandbox
-from vkbench.wire import Lease
 
 SHORT = "sleep/f32/n20"
 

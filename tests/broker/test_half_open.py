@@ -9,8 +9,8 @@ import pytest
 from cluster import Lab
 from half_open import HalfOpenProxy
 from vkbench.job import JobState
-from vkbench.redis_client import SOCKET_OPTIONS
-from vkbench.wire import LEASE_SECONDS
+from vkbench.messages.redis_client import SOCKET_OPTIONS
+from vkbench.messages.wire import LEASE_SECONDS
 
 # A worker waits a second at most for each message. Kombu promises to notice after that and two
 # checks; then a lease that a worker could not renew ends, and its device is taken again.

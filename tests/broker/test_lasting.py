@@ -5,7 +5,7 @@ from __future__ import annotations
 from redis import Redis
 
 from cluster import Lab, until
-from vkbench import wire
+from vkbench.messages import wire
 
 SHORT = "sleep/f32/n1"
 

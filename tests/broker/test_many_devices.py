@@ -17,9 +17,9 @@ from sqlalchemy import event
 from cluster import Lab
 from simulated_fleet import Device, Fleet
 from vkbench.job import Mode, PlannedJob
-from vkbench.keys import new_keys, read_keys
-from vkbench.redis_client import connect
-from vkbench.signing import Keys
+from vkbench.messages.keys import new_keys, read_keys
+from vkbench.messages.redis_client import connect
+from vkbench.messages.signing import Keys
 from vkbench_db.ask import queries
 from vkbench_db.work import store
 from vkbench_scheduler import service

@@ -11,10 +11,10 @@ from sqlalchemy import select
 
 import planted_runner
 from cluster import Lab
-from vkbench import wire
 from vkbench.job import Job, JobState, Outcome
+from vkbench.messages import wire
+from vkbench.messages.wire import Announcement
 from vkbench.result import Result, Timing, pack_samples
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.errors import DatabaseUnreachable
 from vkbench_db.work import store

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from cluster import Lab
-from vkbench import wire
 from vkbench.job import Outcome
+from vkbench.messages import wire
 from vkbench.result import Result
 from vkbench_worker.service import sender
 from vkbench_worker.service.sender import Sender

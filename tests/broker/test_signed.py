@@ -17,12 +17,12 @@ import pytest
 from cluster import Lab, until
 from host_keys import HostKeys
 from listener import listening, settings_for
-from vkbench import wire
 from vkbench.job import Job, JobState, Mode, Outcome
-from vkbench.keys import new_keys, read_keys
+from vkbench.messages import wire
+from vkbench.messages.keys import new_keys, read_keys
+from vkbench.messages.signing import NO_KEYS, Keys, seal
+from vkbench.messages.wire import Announcement, Chunk, Lease, Unfit
 from vkbench.result import Result
-from vkbench.signing import NO_KEYS, Keys, seal
-from vkbench.wire import Announcement, Chunk, Lease, Unfit
 from vkbench_scheduler.queue import presence
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.oddities import Oddities

@@ -18,9 +18,9 @@ from certificates import make_authority
 from cluster import Lab, RedisServer, free_port
 from vkbench.errors import UsageError
 from vkbench.job import JobState
-from vkbench.redis_client import connect
+from vkbench.messages.redis_client import connect
+from vkbench.messages.wire import Chunk
 from vkbench.settings import Settings, read
-from vkbench.wire import Chunk
 from vkbench_cli.patience import ping_redis
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.queue.broker import Broker

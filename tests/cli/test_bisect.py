@@ -18,7 +18,7 @@ from planted_git import commit, git
 from planted_own import TIMED, write_own
 from planted_runs import ENVIRONMENT
 from vkbench.device import DeviceFacts, device_key
-from vkbench.wire import Announcement
+from vkbench.messages.wire import Announcement
 from vkbench_cli import main as cli
 from vkbench_db import schema
 from vkbench_db.ask import queries

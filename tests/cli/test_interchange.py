@@ -13,7 +13,7 @@ import pytest
 
 from planted_runs import CASES, Past
 from vkbench_cli import main as cli
-from vkbench_tables.interchange import SQL_COLUMNS
+from vkbench_tables.written.interchange import SQL_COLUMNS
 
 Captured = pytest.CaptureFixture[str]
 NASTY = "it's <b>\"bad\"</b> & '); DROP TABLE x; -- \x00\x1b[31m ü�"

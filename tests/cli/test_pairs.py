@@ -16,7 +16,7 @@ from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.settings import Settings
 from vkbench_cli import main as cli
 from vkbench_cli.bundles import bundle_named
-from vkbench_cli.options import Effort, Selecting
+from vkbench_cli.options.records import Effort, Selecting
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_local.executor import Executor

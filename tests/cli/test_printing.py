@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 import pytest
 
 from vkbench_cli.show.printing import Output, show
-from vkbench_tables import comparison, regressions, series
+from vkbench_tables import regressions, series
+from vkbench_tables.comparisons import comparison
 from vkbench_tables.runs import JOBS, RUNS
 from vkbench_tables.table import Column, Table, ValueKind
-from vkbench_tables.text import column_text
+from vkbench_tables.written.text import column_text
 
 COLUMNS = (
     Column(key="case", heading="case"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from planted_runs import Past
-from vkbench.user import user_name
+from vkbench.process.user import user_name
 from vkbench_cli import main as cli
 from vkbench_cli.show import progress
 from vkbench_db.database import Database

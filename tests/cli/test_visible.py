@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from planted_lab import WORDS, make_lab, make_strange
-from vkbench import log, markdown
+from vkbench.process import log
 from vkbench.settings import settings
-from vkbench.visible import visible, visible_lines
+from vkbench.words import markdown
+from vkbench.words.visible import visible, visible_lines
 from vkbench_cli import completion
 from vkbench_cli import main as cli
 from vkbench_cli.show.printing import Output, show

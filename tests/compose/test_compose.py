@@ -17,9 +17,9 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 from sqlalchemy import make_url
 
-from vkbench.keys import read_keys
+from vkbench.messages.keys import read_keys
+from vkbench.messages.signing import NO_KEYS
 from vkbench.settings import Settings, read
-from vkbench.signing import NO_KEYS
 from vkbench_worker.protocol import lock_folder
 from vkbench_worker.service.sender import PARTING_SECONDS
 

@@ -40,7 +40,9 @@ ROLES = {
     "tests": ("worker", "scheduler", "web", "plot", "dev"),
 }
 NOT_SHIPPED = ("plans", "tests")  # these alone may import plans
-OF_SERVICES = ("vkbench/redis_client.py",)  # worker and scheduler share it, and install redis
+OF_SERVICES = (
+    "vkbench/messages/redis_client.py",
+)  # worker and scheduler share it, and install redis
 UNIMPORTED = {
     "httpx2",  # of fastapi.testclient
     "import-linter",
@@ -114,7 +116,7 @@ def test_only_services_import_the_client_of_redis() -> None:
     }
     assert users == {
         "cli/vkbench_cli/patience.py",
-        "cli/vkbench_local/diagnosis.py",
+        "local/vkbench_local/diagnosis.py",
         "scheduler/vkbench_scheduler/queue/broker.py",
         "scheduler/vkbench_scheduler/queue/presence.py",
         "scheduler/vkbench_scheduler/service.py",

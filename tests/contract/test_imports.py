@@ -23,8 +23,8 @@ CHAINS = {
     "vkbench_db": ("db/vkbench_db", 7),
     "vkbench_detection": ("db/vkbench_detection", 7),
     "vkbench_scheduler": ("scheduler/vkbench_scheduler", 7),
-    "vkbench_local": ("cli/vkbench_local", 6),
-    "vkbench_tables": ("cli/vkbench_tables", 3),
+    "vkbench_local": ("local/vkbench_local", 6),
+    "vkbench_tables": ("tables/vkbench_tables", 3),
     "vkbench_web": ("web/vkbench_web", 9),
     "vkbench_cli": ("cli/vkbench_cli", 6),
 }

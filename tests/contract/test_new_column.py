@@ -16,7 +16,7 @@ from vkbench_db.database import SCHEMA
 DRIVER = ROOT / "tests/planted/planted_column.py"
 TABLE = "db/vkbench_db/schema/work.py"
 RECORD = "vkbench/result.py"
-DISPLAY = "cli/vkbench_tables/results.py"
+DISPLAY = "tables/vkbench_tables/results.py"
 MEANINGS = "db/vkbench_db/ask/view_columns.py"
 MIGRATIONS = "db/vkbench_db/migrations/versions"
 COLUMN, VALUE = "slowest", 0.125

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from databases import Lab
 from vkbench.device import DeviceFacts, Environment
-from vkbench.wire import Announcement
+from vkbench.messages.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.work import store

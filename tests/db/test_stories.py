@@ -9,7 +9,7 @@ import pytest
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode, Outcome
-from vkbench.wire import Announcement
+from vkbench.messages.wire import Announcement
 from vkbench_db.ask import job_story, queries, run_story
 from vkbench_db.ask.lately import Lately, lately
 from vkbench_db.ask.timings import seconds_of

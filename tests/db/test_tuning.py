@@ -11,8 +11,8 @@ from sqlalchemy import insert
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, Outcome
+from vkbench.messages.wire import Announcement
 from vkbench.run import Purpose, RunKind, RunWords
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, tuned, unsettled
 from vkbench_db.work import store

@@ -316,7 +316,7 @@ def test_unlike_clock_policies_are_told(lab: Lab, environment: Environment) -> N
 
 
 def register(lab: Lab, environment: Environment) -> None:
-    from vkbench.wire import Announcement
+    from vkbench.messages.wire import Announcement
 
     said = Announcement(worker="w", facts=lab.facts(), environment=environment, bundle="")
     with lab.database.transaction() as tx:

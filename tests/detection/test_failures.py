@@ -12,8 +12,8 @@ from sqlalchemy import insert, text
 from databases import Lab
 from vkbench.device import Environment
 from vkbench.job import Job, Mode, Outcome
+from vkbench.messages.wire import Announcement
 from vkbench.result import DRIVER_FAILED, UNOPENED, Result
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.find.failures import PATIENCE_SECONDS

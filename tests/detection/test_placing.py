@@ -14,8 +14,8 @@ from sqlalchemy import func, select, text
 from databases import Lab
 from vkbench.device import Environment
 from vkbench.job import Mode, Outcome
+from vkbench.messages.wire import Announcement
 from vkbench.result import BOUNDS_CHECKED
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.find.screening import screen

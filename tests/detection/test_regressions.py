@@ -13,7 +13,7 @@ from databases import Lab
 from listener import listening, settings_for
 from vkbench.device import Environment
 from vkbench.errors import UnknownName, UsageError
-from vkbench.wire import Announcement
+from vkbench.messages.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.changes.decisions import Cause, Conclusion, Decision, Suspicion

@@ -15,8 +15,8 @@ from sqlalchemy import select, text
 from databases import Lab, timing, verdict
 from vkbench.device import Environment
 from vkbench.job import SHARDS, Mode, Outcome
+from vkbench.messages.wire import Announcement
 from vkbench.result import COPIES, HOT, Result
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.ask.job_story import hot_seconds
 from vkbench_db.work import store

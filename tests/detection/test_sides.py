@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from databases import ENVIRONMENT, Lab, one_engine
 from vkbench.job import JobState, Outcome
-from vkbench.wire import Announcement
+from vkbench.messages.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.compare.compared import Comparison, Word

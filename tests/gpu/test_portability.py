@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vkbench import wire
+from vkbench.messages import wire
 from vkbench_worker.protocol import Listing
 
 

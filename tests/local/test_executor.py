@@ -94,7 +94,7 @@ def settled(database: Database) -> Counter[int]:
 
 def execute_apart(run: int) -> subprocess.Popen[str]:
     """An executor in a process of its own, which says each job as it is recorded."""
-    from vkbench.wire import encode
+    from vkbench.messages.wire import encode
 
     command = [sys.executable, "-c", EXECUTE, str(run), encode(DEVICE).decode()]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

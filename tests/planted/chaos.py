@@ -32,10 +32,10 @@ from host_keys import HostKeys
 from own_servers import own_servers
 from postgres_pair import PostgresPair
 from processes import children
-from vkbench import wire
 from vkbench.job import JobState, Outcome
-from vkbench.keys import read_keys
-from vkbench.wire import Unfit
+from vkbench.messages import wire
+from vkbench.messages.keys import read_keys
+from vkbench.messages.wire import Unfit
 
 Process = subprocess.Popen[bytes]
 DEVICES = ("a", "b")

@@ -25,9 +25,9 @@ from sqlalchemy import Engine, create_engine, make_url, select, text
 from postgres_server import cluster_folder, copy_of, program
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
+from vkbench.messages.wire import Announcement
 from vkbench.result import Result, Timing, Verdict, pack_samples
 from vkbench.settings import Settings
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.database import Database, upgrade
 from vkbench_db.upkeep.roles import pages_role_sql, reader_role_sql

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from vkbench.keys import new_keys
-from vkbench.signing import Role
+from vkbench.messages.keys import new_keys
+from vkbench.messages.signing import Role
 
 
 class HostKeys:

@@ -13,8 +13,8 @@ from sqlalchemy import text
 from databases import Lab
 from vkbench.device import Environment
 from vkbench.job import Job, Mode, pair_of
+from vkbench.messages.wire import Announcement
 from vkbench.result import ARMS, Result
-from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.confirm.levels import LASTING
 from vkbench_detection.steps import detect

@@ -16,8 +16,8 @@ from dataclasses import replace
 from sqlalchemy import select
 
 from planted_runs import DEVICE, ENVIRONMENT, do_run, done
+from vkbench.messages.wire import Announcement
 from vkbench.result import Result, Timing
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run, import_lines

@@ -2,7 +2,7 @@
 
 import sys
 
-from vkbench import log
+from vkbench.process import log
 from vkbench.settings import settings
 from vkbench_worker.service.main import serve
 

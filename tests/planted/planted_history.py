@@ -18,8 +18,8 @@ import numpy as np
 
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import MAX_TRIES, JobState, Mode, Outcome
+from vkbench.messages.wire import encode
 from vkbench.result import Timing, Verdict, pack_samples
-from vkbench.wire import encode
 from vkbench_db.transfer.lines import (
     FORMAT,
     VERSION,

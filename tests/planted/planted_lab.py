@@ -11,9 +11,9 @@ from planted_accuracy import of_model, of_products
 from planted_history import Plan, Step, file_lines
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job, Mode, Outcome, PlannedJob
+from vkbench.messages.wire import Announcement
 from vkbench.result import Result
 from vkbench.run import Purpose, RunKind, RunWords
-from vkbench.wire import Announcement
 from vkbench_cli.exporting import import_file
 from vkbench_db import schema
 from vkbench_db.database import Database, Transaction

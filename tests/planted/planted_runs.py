@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Table, insert, select
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import MAIN, Job, Mode, Outcome, PlannedJob
+from vkbench.messages.wire import Announcement
 from vkbench.result import Result, Side, Timing, Verdict, pack_samples
 from vkbench.run import Purpose, RunKind, RunWords
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from vkbench import log
+from vkbench.messages.wire import Chunk
+from vkbench.process import log
 from vkbench.result import Result
 from vkbench.settings import settings
-from vkbench.wire import Chunk
 from vkbench_db.work.store import record
 from vkbench_scheduler import service
 from vkbench_scheduler.queue import broker, collect, stream

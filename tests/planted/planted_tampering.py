@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vkbench.interpreter import python
+from vkbench.process.interpreter import python
 from vkbench.settings import settings
 
 IS_X86 = os.uname().machine == "x86_64"

@@ -18,8 +18,8 @@ from sqlalchemy import text
 from databases import ENVIRONMENT, Lab
 from vkbench.device import Environment
 from vkbench.job import Job, Mode, pair_of
+from vkbench.messages.wire import Announcement
 from vkbench.result import ARMS, Result
-from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.find import history
 from vkbench_detection.statistics import synthetic

@@ -19,15 +19,15 @@ from dataclasses import dataclass, field, replace
 from redis import Redis
 
 import planted_runner
-from vkbench import wire
 from vkbench.job import Job, Mode, Outcome
-from vkbench.keys import keys_for
-from vkbench.redis_client import connect
+from vkbench.messages import wire
+from vkbench.messages.keys import keys_for
+from vkbench.messages.redis_client import connect
+from vkbench.messages.signing import Keys
+from vkbench.messages.stamps import Stamps
+from vkbench.messages.wire import Announcement, Chunk, Lease
 from vkbench.result import Result, Timing, Verdict, pack_samples
 from vkbench.settings import settings
-from vkbench.signing import Keys
-from vkbench.stamps import Stamps
-from vkbench.wire import Announcement, Chunk, Lease
 from vkbench_shaders.bundle import packaged_sha
 
 BEAT_SECONDS = 1.0

@@ -6,8 +6,8 @@ Protocol 1 is what was spoken before messages were signed; others are to come.
 import os
 from dataclasses import replace
 
-from vkbench import signing, wire
-from vkbench.wire import Announcement
+from vkbench.messages import signing, wire
+from vkbench.messages.wire import Announcement
 from vkbench_worker.service import lease, sender
 from vkbench_worker.service.main import main
 

@@ -10,8 +10,8 @@ from sqlalchemy import Table, func, select
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Mode
+from vkbench.messages.wire import Announcement
 from vkbench.run import RunWords
-from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vkbench.job import JobState
-from vkbench.markdown import MOST
+from vkbench.words.markdown import MOST
 from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews, Trouble
 from vkbench_scheduler.watch.summaries import is_eventful, of_regression, of_run
 

@@ -10,10 +10,10 @@ from math import prod
 import numpy as np
 import pytest
 
-from vkbench import wire
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench.messages import wire
 from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Array, Kernel, Problem, Variant

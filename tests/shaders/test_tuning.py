@@ -11,8 +11,8 @@ import vkbench_shaders.tuning
 from vkbench.configuration import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench.messages.wire import MalformedMessage
 from vkbench.settings import settings
-from vkbench.wire import MalformedMessage
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem, Settings
 from vkbench_shaders.tuning import tables

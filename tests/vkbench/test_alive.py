@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from vkbench import alive
+from vkbench.process import alive
 
 
 def test_parts_that_were_expected_are_silent_until_they_go_on(tmp_path: Path) -> None:

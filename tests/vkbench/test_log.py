@@ -10,7 +10,7 @@ from logging.handlers import QueueHandler
 from queue import SimpleQueue
 from typing import Any
 
-from vkbench import log
+from vkbench.process import log
 
 
 def line(name: str, *, formatter: logging.Formatter | None = None, **fields: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench import markdown
+from vkbench.words import markdown
 
 
 def test_a_table_has_a_rule_and_counts_what_it_leaves_out() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench import names
 from vkbench.errors import UnknownName
+from vkbench.words import names
 
 KNOWN = ("q4_0", "q4_K", "q8_0", "IQ2_xxs")
 

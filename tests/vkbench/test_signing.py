@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkbench import signing
 from vkbench.errors import UsageError
-from vkbench.keys import keys_for, new_keys, read_keys
-from vkbench.settings import Settings
-from vkbench.signing import (
+from vkbench.messages import signing
+from vkbench.messages.keys import keys_for, new_keys, read_keys
+from vkbench.messages.signing import (
     NO_KEYS,
     PROTOCOL,
     Keys,
@@ -26,6 +25,7 @@ from vkbench.signing import (
     seal,
     unseal,
 )
+from vkbench.settings import Settings
 
 KEYS = Keys(scheduler=(b"s" * 32,), worker=(b"w" * 32,))
 SUBJECT = Subject(role=Role.SCHEDULER, kind="Chunk", place="0123456789ab")

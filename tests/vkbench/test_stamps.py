@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from vkbench.stamps import UNSTAMPED, Newest, Stale, Stamp, Stamps, check_age
+from vkbench.messages.stamps import UNSTAMPED, Newest, Stale, Stamp, Stamps, check_age
 
 
 class PlantedClock:

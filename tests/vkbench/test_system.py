@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vkbench import system
+from vkbench.process import system
 
 HOLD = """
 import sys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.units import counted, rate_column, ratio, seconds_column, significant
+from vkbench.words.units import counted, rate_column, ratio, seconds_column, significant
 
 
 @pytest.mark.parametrize(

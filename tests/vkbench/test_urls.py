@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vkbench.errors import UsageError
-from vkbench.redis_client import connect
-from vkbench.urls import is_local, redis_place, shown
+from vkbench.messages.redis_client import connect
+from vkbench.messages.urls import is_local, redis_place, shown
 from vkbench_db.database import parse_url
 
 SECRET = "Zq7"  # begins and ends each password, and is nowhere else

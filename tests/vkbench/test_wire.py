@@ -7,9 +7,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from vkbench import wire
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Arm, Job, Mode, Outcome, Pair, Source
+from vkbench.messages import wire
 from vkbench.result import Result, Timing, Verdict, pack_samples
 
 JOB = Job(id=7, token=3, case="copy/f32/n5", mode=Mode.PERFORMANCE, limit_seconds=2.0)

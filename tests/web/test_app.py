@@ -7,8 +7,8 @@ from fastapi.testclient import TestClient
 
 from vkbench.settings import Settings
 from vkbench_db.database import Database
+from vkbench_web.access.hosts import LOOPBACK
 from vkbench_web.app import application
-from vkbench_web.hosts import LOOPBACK
 from vkbench_web.lab import Lab
 
 PATHS = ("/fleet", "/runs", "/series", "/compare")

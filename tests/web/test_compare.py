@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 from databases import ENVIRONMENT, Lab
 from vkbench.job import Mode, Outcome
+from vkbench.messages.wire import Announcement
 from vkbench.run import Purpose, RunKind, RunWords
-from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.compare.candidates import candidates
 

@@ -13,9 +13,9 @@ import pytest
 
 import climbing_bench
 from cluster import until
-from vkbench import system
 from vkbench.device import NVIDIA, DeviceFacts
 from vkbench.job import Job, Mode, Outcome, Source
+from vkbench.process import system
 from vkbench.result import unpack_samples
 from vkbench.settings import settings
 from vkbench_worker.peers.llama_cpp.execute import Ggml

@@ -68,7 +68,7 @@ def test_runners_share_the_processors_among_their_preparers(
 ) -> None:
     gpu = replace(NullDevice().facts, type="discrete")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(16))
-    monkeypatch.setattr("vkbench.system.free_memory_bytes", lambda: 1 << 37)
+    monkeypatch.setattr("vkbench.process.system.free_memory_bytes", lambda: 1 << 37)
     assert [preparers(gpu, beside) for beside in (1, 2, 4, 8, 16)] == [8, 7, 3, 1, 0]
 
 

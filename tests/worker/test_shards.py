@@ -14,8 +14,8 @@ import pytest
 
 from vkbench.errors import UsageError
 from vkbench.job import Outcome
+from vkbench.messages.wire import from_builtins, to_builtins
 from vkbench.result import COPIES, HOT, Verdict, unpack_samples
-from vkbench.wire import from_builtins, to_builtins
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.kernel import Problem

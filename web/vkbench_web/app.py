@@ -11,8 +11,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 import vkbench
-from vkbench_web import addresses, faults, headers, hosts
-from vkbench_web.access import guard, orders
+from vkbench_web import faults
+from vkbench_web.access import addresses, guard, headers, hosts, orders
 from vkbench_web.lab import Lab
 from vkbench_web.pages import PAGES
 

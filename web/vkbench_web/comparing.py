@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import exp, isfinite, log
 from typing import TYPE_CHECKING
 
-from vkbench import names
 from vkbench.errors import NothingToDo
+from vkbench.words import names
 from vkbench_db.database import Transaction
-from vkbench_tables import comparison, comparison_words
+from vkbench_tables.comparisons import comparison, comparison_words
 from vkbench_tables.table import Cell, Table
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
-from vkbench_tables import text
-from vkbench_tables.data import write_csv, write_json
+from vkbench.words import names
 from vkbench_tables.table import Cell, Column, Table, ValueKind
+from vkbench_tables.written import text
+from vkbench_tables.written.data import write_csv, write_json
 
 PAGE_ROWS = 100
 LONG = 40  # characters of a text that may wrap

@@ -8,10 +8,10 @@ from ipaddress import ip_address
 
 import uvicorn
 
-from vkbench import log
+from vkbench.process import log
 from vkbench.settings import Settings
+from vkbench_web.access.hosts import LOOPBACK
 from vkbench_web.app import application
-from vkbench_web.hosts import LOOPBACK
 from vkbench_web.lab import Lab
 
 

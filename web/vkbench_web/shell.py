@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 import vkbench
-from vkbench import units
 from vkbench.errors import VkbenchError
+from vkbench.words import units
 from vkbench_web.access.visitor import Visitor, by_cookie
 from vkbench_web.lab import Lab
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from vkbench import wire
 from vkbench.bounds import count_complaints
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job
+from vkbench.messages import wire
 from vkbench.result import Result
 from vkbench.settings import Settings
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vkbench.case import is_model
 from vkbench.errors import UsageError
 from vkbench.result import MEMORY_BYTES
-from vkbench.units import rate_column
+from vkbench.words.units import rate_column
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries

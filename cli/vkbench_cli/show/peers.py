@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vkbench.errors import NothingToDo
 from vkbench.peers import included
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask.peers import peer_pairs, uncompared

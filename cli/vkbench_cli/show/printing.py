@@ -9,12 +9,12 @@ from typing import Annotated, TextIO
 from typer import Option
 
 from vkbench.errors import UsageError
-from vkbench.visible import visible
+from vkbench.words.visible import visible
 from vkbench_cli.show.layout import Strip, fitted, indented, lines, spacious
 from vkbench_cli.show.telling import room, tell
-from vkbench_tables import text
-from vkbench_tables.data import write_csv, write_json
 from vkbench_tables.table import Column, Table, ValueKind
+from vkbench_tables.written import text
+from vkbench_tables.written.data import write_csv, write_json
 
 READABLE = 50  # rows
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from vkbench.visible import visible
+from vkbench.words.visible import visible
 from vkbench_cli.show.pace import (
     Lane,
     Pace,

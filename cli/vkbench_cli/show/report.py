@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
 from vkbench.job import FINISHED, JobState, Mode
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.repeats import repeats
 from vkbench_cli.show.telling import tell

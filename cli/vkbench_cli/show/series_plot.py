@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO
 
-from vkbench import units
+from vkbench.words import units
 from vkbench_cli.show.braille import place, scatter
 from vkbench_db.ask.series import SeriesChange, SeriesPoint, SeriesRow
 

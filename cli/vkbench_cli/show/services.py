@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vkbench.errors import ServiceUnreachable, VkbenchError
+from vkbench.messages.stamps import skewed
+from vkbench.messages.urls import shown
+from vkbench.messages.wire import Unfit
 from vkbench.settings import Settings
-from vkbench.stamps import skewed
-from vkbench.units import counted, span
-from vkbench.urls import shown
-from vkbench.wire import Unfit
+from vkbench.words.units import counted, span
 from vkbench_cli.patience import ping_redis
 from vkbench_db.ask.queues import Queue
 from vkbench_db.database import parse_url

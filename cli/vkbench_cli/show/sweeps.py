@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vkbench.case import parse as parse_case
 from vkbench.configuration import parse, text_of, variant_of
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.upkeep.tuning import keeps, trials

@@ -14,8 +14,8 @@ from textwrap import fill
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TextIO
 
-from vkbench.units import span
-from vkbench.visible import visible, visible_lines
+from vkbench.words.units import span
+from vkbench.words.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from vkbench.errors import WaitTimeout
 from vkbench.job import JobState
 from vkbench.result import Result
-from vkbench.units import rate_column
+from vkbench.words.units import rate_column
 from vkbench_cli.show.pace import Lane, sum_of
 from vkbench_cli.show.progress import LOOK_SECONDS, Progress
 from vkbench_db.ask import tallies

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from vkbench.errors import NothingToDo
-from vkbench.names import MOST_TOLD
 from vkbench.selector import choose
 from vkbench.settings import settings
+from vkbench.words.names import MOST_TOLD
 from vkbench_db import schema
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
-from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import IN_FLIGHT, UNFINISHED, JobState
 from vkbench.run import MEASURED, RunKind
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.batches import batches
@@ -254,7 +254,7 @@ def find_run(tx: Connection, asked: str, last: Sequence[RunKind] = MEASURED) -> 
 
 def devices(tx: Connection) -> list[DeviceRow]:
     """All devices that ever announced themselves or came with an import."""
-    from vkbench.wire import from_builtins  # msgspec, which no other query needs
+    from vkbench.messages.wire import from_builtins  # msgspec, which no other query needs
 
     device, environment = schema.device.c, schema.environment.c
     counts = _count_unfinished(tx)

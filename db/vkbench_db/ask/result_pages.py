@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, or_, select
 
-from vkbench import names
 from vkbench.errors import UnknownName
 from vkbench.job import CHECKS, FINISHED, Mode
 from vkbench.result import Side
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.ask.queries import ResultRow, results_of

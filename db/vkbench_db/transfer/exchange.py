@@ -13,9 +13,9 @@ from sqlalchemy import Connection, RowMapping, Table, func, select
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import UNFINISHED, JobState, Mode, Outcome
+from vkbench.messages.wire import encode, from_builtins
 from vkbench.result import Side, Timing, Verdict
 from vkbench.run import RunKind
-from vkbench.wire import encode, from_builtins
 from vkbench_db import schema
 from vkbench_db.rows import fetch, record_of
 from vkbench_db.transfer.intake import Imported, import_lines

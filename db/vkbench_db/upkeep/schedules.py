@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, true, update
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import ACTIVE
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.rows import fetch, insert_missing, insert_new
 

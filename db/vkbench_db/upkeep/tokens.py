@@ -10,8 +10,8 @@ from hashlib import sha256
 
 from sqlalchemy import Connection, Select, insert, select, update
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.rows import record_of
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, bindparam, func, select, update
 
 from vkbench.device import DeviceFacts, Environment
-from vkbench.wire import Announcement, to_builtins
+from vkbench.messages.wire import Announcement, to_builtins
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing

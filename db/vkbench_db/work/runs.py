@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
-from vkbench import names
 from vkbench.case import parse
 from vkbench.errors import UnknownName
 from vkbench.job import MAIN, OPEN, JobState, Mode, PlannedJob
 from vkbench.run import RunWords
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing

@@ -11,9 +11,9 @@ from statistics import median
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
 from vkbench.run import COMPARED
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.queries import find_run
 from vkbench_db.batches import batches

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, select
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
 from vkbench.run import COMPARED
 from vkbench.selector import one
 from vkbench.settings import settings
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
 from vkbench_db.ask.queries import PREFIX, find_run

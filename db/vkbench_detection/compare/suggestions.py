@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from vkbench.job import JobState, Mode
 from vkbench.run import COMPARED
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
 from vkbench_db.rows import fetch

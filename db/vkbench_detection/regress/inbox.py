@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import ColumnElement, Connection, Select, distinct, func, select
 
-from vkbench import names
 from vkbench.errors import UnknownName
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.batches import batches

@@ -12,9 +12,9 @@ from itertools import groupby
 
 from sqlalchemy import Connection, Select, func, insert, or_, select, update
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
-from vkbench.units import counted
+from vkbench.words import names
+from vkbench.words.units import counted
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch, fetch_first

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
-from vkbench import names
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.batches import batches

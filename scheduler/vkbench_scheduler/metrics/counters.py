@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 
+from vkbench.messages.wire import Chunk
 from vkbench.result import Result
-from vkbench.wire import Chunk
 
 MOST_DEVICES = 512  # of a label: results name their devices, and a broken worker names anything
 OTHER = "other"

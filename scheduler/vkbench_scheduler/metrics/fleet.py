@@ -14,9 +14,10 @@ from prometheus_client.registry import Collector
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from vkbench import alive, wire
 from vkbench.errors import ServiceUnreachable, UsageError
-from vkbench.signing import Keys
+from vkbench.messages import wire
+from vkbench.messages.signing import Keys
+from vkbench.process import alive
 from vkbench_db.ask.queues import Queue, queues
 from vkbench_db.database import Database
 from vkbench_scheduler.metrics.counters import REGISTRY

@@ -8,10 +8,10 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import Mode, PlannedJob, Source
+from vkbench.words import names
 from vkbench_scheduler.planning.selection import ALL, AUTO, ModelFile, Selection
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import GENERATE, PROMPT, VARIANTS, ModelCase, name_of, named

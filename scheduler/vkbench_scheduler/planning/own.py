@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from vkbench import names
 from vkbench.case import SEED, Case, parse, without_seed
 from vkbench.errors import NothingToDo
 from vkbench.job import CHECKS, MAIN, Mode
+from vkbench.words import names
 from vkbench_scheduler.planning.selection import ALL, AUTO, OwnCases, Selection
 from vkbench_shaders.own.posing import declared
 from vkbench_shaders.own.records import OwnKernel

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vkbench import names
 from vkbench.case import is_model, is_own
 from vkbench.errors import UsageError
 from vkbench.job import CHECKS
 from vkbench.peers import BY_NAME
+from vkbench.words import names
 from vkbench_scheduler.planning.selection import AUTO, Selection
 
 

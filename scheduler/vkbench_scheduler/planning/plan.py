@@ -9,13 +9,13 @@ from functools import lru_cache
 from itertools import product
 from math import inf, prod
 
-from vkbench import names
 from vkbench.case import MODEL, WEIGHTS, Case, is_model, with_seed
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import CHECKS, Mode, PlannedJob
 from vkbench.selector import choose
+from vkbench.words import names
 from vkbench_scheduler.planning.models import (
     mode_of,
     model_jobs,

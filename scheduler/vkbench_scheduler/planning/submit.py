@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from sqlalchemy import Connection
 
-from vkbench import wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, SHARDS, PlannedJob
+from vkbench.messages import wire
 from vkbench.run import RunKind, RunWords, kind_of_suite
 from vkbench_db.database import Database
 from vkbench_db.work.arrivals import PART_JOBS, give_way, is_settled, store_jobs

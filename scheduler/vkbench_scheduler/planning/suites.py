@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from vkbench import calibration, names
+from vkbench import calibration
 from vkbench.case import Case
 from vkbench.job import Mode
+from vkbench.words import names
 from vkbench_scheduler.planning import compared
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders import formats

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from vkbench import wire
 from vkbench.case import MODEL, Case
 from vkbench.configuration import variant_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, PlannedJob
+from vkbench.messages import wire
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.selector import choose
 from vkbench_db.database import Database

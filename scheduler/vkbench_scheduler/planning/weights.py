@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from vkbench import names
 from vkbench.case import WEIGHTS, Case
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Source
+from vkbench.words import names
 from vkbench_scheduler.planning.selection import Weights
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import check_part, open_gguf, sizes_of

@@ -10,12 +10,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from vkbench import wire
 from vkbench.bounds import complaints
 from vkbench.device import has_own_key
-from vkbench.signing import Keys, unseal
-from vkbench.stamps import UNSTAMPED, Stamp
-from vkbench.wire import Announcement, MalformedMessage
+from vkbench.messages import wire
+from vkbench.messages.signing import Keys, unseal
+from vkbench.messages.stamps import UNSTAMPED, Stamp
+from vkbench.messages.wire import Announcement, MalformedMessage
 
 _STAMP: Final = b',"stamp":'  # no text within JSON holds these bytes: its quotes are escaped
 

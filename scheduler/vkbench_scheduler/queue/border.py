@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from vkbench.units import counted
-from vkbench.visible import visible
+from vkbench.words.units import counted
+from vkbench.words.visible import visible
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.connection import reached
 from vkbench_scheduler.queue.oddities import ODDITIES

@@ -14,11 +14,11 @@ from kombu.transport.redis import PRIORITY_STEPS, Channel
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from vkbench import wire
 from vkbench.errors import VkbenchError
-from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
-from vkbench.signing import BARE, NO_KEYS, PROTOCOL, Keys
-from vkbench.wire import Chunk
+from vkbench.messages import wire
+from vkbench.messages.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
+from vkbench.messages.signing import BARE, NO_KEYS, PROTOCOL, Keys
+from vkbench.messages.wire import Chunk
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.queue.border import clear_lists, is_of_other_type
 from vkbench_scheduler.queue.connection import reached

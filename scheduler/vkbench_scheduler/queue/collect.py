@@ -10,9 +10,9 @@ import logging
 import time
 from collections.abc import Sequence
 
-from vkbench import log
 from vkbench.errors import ServiceUnreachable
 from vkbench.job import Outcome
+from vkbench.process import log
 from vkbench.result import Result
 from vkbench_db.database import Database, is_of_schema, reason_of
 from vkbench_db.work.refused import Refusal, set_aside

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from vkbench import log
+from vkbench.messages.wire import Chunk
+from vkbench.process import log
 from vkbench.settings import Settings
-from vkbench.wire import Chunk
 from vkbench_db.batches import batches
 from vkbench_db.database import Database, try_lead
 from vkbench_db.work.store import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Final
 
-from vkbench import log
+from vkbench.process import log
 
 MOST_PLACES: Final = 20  # strange places in Redis that an operator is told of at a time
 TOLD_SECONDS: Final = 600.0  # for how long an operator is told of a place

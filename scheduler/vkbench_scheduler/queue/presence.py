@@ -11,14 +11,15 @@ from itertools import islice
 
 from redis import Redis
 
-from vkbench import log, wire
 from vkbench.errors import VkbenchError
-from vkbench.keys import read_keys
-from vkbench.redis_client import connect
+from vkbench.messages import wire
+from vkbench.messages.keys import read_keys
+from vkbench.messages.redis_client import connect
+from vkbench.messages.signing import NO_KEYS, KeyAwaited, Keys, Untrusted, names_of, seal, spoken
+from vkbench.messages.stamps import Newest, Stamp, Stamps, check_age, skewed
+from vkbench.messages.wire import Announcement, Lease, Unfit
+from vkbench.process import log
 from vkbench.settings import Settings
-from vkbench.signing import NO_KEYS, KeyAwaited, Keys, Untrusted, names_of, seal, spoken
-from vkbench.stamps import Newest, Stamp, Stamps, check_age, skewed
-from vkbench.wire import Announcement, Lease, Unfit
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.announced import Announced

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 
 from redis import Redis
 
-from vkbench import log
-from vkbench.signing import NO_KEYS, Keys
-from vkbench.wire import Lease
+from vkbench.messages.signing import NO_KEYS, Keys
+from vkbench.messages.wire import Lease
+from vkbench.process import log
 from vkbench_db.database import Database, try_lead
 from vkbench_db.work.store import InFlight, dispatched_before, return_lost
 from vkbench_scheduler.metrics import counters

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vkbench import log
 from vkbench.errors import ServiceUnreachable, VkbenchError
-from vkbench.wire import Announcement, Lease
+from vkbench.messages.wire import Announcement, Lease
+from vkbench.process import log
 from vkbench_db.batches import batches
 from vkbench_db.database import Database, is_of_schema, reason_of
 from vkbench_db.errors import DatabaseUnreachable

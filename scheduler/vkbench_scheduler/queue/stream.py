@@ -13,10 +13,10 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import NoPermissionError, ResponseError
 
-from vkbench import wire
 from vkbench.errors import VkbenchError
+from vkbench.messages import wire
+from vkbench.messages.signing import NO_KEYS, Keys
 from vkbench.result import Result
-from vkbench.signing import NO_KEYS, Keys
 from vkbench_scheduler.queue.border import clear, is_of_other_type, note
 from vkbench_scheduler.queue.connection import reached
 

@@ -8,10 +8,11 @@ import re
 from redis import Redis
 from redis.client import Pipeline
 
-from vkbench import log, wire
 from vkbench.errors import VkbenchError
-from vkbench.signing import NO_KEYS, Keys
-from vkbench.stamps import Newest, Stamps, check_age
+from vkbench.messages import wire
+from vkbench.messages.signing import NO_KEYS, Keys
+from vkbench.messages.stamps import Newest, Stamps, check_age
+from vkbench.process import log
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from vkbench import log
+from vkbench.process import log
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.upkeep import alerts

@@ -12,7 +12,7 @@ import logging
 from sqlalchemy import Connection
 
 from vkbench.errors import ServiceUnreachable
-from vkbench.log import event
+from vkbench.process.log import event
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from vkbench import log
+from vkbench.process import log
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db.database import Database, watch_alone
 from vkbench_db.work.runs import cancel

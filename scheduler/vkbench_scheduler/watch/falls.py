@@ -7,9 +7,10 @@ import logging
 from datetime import UTC, datetime
 from math import isfinite
 
-from vkbench import log, units
-from vkbench.markdown import code, escaped
+from vkbench.process import log
 from vkbench.settings import Settings
+from vkbench.words import units
+from vkbench.words.markdown import code, escaped
 from vkbench_db.ask.peers import pairs_of_jobs
 from vkbench_db.database import Database
 from vkbench_db.upkeep.peer_standings import note_told, untold

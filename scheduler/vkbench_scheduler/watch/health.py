@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from vkbench import log
 from vkbench.job import Outcome
+from vkbench.process import log
 from vkbench_db.ask import device_health
 from vkbench_db.ask.device_health import Mishap, ServedDevice
 from vkbench_db.database import Database

@@ -18,9 +18,10 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from vkbench import log, wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchError
+from vkbench.messages import wire
+from vkbench.process import log
 from vkbench.run import Purpose, RunWords
 from vkbench.selector import choose
 from vkbench_db.ask import queries

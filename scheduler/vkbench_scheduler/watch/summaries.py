@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, log
 
-from vkbench import markdown, units
 from vkbench.job import JobState
+from vkbench.words import markdown, units
 from vkbench_detection.changes.decisions import VERDICTS
 from vkbench_detection.changes.states import REPORTED
 from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews

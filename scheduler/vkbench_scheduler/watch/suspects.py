@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, select
 
-from vkbench import log, units
 from vkbench.job import JobState
-from vkbench.markdown import code, escaped
+from vkbench.process import log
 from vkbench.settings import Settings
+from vkbench.words import units
+from vkbench.words.markdown import code, escaped
 from vkbench_db import schema
 from vkbench_db.ask.queries import ResultRow, results_of
 from vkbench_db.database import Database

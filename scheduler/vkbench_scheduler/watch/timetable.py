@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from vkbench import log
 from vkbench.errors import ServiceUnreachable
+from vkbench.process import log
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.work import arrivals

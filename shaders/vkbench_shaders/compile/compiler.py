@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vkbench import system
 from vkbench.errors import VkbenchError
-from vkbench.interpreter import python
+from vkbench.process import system
+from vkbench.process.interpreter import python
 from vkbench.settings import Settings, settings
 from vkbench_shaders.compile import session, spirv
 from vkbench_shaders.compile.tree import source_of

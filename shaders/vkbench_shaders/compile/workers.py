@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import IO
 
-from vkbench.interpreter import python
+from vkbench.process.interpreter import python
 from vkbench_shaders.compile import session
 from vkbench_shaders.compile.compiler import FLAGS, CompileError, Compiler, Unit
 from vkbench_shaders.compile.tree import source_of

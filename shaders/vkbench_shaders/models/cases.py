@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from vkbench import names
 from vkbench.case import MODEL, Case, Value, parse
 from vkbench.errors import UsageError
+from vkbench.words import names
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.models.graph import AS_NUMBERS, CACHES, Phase, Products, phase_at
 from vkbench_shaders.models.hyper import hash_of

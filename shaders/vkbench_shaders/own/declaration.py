@@ -11,9 +11,9 @@ from typing import Final, get_args, get_type_hints
 
 import msgspec
 
-from vkbench import names
 from vkbench.errors import UsageError
-from vkbench.plain_file import open_plain
+from vkbench.process.plain_file import open_plain
+from vkbench.words import names
 from vkbench_shaders.own.formulas import Formula
 from vkbench_shaders.own.records import WORD, UnfitDeclaration
 

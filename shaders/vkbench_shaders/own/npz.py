@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from vkbench.errors import VkbenchError
-from vkbench.plain_file import open_plain
+from vkbench.process.plain_file import open_plain
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.members import FAULTS, RefusedMember, most_unpacked, open_member
 

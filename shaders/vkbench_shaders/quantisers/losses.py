@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench import names
 from vkbench.errors import UsageError
+from vkbench.words import names
 from vkbench_shaders import codecs
 from vkbench_shaders.formats import PLAIN, WEIGHTS, Format, format_named
 from vkbench_shaders.gguf_file import GgufFile, open_gguf

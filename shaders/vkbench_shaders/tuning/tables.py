@@ -13,10 +13,10 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from math import log2
 
-from vkbench import wire
 from vkbench.case import SEED, WEIGHTS, Case, parse
 from vkbench.device import DeviceFacts
-from vkbench.names import pick
+from vkbench.messages import wire
+from vkbench.words.names import pick
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.tuning.classes import CLASSES, class_of, installed_path

@@ -20,7 +20,7 @@ from vkbench_db.ask.device_names import served_keys
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_scheduler.planning.selection import Selection
-from vkbench_tables.data import SCHEMA_VERSION
+from vkbench_tables.written.data import SCHEMA_VERSION
 from vkbench_web.access import triage
 from vkbench_web.access.selections import Wanted, chosen
 from vkbench_web.access.texts import Note, Number, Word

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from vkbench import log
+from vkbench.process import log
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep import tokens
 from vkbench_db.upkeep.tokens import Scope, Token

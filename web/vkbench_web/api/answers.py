@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, create_model
 from starlette.responses import Response
 
 from vkbench.errors import UsageError
-from vkbench_tables.data import SCHEMA_VERSION, plain, write_csv, write_json
 from vkbench_tables.table import Cell, Column, Table, ValueKind
+from vkbench_tables.written.data import SCHEMA_VERSION, plain, write_csv, write_json
 
 KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 _TYPES: Mapping[ValueKind, Any] = {

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, create_model
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
+from vkbench.words import names
 from vkbench_db.ask.public import MOST_ROWS
-from vkbench_tables import comparison
+from vkbench_tables.comparisons import comparison
 from vkbench_tables.regressions import DIRECTIONS, ROWS, STATES, STORY, story_row
 from vkbench_tables.table import Table
 from vkbench_web.api.answers import answer, answer_with, described, responses, row_model

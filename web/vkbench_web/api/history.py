@@ -9,9 +9,9 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
 from vkbench.errors import UnknownName
 from vkbench.job import JobState
+from vkbench.words import names
 from vkbench_db.ask import queries
 from vkbench_db.ask import samples as of_samples
 from vkbench_db.ask import series as of_series

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
+from vkbench.words import names
 from vkbench_db.ask import queries, result_pages
 from vkbench_db.ask.canary_status import steadiness
 from vkbench_tables import devices as of_devices

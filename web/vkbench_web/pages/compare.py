@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_db.database import Transaction
-from vkbench_tables import comparison_words, text
+from vkbench_tables.comparisons import comparison_words
 from vkbench_tables.table import Cell, Column, Table
+from vkbench_tables.written import text
 from vkbench_web.comparing import Compared, bars, compared, reach_of, ticks
 from vkbench_web.faults import status_of
 from vkbench_web.listing import Link, Row, listed

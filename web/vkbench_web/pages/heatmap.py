@@ -13,11 +13,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
 from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
 from vkbench.peers import BY_NAME
-from vkbench.units import tallied
+from vkbench.words import names
+from vkbench.words.units import tallied
 from vkbench_db.ask import heat_maps, queries
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.ask.peers import pairs_of_device, peers_of_device

@@ -11,10 +11,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
 from vkbench.case import is_own
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import FINISHED
+from vkbench.words import names
 from vkbench_db.ask import queries
 from vkbench_db.ask.kernel_states import kernel_states
 from vkbench_db.ask.queries import DeviceRow

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.job import SEVERITY
-from vkbench.units import tallied
+from vkbench.words.units import tallied
 from vkbench_db.ask import queries
 from vkbench_db.ask.kernel_states import KernelState, kernel_states
 from vkbench_db.ask.queries import DeviceRow

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vkbench.errors import UsageError
-from vkbench.units import tallied
+from vkbench.words.units import tallied
 from vkbench_db.ask.timings import seconds_of
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep import bisections

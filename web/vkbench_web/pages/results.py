@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.words import names
 from vkbench_db.ask import queries, result_pages
 from vkbench_db.ask.result_pages import FILTERS, SORTS, ResultFilter
 from vkbench_db.database import Transaction

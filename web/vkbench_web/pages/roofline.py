@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
+from vkbench.words import names
 from vkbench_db.ask import queries
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.ask.heat_maps import last_seen_device

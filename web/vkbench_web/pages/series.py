@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vkbench import names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.words import names
 from vkbench_db.ask import series as ask
 from vkbench_db.database import Transaction
 from vkbench_tables.series import SERIES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from vkbench.interpreter import python
+from vkbench.process.interpreter import python
 
 
 def contained(

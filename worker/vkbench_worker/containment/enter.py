@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import vkbench_worker
-from vkbench import system
 from vkbench.errors import VkbenchError
+from vkbench.process import system
 from vkbench.settings import Sandbox, Settings, settings
 from vkbench_worker.containment import (
     kernel,

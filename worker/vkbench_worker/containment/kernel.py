@@ -7,7 +7,7 @@ import os
 from functools import cache
 from typing import Any, Final
 
-from vkbench import system
+from vkbench.process import system
 
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_NO_NEW_PRIVS: Final = 38

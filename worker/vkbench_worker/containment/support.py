@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 
-from vkbench import system
 from vkbench.errors import VkbenchError
+from vkbench.process import system
 from vkbench.settings import Sandbox
 from vkbench_worker.containment import landlock, seccomp, user
 

@@ -21,9 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from vkbench import system, wire
-from vkbench.interpreter import python
 from vkbench.job import Source
+from vkbench.messages import wire
+from vkbench.process import system
+from vkbench.process.interpreter import python
 from vkbench_shaders import catalogue
 from vkbench_worker.judging.preparation import Prepared, prepare
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from vkbench import system
 from vkbench.job import Source
+from vkbench.process import system
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.preparation import EXACT, Prepared, for_path, prepare
 from vkbench_worker.judging.preparer import Preparer, Request

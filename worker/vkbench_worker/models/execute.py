@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from vkbench import names
 from vkbench.calibration import TICK
 from vkbench.configuration import parse
 from vkbench.device import DeviceFacts, uncached_bytes
 from vkbench.errors import UsageError
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import MEMORY_BYTES, MODEL_BYTES, MODEL_WEIGHTS, Result, Verdict
+from vkbench.words import names
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.cases import VARIANTS, ModelCase, named

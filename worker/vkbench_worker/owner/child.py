@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from vkbench import log, system, wire
+from vkbench.messages import wire
+from vkbench.process import log, system
 from vkbench_worker.progress import Tell, unheard
 from vkbench_worker.protocol import NOTICE, STAGE, Stage, read_line
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from vkbench import system
+from vkbench.process import system
 from vkbench.settings import Settings
 from vkbench_worker.protocol import PROCESSOR, Ready, lock_folder
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
-from vkbench import system
+from vkbench.process import system
 
 LOOK_SECONDS: Final = 0.1  # between looks whether the device is free
 

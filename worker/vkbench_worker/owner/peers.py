@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from vkbench import wire
 from vkbench.case import is_model
-from vkbench.interpreter import python
 from vkbench.job import Job, Outcome
+from vkbench.messages import wire
+from vkbench.process.interpreter import python
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment

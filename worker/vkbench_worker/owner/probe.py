@@ -6,8 +6,8 @@ import signal
 import subprocess
 from typing import Final
 
-from vkbench import wire
 from vkbench.device import DeviceFacts
+from vkbench.messages import wire
 from vkbench.settings import Settings, settings
 from vkbench_worker.containment import environment
 from vkbench_worker.containment.command import contained

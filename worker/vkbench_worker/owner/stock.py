@@ -19,9 +19,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from vkbench import log, system
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Outcome, Source
+from vkbench.process import log, system
 from vkbench.settings import Settings
 from vkbench_shaders.models.making.seeded import Seeded, seeded_of
 from vkbench_worker.errors import NoRoom

@@ -18,8 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from vkbench import log, wire
 from vkbench.job import CHECKS, SETTLED, Job, Mode, Outcome
+from vkbench.messages import wire
+from vkbench.process import log
 from vkbench.result import UNOPENED, Result
 from vkbench.settings import Sandbox, Settings
 from vkbench_worker.containment import environment, kernel

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from vkbench import system
 from vkbench.device import DeviceFacts
 from vkbench.job import Job, Outcome
+from vkbench.process import system
 from vkbench.result import Result
 from vkbench.settings import settings
 from vkbench_shaders.bundle import packaged

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from vkbench import system
 from vkbench.errors import VkbenchError
+from vkbench.process import system
 from vkbench.settings import Settings
 from vkbench_worker.protocol import lock_path
 

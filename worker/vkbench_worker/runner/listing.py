@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from vkbench import wire
 from vkbench.errors import VkbenchError
+from vkbench.messages import wire
 from vkbench.settings import settings
 from vkbench_worker.protocol import Listing
 from vkbench_worker.runtime.device import devices

@@ -20,14 +20,14 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import BinaryIO, Final
 
-from vkbench import system
 from vkbench.case import is_model
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Mode, Outcome
+from vkbench.messages.wire import MalformedMessage
+from vkbench.process import system
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
-from vkbench.wire import MalformedMessage
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
 from vkbench_worker import policy
 from vkbench_worker.judging.shelf import SHELF

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import cast
 
+from vkbench.messages.wire import to_builtins
 from vkbench.settings import settings
-from vkbench.wire import to_builtins
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import kept_bundles
 from vkbench_worker import policy

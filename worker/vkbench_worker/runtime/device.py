@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self
 
-from vkbench import system
 from vkbench.device import DeviceFacts, Environment
+from vkbench.process import system
 from vkbench.selector import best, one
 from vkbench.settings import Settings
 from vkbench_worker.protocol import PROCESSOR

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from vkbench import system
+from vkbench.process import system
 from vkbench_worker.protocol import NOTICE
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.logical import Logical

@@ -19,10 +19,10 @@ from celery.platforms import SecurityWarning
 from celery.worker import state
 from kombu.entity import Exchange, Queue
 
-from vkbench import log
-from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
+from vkbench.messages.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
+from vkbench.messages.wire import CHUNK_TASK, queue_of, unacknowledged_of
+from vkbench.process import log
 from vkbench.settings import Settings
-from vkbench.wire import CHUNK_TASK, queue_of, unacknowledged_of
 from vkbench_worker.service import transport
 
 VISIBILITY_SECONDS = 3600  # a late net only: what a dead worker held comes back by its lease

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from vkbench import log, wire
 from vkbench.errors import VkbenchError
+from vkbench.messages import wire
+from vkbench.messages.signing import NO_KEYS, Keys
+from vkbench.messages.stamps import Stamp, Stamps, check_age
+from vkbench.process import log
 from vkbench.settings import Settings
-from vkbench.signing import NO_KEYS, Keys
-from vkbench.stamps import Stamp, Stamps, check_age
-from vkbench.visible import visible
+from vkbench.words.visible import visible
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import Bundle, kept_bundles
 from vkbench_worker import policy

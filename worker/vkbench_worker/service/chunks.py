@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from redis import Redis
 
-from vkbench import wire
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
-from vkbench.signing import BARE, Keys, Untrusted, unseal
-from vkbench.stamps import Stamp, check_age
-from vkbench.wire import Chunk
+from vkbench.messages import wire
+from vkbench.messages.signing import BARE, Keys, Untrusted, unseal
+from vkbench.messages.stamps import Stamp, check_age
+from vkbench.messages.wire import Chunk
 from vkbench_worker.service.claims import CLAIM_SECONDS
 from vkbench_worker.service.connection import persist
 

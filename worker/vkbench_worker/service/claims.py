@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 
 from redis import Redis
 
-from vkbench import log
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
-from vkbench.signing import NO_KEYS, Keys, Subject, unseal
-from vkbench.wire import cancel_of, cancel_subject, claim_of
+from vkbench.messages.signing import NO_KEYS, Keys, Subject, unseal
+from vkbench.messages.wire import cancel_of, cancel_subject, claim_of
+from vkbench.process import log
 from vkbench_worker.service.app import VISIBILITY_SECONDS
 from vkbench_worker.service.connection import persist
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError, ResponseError
 
-from vkbench import log
+from vkbench.process import log
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vkbench import log
+from vkbench.process import log
 
 LOOK_SECONDS = 0.5
 PARTING_LOOK_SECONDS = 0.1  # two signals that a process gets at once count as one

@@ -12,13 +12,14 @@ from itertools import islice
 from redis import Redis
 from redis.exceptions import RedisError
 
-from vkbench import log, wire
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
-from vkbench.signing import NO_KEYS, Keys
-from vkbench.stamps import Newest, Stamps, check_age, skew
-from vkbench.visible import visible
-from vkbench.wire import Announcement, Lease
+from vkbench.messages import wire
+from vkbench.messages.signing import NO_KEYS, Keys
+from vkbench.messages.stamps import Newest, Stamps, check_age, skew
+from vkbench.messages.wire import Announcement, Lease
+from vkbench.process import log
+from vkbench.words.visible import visible
 from vkbench_worker.service.claims import cancelled
 
 BEAT_SECONDS = 1.0

@@ -13,18 +13,18 @@ from collections.abc import Iterable, Sequence
 from redis import Redis
 from redis.exceptions import RedisError
 
-from vkbench import alive, log, system
 from vkbench.errors import VkbenchError
-from vkbench.interpreter import python
 from vkbench.job import Job, Outcome
-from vkbench.keys import keys_for
-from vkbench.redis_client import connect
+from vkbench.messages.keys import keys_for
+from vkbench.messages.redis_client import connect
+from vkbench.messages.signing import Keys, names_of
+from vkbench.messages.stamps import Stale
+from vkbench.messages.wire import Announcement
+from vkbench.process import alive, log, system
+from vkbench.process.interpreter import python
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
-from vkbench.signing import Keys, names_of
-from vkbench.stamps import Stale
-from vkbench.visible import visible
-from vkbench.wire import Announcement
+from vkbench.words.visible import visible
 from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.containment import kernel
 from vkbench_worker.errors import BundleAwaited

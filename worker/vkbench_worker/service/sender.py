@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from redis import Redis
 from redis.exceptions import RedisError
 
-from vkbench import log, wire
 from vkbench.job import Outcome
+from vkbench.messages import wire
+from vkbench.messages.signing import NO_KEYS, Keys
+from vkbench.process import log
 from vkbench.result import Result
-from vkbench.signing import NO_KEYS, Keys
 from vkbench_worker.service.connection import persist
 
 MOST_AT_ONCE = 200

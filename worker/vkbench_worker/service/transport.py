@@ -18,7 +18,7 @@ from typing import Any, Final
 from kombu.transport import TRANSPORT_ALIASES, redis
 from redis.exceptions import RedisError, ResponseError
 
-from vkbench import log
+from vkbench.process import log
 
 PAUSE_SECONDS: Final = 0.05  # after something strange: Redis may have more of it
 _MOST_WORDS: Final = 200

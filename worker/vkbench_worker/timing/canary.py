@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic
 
-from vkbench import calibration, wire
+from vkbench import calibration
 from vkbench.errors import VkbenchError, WrongResult
+from vkbench.messages import wire
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle, replace_file
 from vkbench_worker.judging.shelf import SHELF

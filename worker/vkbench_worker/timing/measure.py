@@ -30,7 +30,7 @@ from statistics import median
 from typing import Final, Generic, TypeVar
 
 from vkbench.result import Timing
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable

@@ -8,12 +8,12 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
-from vkbench.user import user_name
+from vkbench.process.user import user_name
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import RUN_HELP, Store
+from vkbench_cli.options.records import RUN_HELP, Store
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say
-from vkbench_cli.spreading import spread
 from vkbench_cli.store import opened, reading
 from vkbench_tables.table import Column, Rank, Table
 from vkbench_tables.table import ValueKind as Shown

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from vkbench import names
 from vkbench.errors import (
     EXIT_OK,
     EXIT_REGRESSION,
@@ -21,11 +20,12 @@ from vkbench.errors import (
 from vkbench.job import JobState
 from vkbench.peers import BY_NAME
 from vkbench.result import COPIES
-from vkbench_cli.options import Store
+from vkbench.words import names
+from vkbench_cli.options.records import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
-from vkbench_tables import comparison, comparison_markdown, comparison_words
+from vkbench_tables.comparisons import comparison, comparison_markdown, comparison_words
 
 if TYPE_CHECKING:
     from vkbench_detection.compare.compared import Comparison, Pair

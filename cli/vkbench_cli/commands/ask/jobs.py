@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from vkbench import names
 from vkbench.job import JobState
-from vkbench_cli.options import RUN_HELP, Devices, Store
+from vkbench.words import names
+from vkbench_cli.options.records import RUN_HELP, Devices, Store
 from vkbench_cli.show.printing import Limit, Output, show, show_first, show_newest
 from vkbench_cli.store import reading
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row

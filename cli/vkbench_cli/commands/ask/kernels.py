@@ -6,10 +6,10 @@ from typing import Annotated
 
 from typer import Option
 
-from vkbench import names
 from vkbench.errors import UsageError
+from vkbench.words import names
 from vkbench_cli.machine import devices_if_any
-from vkbench_cli.options import Formats, Kernels, Store
+from vkbench_cli.options.records import Formats, Kernels, Store
 from vkbench_cli.show.own import own_table
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.store import reading

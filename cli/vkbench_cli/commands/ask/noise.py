@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench_cli.options import Devices, Store
+from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.show.printing import Limit, Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell

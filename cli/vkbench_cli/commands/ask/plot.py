@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from vkbench import names
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import SHARDS
 from vkbench.peers import BY_NAME
 from vkbench.result import COPIES, Side
-from vkbench.visible import visible
+from vkbench.words import names
+from vkbench.words.visible import visible
 from vkbench_cli.files import check_writable, whole_file
-from vkbench_cli.options import Devices, Store
+from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.show.printing import ReaderLeft
 from vkbench_cli.show.telling import room, say, tell
 from vkbench_cli.store import reading

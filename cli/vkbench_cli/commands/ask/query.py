@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from vkbench_cli.options import Store
+from vkbench_cli.options.records import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import Elapsed, tell
 from vkbench_cli.store import NOTHING_YET, READING, is_unmade

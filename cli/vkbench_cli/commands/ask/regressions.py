@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench import names
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
 from vkbench.job import SHARDS
-from vkbench.units import counted, tallied
-from vkbench.user import user_name
+from vkbench.process.user import user_name
+from vkbench.words import names
+from vkbench.words.units import counted, tallied
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import Devices, Store
+from vkbench_cli.options.records import Devices, Store
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import Elapsed, hand_over, say, tell
-from vkbench_cli.spreading import spread
 from vkbench_cli.store import opened, reading
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage

@@ -10,14 +10,14 @@ from typing import Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench import names
-from vkbench.markdown import APART
-from vkbench.units import counted, rate_column
+from vkbench.words import names
+from vkbench.words.markdown import APART
+from vkbench.words.units import counted, rate_column
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import RUN_HELP, Devices, Formats, Store
+from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Store
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, say, tell
-from vkbench_cli.spreading import spread
 from vkbench_cli.store import reading
 from vkbench_tables.table import Table
 

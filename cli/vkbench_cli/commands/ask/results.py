@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from vkbench import names
 from vkbench.case import MODEL, parse_shape
 from vkbench.errors import UsageError
 from vkbench.job import FINISHED, Mode
-from vkbench.units import counted
-from vkbench_cli.options import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
+from vkbench.words import names
+from vkbench.words.units import counted
+from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Limit, Output, show_newest, tell_cut
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 from vkbench_scheduler.planning.selection import Selection
-from vkbench_tables import llama_bench
-from vkbench_tables.interchange import WRITERS, Interchange
 from vkbench_tables.results import rows_of, table
-from vkbench_tables.text import markdown_table
+from vkbench_tables.written import llama_bench
+from vkbench_tables.written.interchange import WRITERS, Interchange
+from vkbench_tables.written.text import markdown_table
 
 if TYPE_CHECKING:
     from vkbench_db.ask.model_results import ModelResult

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from vkbench.errors import EXIT_OK, ServiceUnreachable
-from vkbench_cli.options import Store
+from vkbench_cli.options.records import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import is_unmade, opened

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK
-from vkbench.units import counted
-from vkbench_cli.options import RUN_HELP, AllRows, Store
+from vkbench.words.units import counted
+from vkbench_cli.options.records import RUN_HELP, AllRows, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, refuse_imported

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench import names
 from vkbench.errors import UsageError
 from vkbench.settings import settings
-from vkbench_cli.choices import CacheFormat
-from vkbench_cli.options import Formats, KernelsOf, OneDevice, RunLabel, Store
+from vkbench.words import names
+from vkbench_cli.options.choices import CacheFormat
+from vkbench_cli.options.records import Formats, KernelsOf, OneDevice, RunLabel, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell

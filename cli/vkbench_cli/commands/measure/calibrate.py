@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench import log
 from vkbench.calibration import SUITE
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
+from vkbench.process import log
 from vkbench_cli.commands.measure.run import Ended, how_to_go_on, planned, work
 from vkbench_cli.commands.measure.submit import submit
-from vkbench_cli.options import Devices, Effort, Selecting, Store
+from vkbench_cli.options.records import Devices, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading

@@ -13,7 +13,7 @@ from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench_cli import completion
 from vkbench_cli.files import check_writable, whole_file
-from vkbench_cli.options import Gguf, KernelsOf, OneDevice, Tensor, check_pair
+from vkbench_cli.options.records import Gguf, KernelsOf, OneDevice, Tensor, check_pair
 from vkbench_cli.show.telling import say
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.process.user import user_name
 from vkbench.settings import settings
-from vkbench.units import counted
-from vkbench.user import user_name
+from vkbench.words.units import counted
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.spreading import spread
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:

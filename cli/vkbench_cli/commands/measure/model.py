@@ -7,7 +7,7 @@ from typer import Typer
 from vkbench_cli.commands.measure.model_logits import logits
 from vkbench_cli.commands.measure.model_make import list_, make
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.spreading import spread
+from vkbench_cli.options.spreading import spread
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 

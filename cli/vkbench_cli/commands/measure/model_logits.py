@@ -9,10 +9,10 @@ from typer import Argument, Option
 
 from vkbench.errors import UsageError
 from vkbench.settings import settings
-from vkbench.visible import visible
-from vkbench_cli.choices import CacheFormat
+from vkbench.words.visible import visible
 from vkbench_cli.files import check_writable, whole_file
-from vkbench_cli.options import KernelsOf, OneDevice
+from vkbench_cli.options.choices import CacheFormat
+from vkbench_cli.options.records import KernelsOf, OneDevice
 
 
 def logits(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench.errors import UsageError
-from vkbench.units import rate_column
-from vkbench.visible import visible
+from vkbench.words.units import rate_column
+from vkbench.words.visible import visible
 from vkbench_cli import completion
 from vkbench_cli.files import check_writable, whole_file
 from vkbench_cli.show.printing import Output, show

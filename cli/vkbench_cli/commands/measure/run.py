@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, ServiceUnreachable, UsageError
 from vkbench.job import ACTIVE, JobState
+from vkbench.process import log
 from vkbench_cli.files import check_writable
-from vkbench_cli.options import RUN_HELP, AllRows, Effort, Selecting, Store
+from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import refuse_imported

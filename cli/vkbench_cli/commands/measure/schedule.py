@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench.units import counted
-from vkbench.user import user_name
+from vkbench.process.user import user_name
+from vkbench.words.units import counted
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import Effort, Selecting, Store
+from vkbench_cli.options.records import Effort, Selecting, Store
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.spreading import spread
 from vkbench_cli.store import opened, reading
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.watch.cron import check, next_slot

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option, Typer
 
-from vkbench import names
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION, UnknownName
+from vkbench.words import names
 from vkbench_cli.commands.measure.selftest_comparisons import comparisons
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.selftest import COLUMNS, rows_of_lab, rows_of_noise
 from vkbench_cli.show.telling import tell
-from vkbench_cli.spreading import spread
 from vkbench_tables.table import Cell, Table
 
 if TYPE_CHECKING:

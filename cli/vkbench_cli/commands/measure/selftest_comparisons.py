@@ -7,9 +7,9 @@ from typing import Annotated
 from typer import Option
 
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
-from vkbench_cli.spreading import spread
 from vkbench_tables.table import Column, Table, ValueKind
 
 COLUMNS = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.selector import HELP
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_cli import completion
-from vkbench_cli.options import RUN_HELP, Store
+from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.show.telling import say
 from vkbench_cli.store import opened, refuse_imported
 
@@ -66,7 +66,7 @@ def pause(
     \b
     vkbench pause host:lab1 --reason 'new power supply' --now
     """
-    from vkbench.user import user_name
+    from vkbench.process.user import user_name
     from vkbench_db.work.store import Pause
     from vkbench_db.work.store import pause as hold
 

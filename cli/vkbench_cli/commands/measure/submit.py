@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench.errors import EXIT_INTERRUPTED
+from vkbench.process.user import user_name
 from vkbench.run import RunWords
-from vkbench.units import counted
-from vkbench.user import user_name
-from vkbench_cli.options import AllRows, Effort, Selecting, Store
+from vkbench.words.units import counted
+from vkbench_cli.options.records import AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import opened

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from typer import Option
 
-from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
-from vkbench.units import counted
+from vkbench.process import log
+from vkbench.words.units import counted
 from vkbench_cli.commands.measure.run import Ended, how_to_go_on, planned, work
 from vkbench_cli.commands.measure.submit import announce, submitted
 from vkbench_cli.files import check_readable, check_writable
-from vkbench_cli.options import (
+from vkbench_cli.options.records import (
     NO_TRACK,
     RUN_HELP,
     Devices,
@@ -211,7 +211,7 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
 
 
 def _install(path: Path) -> int:
-    from vkbench.wire import MalformedMessage
+    from vkbench.messages.wire import MalformedMessage
     from vkbench_cli.files import whole_file
     from vkbench_shaders.tuning.classes import installed_path
     from vkbench_shaders.tuning.tables import read, written

@@ -13,10 +13,10 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import settings
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import Kernels
+from vkbench_cli.options.records import Kernels
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say
-from vkbench_cli.spreading import spread
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:

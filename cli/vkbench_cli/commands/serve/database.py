@@ -11,10 +11,10 @@ from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import Store
+from vkbench_cli.options.records import Store
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.patience import Wait, patiently
 from vkbench_cli.show.telling import Elapsed, hand_over, say
-from vkbench_cli.spreading import spread
 from vkbench_cli.store import opened
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)

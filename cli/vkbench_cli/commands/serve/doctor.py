@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vkbench.errors import EXIT_OK, VkbenchError
-from vkbench_cli.options import Store
+from vkbench_cli.options.records import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import Elapsed
 from vkbench_tables.table import Column, Rank, Table

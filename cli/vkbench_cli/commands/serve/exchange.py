@@ -9,9 +9,9 @@ from typing import Annotated
 from typer import Argument, Option
 
 from vkbench.errors import UsageError
-from vkbench.units import counted
+from vkbench.words.units import counted
 from vkbench_cli import completion
-from vkbench_cli.options import RUN_HELP, Store
+from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.show.telling import Elapsed, say, tell
 from vkbench_cli.store import opened, reading
 

@@ -9,10 +9,10 @@ from urllib.request import urlopen
 
 from typer import Argument, Option
 
-from vkbench import alive
 from vkbench.errors import EXIT_OK, ServiceUnreachable
+from vkbench.process import alive
 from vkbench.settings import settings
-from vkbench.units import span
+from vkbench.words.units import span
 from vkbench_cli.show.telling import say
 
 PAGES = "http://127.0.0.1:8900"

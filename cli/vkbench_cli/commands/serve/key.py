@@ -7,10 +7,10 @@ from typing import Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench.keys import new_keys
+from vkbench.messages.keys import new_keys
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.spreading import spread
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 

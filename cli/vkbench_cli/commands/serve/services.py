@@ -6,10 +6,10 @@ from typing import Annotated
 
 from typer import Option
 
-from vkbench import log
-from vkbench.keys import keys_for
+from vkbench.messages.keys import keys_for
+from vkbench.process import log
 from vkbench.settings import settings
-from vkbench_cli.options import Devices, Store
+from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently, ping_redis
 from vkbench_cli.store import opened
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench import names
+from vkbench.words import names
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import Store
+from vkbench_cli.options.records import Store
+from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.spreading import spread
 from vkbench_cli.store import opened, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 

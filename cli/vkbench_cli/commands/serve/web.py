@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Option
 
-from vkbench_cli.options import Store
+from vkbench_cli.options.records import Store
 from vkbench_cli.pages import pages_at
 from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently
 from vkbench_cli.store import is_unmade, opened

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from vkbench import names
+from vkbench.words import names
 from vkbench_shaders.formats import PLAIN, WEIGHTS, format_named
 from vkbench_shaders.models.making.shapes import Shape
 from vkbench_shaders.models.making.tensors import TensorPlan

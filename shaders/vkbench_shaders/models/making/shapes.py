@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vkbench import names
 from vkbench.errors import UsageError
+from vkbench.words import names
 
 
 @dataclass(frozen=True, kw_only=True)

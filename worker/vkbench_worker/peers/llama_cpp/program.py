@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from vkbench import system
 from vkbench.device import NVIDIA, DeviceFacts
+from vkbench.process import system
 from vkbench.settings import Settings
 from vkbench_worker.owner.child import ending
 from vkbench_worker.peers.library import CannotDo

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import vkbench
-from vkbench import system
 from vkbench.device import NVIDIA, DeviceFacts, Environment, device_key
+from vkbench.process import system
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery import host, matrices
 from vkbench_worker.runtime.discovery.features import FeatureChain, subgroup_properties

@@ -1,0 +1,1 @@
+"""Options of commands: those that several share, and what values they take."""

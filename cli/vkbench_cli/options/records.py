@@ -1,0 +1,394 @@
+"""Options that several commands share, declared once: records, which `spreading` spreads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from vkbench.case import parse_shape, without_seed
+from vkbench.errors import UsageError
+from vkbench.job import MAIN, Mode
+from vkbench.peers import BY_NAME
+from vkbench.selector import HELP
+from vkbench.settings import Settings, settings
+from vkbench_cli import completion
+from vkbench_cli.options.choices import Aim, CacheFormat, Property
+from vkbench_cli.options.numbers import counts
+from vkbench_cli.own import built, cases_of
+from vkbench_scheduler.planning.selection import (
+    LIMIT_SECONDS,
+    NOISE,
+    ModelFile,
+    Selection,
+    Weights,
+)
+
+if TYPE_CHECKING:
+    from vkbench_shaders.bundle import Bundle
+    from vkbench_shaders.own.building import Built
+
+DEFAULT_SUITE = "quick"
+PROMPTS, GENERATED, BATCHES = "512", "128", "1"  # of a model, where nothing else is asked for
+NO_TRACK = "none"
+RUN_HELP = "A run: its number, label, UUID (or the beginning of it), or 'last'."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """The option that names the database."""
+
+    database: Annotated[
+        str,
+        Option(
+            metavar="URL",
+            help="Use this database (a URL or a SQLite file) instead of VKBENCH_DATABASE.",
+        ),
+    ] = ""
+
+    def settings(self) -> Settings:
+        """The settings of this process with this database in them."""
+        ours = settings()
+        if not self.database:
+            return ours
+        is_url = "://" in self.database
+        url = self.database if is_url else f"sqlite:///{Path(self.database).expanduser().resolve()}"
+        return replace(ours, database=url)
+
+
+Suite = Annotated[
+    str,
+    Option(
+        "--suite",
+        metavar="S",
+        help="Choose the cases of this suite.",
+        autocompletion=completion.suites,
+    ),
+]
+Kernels = Annotated[
+    list[str],
+    Option(
+        "--kernel",
+        "-k",
+        metavar="GLOB",
+        help="Only kernels whose name matches; may be repeated.",
+        autocompletion=completion.kernels,
+    ),
+]
+Formats = Annotated[
+    list[str],
+    Option(
+        "--format",
+        "-f",
+        metavar="GLOB",
+        help="Only cases of formats whose name matches; may be repeated.",
+        autocompletion=completion.formats,
+    ),
+]
+Shapes = Annotated[
+    list[str],
+    Option(
+        "--shape",
+        "-s",
+        metavar="m=..,n=..,k=..",
+        help=("Run at these sizes instead of those of the suite or catalogue; may be repeated."),
+    ),
+]
+Devices = Annotated[
+    list[str],
+    Option(
+        "--device",
+        "-d",
+        metavar="SELECTOR",
+        help=HELP,
+        autocompletion=completion.devices,
+    ),
+]
+OneDevice = Annotated[
+    str,
+    Option(
+        "--device",
+        "-d",
+        metavar="SELECTOR",
+        help=f"{HELP} Must match one device; default: the best of this machine.",
+        autocompletion=completion.devices,
+    ),
+]
+RunLabel = Annotated[
+    str, Option(metavar="TEXT", help="Label of the run; commands that take a RUN accept it.")
+]
+AllRows = Annotated[
+    bool,
+    Option(
+        "--all",
+        help="List every passed check and skipped case too, not only how many there are.",
+    ),
+]
+KernelsOf = Annotated[str, Option(metavar="SHA", help="Use the kernels of this bundle.")]
+Gguf = Annotated[
+    Path | None,
+    Option(
+        "--gguf",
+        metavar="FILE",
+        help="Read the weights from this GGUF file; --tensor names the tensor.",
+    ),
+]
+Tensor = Annotated[
+    str, Option("--tensor", metavar="NAME", help="Name of the tensor in the file of --gguf.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selecting:
+    """Options that choose what runs; every command that runs cases has them."""
+
+    suite: Suite = ""
+    kernel: Kernels = field(default_factory=list)
+    format: Formats = field(default_factory=list)
+    shape: Shapes = field(default_factory=list)
+    case: Annotated[
+        list[str],
+        Option(
+            metavar="NAME",
+            help="Only this case: its full name as in the results table; may be repeated.",
+        ),
+    ] = field(default_factory=list)
+    device: Devices = field(default_factory=list)
+    mode: Annotated[
+        Aim,
+        Option(help="Check correctness, measure performance, or do both.", case_sensitive=False),
+    ] = Aim.BOTH
+    property: Annotated[
+        Property | None,
+        Option(
+            help=(
+                "Check a property instead. batch: the bits of a row do not depend on how many "
+                "rows there are."
+            ),
+            case_sensitive=False,
+        ),
+    ] = None
+    gguf: Gguf = None
+    tensor: Tensor = ""
+    model: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Run the whole model of this GGUF file: a prompt, and tokens one by one.",
+        ),
+    ] = None
+    prompt: Annotated[
+        str, Option(metavar="N,..", help="Tokens of the model's prompts; 0 for none.")
+    ] = PROMPTS
+    generate: Annotated[
+        str, Option(metavar="N,..", help="Tokens that the model generates; 0 for none.")
+    ] = GENERATED
+    batch: Annotated[
+        str, Option(metavar="N,..", help="Sequences that the model reads at once.")
+    ] = BATCHES
+    context: Annotated[
+        int,
+        Option(
+            metavar="N", min=0, help="Positions that the model's caches have; 0: what is needed."
+        ),
+    ] = 0
+    cache: Annotated[
+        CacheFormat,
+        Option(help="Format of the model's keys and values.", case_sensitive=False),
+    ] = CacheFormat.F16
+    peer: Annotated[
+        str,
+        Option(
+            metavar="NAME,..",
+            help=f"Time these programs in turns with the kernels: {', '.join(BY_NAME)}.",
+        ),
+    ] = ""
+    kernel_file: Annotated[
+        list[Path],  # of one: else a second would replace the first without a word
+        Option(
+            metavar="FILE",
+            help="Run the kernel of your own that this file declares, in all its cases.",
+        ),
+    ] = field(default_factory=list)
+    variant: Annotated[
+        str,
+        Option(
+            metavar="V",
+            help=(
+                "Variant of the kernel to run: its name, 'all', or 'auto' for the best "
+                "one that the device supports (in a suite: the suite's choice)."
+            ),
+        ),
+    ] = "auto"
+    bundle: Annotated[
+        str,
+        Option(
+            metavar="SHA",
+            help=(
+                "Run the kernels of this bundle (its hash or the beginning of it); "
+                "default: the bundle of the installed package."
+            ),
+        ),
+    ] = ""
+
+    def selection(self, effort: Effort, bundle: Bundle | None = None) -> Selection:
+        """What the scheduler plans jobs from; the quick suite if nothing is chosen.
+
+        A bundle that declares a kernel brings its own cases, of which --case chooses.
+        """
+        model = self._model()
+        own = None if self._is_of_catalogue() else cases_of(bundle, self.own(effort.repeat))
+        anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
+        return Selection(
+            suite=self.suite if any(anything) else DEFAULT_SUITE,
+            kernels=tuple(self.kernel),
+            formats=tuple(self.format),
+            shapes=() if own else tuple(parse_shape(text) for text in self.shape),
+            cases=tuple(self.case),
+            devices=tuple(self.device),
+            mode=self._mode(),
+            variant=self.variant,
+            bundle=self.bundle,
+            priority=effort.priority,
+            track="" if self.property or effort.track.casefold() == NO_TRACK else effort.track,
+            repeat=effort.repeat,
+            peers=tuple(filter(None, self.peer.split(","))),
+            measure_seconds=effort.seconds,
+            noise=effort.noise,
+            limit_seconds=effort.limit,
+            weights=self._weights(),
+            model=model,
+            own=own,
+        )
+
+    def own(self, repeat: int = 1) -> Built | None:
+        """The kernel of --kernel-file, with its bundle; None without the option.
+
+        Its bundle has the inputs of so many repetitions, and those that --case names.
+        """
+        if not self.kernel_file:
+            return None
+        if self._is_of_catalogue() or self.bundle:
+            raise UsageError(
+                "--kernel-file runs a kernel of your own: leave out --suite, --kernel, --format, "
+                "--gguf, --model and --bundle"
+            )
+        if len(self.kernel_file) > 1:
+            raise UsageError(
+                f"--kernel-file is given {len(self.kernel_file)} times, and a run is of one "
+                "declaration: give each a command of its own"
+            )
+        seeds = {without_seed(name)[1] for name in self.case}
+        return built(
+            self.kernel_file[0],
+            tuple(self.shape),
+            tuple(sorted({*range(repeat), *seeds} - {0})),
+            batches=self.property is Property.BATCH,
+        )
+
+    def _mode(self) -> Mode:
+        """What jobs are to find out."""
+        if not self.property:
+            return Mode(self.mode)
+        if self.mode is not Aim.BOTH or self.model or self.peer:
+            raise UsageError("--property is checked alone: leave out --mode, --model and --peer")
+        return Mode(self.property)
+
+    def _is_of_catalogue(self) -> bool:
+        """Whether something is chosen that no kernel of a user has."""
+        return any((self.suite, self.kernel, self.format, self.gguf, self.model))
+
+    def _model(self) -> ModelFile | None:
+        from vkbench_scheduler.planning.models import model_from
+
+        if not self.model:
+            self._check_modelless()
+            return None
+        others = (self.suite, self.kernel, self.format, self.shape, self.case, self.gguf)
+        if any(others):
+            raise UsageError(
+                "--model runs a whole model: leave out --suite, --kernel, --format, --shape, "
+                "--case and --gguf"
+            )
+        return model_from(
+            self.model,
+            counts(self.prompt, "--prompt"),
+            counts(self.generate, "--generate"),
+            counts(self.batch, "--batch", least=1),
+            self.context,
+            self.cache.value,
+        )
+
+    def _check_modelless(self) -> None:
+        """Options of a model choose nothing without one."""
+        given = (self.prompt, self.generate, self.batch, self.context, self.cache)
+        if given != (PROMPTS, GENERATED, BATCHES, 0, CacheFormat.F16):
+            raise UsageError(
+                "--prompt, --generate, --batch, --context and --cache are of a --model FILE"
+            )
+
+    def _weights(self) -> Weights | None:
+        from vkbench_scheduler.planning.weights import weights_from
+
+        check_pair(self.gguf, self.tensor)
+        return weights_from(self.gguf, self.tensor) if self.gguf else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """Options that limit the measuring time, and that label and order the run."""
+
+    seconds: Annotated[
+        float | None,
+        Option(
+            metavar="S",
+            min=0.001,
+            help="Time limit for sampling one metric (hot or cold); default: the suite's.",
+        ),
+    ] = None
+    noise: Annotated[
+        float,
+        Option(
+            metavar="FRACTION",
+            min=0.0,
+            help=(
+                "Stop sampling when the confidence interval of the median is within this "
+                "fraction of it."
+            ),
+        ),
+    ] = NOISE
+    limit: Annotated[
+        float,
+        Option(metavar="S", min=0.1, help="End a job that runs longer than S seconds."),
+    ] = LIMIT_SECONDS
+    repeat: Annotated[
+        int,
+        Option(
+            metavar="N",
+            min=1,
+            help=(
+                "Run every job N times, checks with other inputs each time; a case that is not "
+                "right each time is told with its seeds."
+            ),
+        ),
+    ] = 1
+    priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0
+    label: RunLabel = ""
+    track: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help=(
+                "History to add the timings to; 'none' keeps a trial out of regression detection."
+            ),
+        ),
+    ] = MAIN
+
+
+def check_pair(gguf: Path | None, tensor: str) -> None:
+    """UsageError unless a file and a tensor of it are given together."""
+    if bool(gguf) != bool(tensor):
+        lacking = "--tensor NAME" if gguf else "--gguf FILE"
+        raise UsageError(f"--gguf FILE and --tensor NAME go together: {lacking} is missing")

@@ -1,0 +1,72 @@
+"""A bisection on one device of this machine, with no server."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo
+from vkbench.settings import Settings
+from vkbench.words.visible import visible
+from vkbench_db.database import Database
+from vkbench_db.upkeep import bisections
+from vkbench_db.upkeep.bisections import RUNNING, Bisection
+from vkbench_detection.confirm.pairs import pair_results
+from vkbench_local.executor import Executor, Show, stoppable
+from vkbench_local.machine import all_devices
+from vkbench_scheduler.watch.bisect import step_one
+
+
+def devices_of(database: Database, number: int) -> list[DeviceFacts]:
+    """The devices of a bisection that this machine has; NothingToDo if it has none of them."""
+    with database.reading() as tx:
+        wanted = bisections.find(tx, number).devices
+    found = [facts for facts in all_devices() if facts.key in wanted]
+    if not found:
+        raise NothingToDo(f"bisection {number} is for a device of another machine")
+    return found
+
+
+def search(
+    database: Database, ours: Settings, number: int, devices: Sequence[DeviceFacts], show: Show
+) -> bool:
+    """Measure until a bisection ends; return whether it did, or was stopped.
+
+    `show` shows how far each of its runs is.
+    """
+    executor = Executor(database, ours, lambda result: None)
+    told: set[int] = set()
+    with stoppable(executor):
+        while not executor.stopped:
+            step_one(database, number, time.time())
+            with database.reading() as tx:
+                found = bisections.find(tx, number)
+            _tell(found, told)
+            if found.state != RUNNING:
+                return True
+            for each in found.steps:
+                if not each.verdict and not executor.stopped:
+                    with show(each.run) as view:
+                        executor.follow(view)
+                        executor.work(each.run, devices)
+                    _check(database, executor, each.run)
+    return False
+
+
+def _check(database: Database, executor: Executor, run: int) -> None:
+    with database.reading() as tx:
+        left = pair_results(tx, run).pending
+    if left and not executor.stopped:
+        raise NothingToDo(f"{left} jobs of run {run} are not done: is the device paused?")
+
+
+def _tell(found: Bisection, told: set[int]) -> None:
+    """Print each step when it has its verdict."""
+    for each in found.steps:
+        if each.verdict and each.position not in told:
+            told.add(each.position)
+            ratio = f", ratio {each.ratio:.3f} after {each.pairs} pairs" if each.ratio else ""
+            label = found.candidates[each.position].label
+            print(visible(f"{label}: {each.verdict}{ratio}"), file=sys.stderr)

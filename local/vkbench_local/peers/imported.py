@@ -1,0 +1,198 @@
+"""Timings that other programs took by themselves, as a run of results: a peer's series.
+
+A peer's result is a job of the same case and device, whose code path is the peer's name. Its
+outputs were never judged here, so it passed in the sense alone that it was timed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+from vkbench.case import Case
+from vkbench.configuration import text_of
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench.job import PEERS, JobState, Mode, Outcome
+from vkbench.messages.wire import encode
+from vkbench.result import HOT, Side, Timing, pack_samples
+from vkbench.run import RunKind
+from vkbench_db.transfer.lines import (
+    FORMAT,
+    VERSION,
+    AttemptLine,
+    End,
+    Header,
+    JobLine,
+    RunLine,
+)
+from vkbench_db.transfer.transcript import Line
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Problem
+from vkbench_worker.timing.statistics import deviation, interval
+
+_MOST_WORK: Final = 1 << 53  # operations or bytes of a launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerTiming:
+    """What a program said of a case."""
+
+    case: str
+    samples: Sequence[float]  # seconds of one launch; their mean alone if that is all
+    deviation: float  # of what the mean is of
+    finished_at: float  # Unix time; 0 if it did not say
+    seconds: float  # that all of it took
+    said: str  # who timed it and how
+    settings: Mapping[str, str]  # of the build and the run, that may change its speed
+    metric: str = HOT
+    clock: str = "host"
+    bytes_moved: int = 0
+    flops: int = 0
+    telemetry: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerRun:
+    """What of a file has a case here."""
+
+    records: Sequence[Line]  # as of an export
+    left_out: Mapping[str, int]  # how many tests have none, by reason
+
+
+def posed_case(case: Case | str) -> Problem:
+    """A case of the catalogue; VkbenchError or ValueError if it is none that a device may do."""
+    posed = problem(case)
+    if max(posed.flops, posed.bytes_moved) > _MOST_WORK:
+        raise ValueError("more than any device does")
+    return posed
+
+
+def device_of(told: str, number: int, devices: Sequence[DeviceFacts]) -> DeviceFacts:
+    """The device here that a file names; UsageError if none is, or several are."""
+    if not told:
+        raise UsageError("the file does not say which device it ran on: give --device")
+    named = [facts for facts in devices if facts.name and facts.name in told]
+    if len(named) == 1:
+        return named[0]
+    has = f"{len(named)} devices here are" if named else "no device here is"
+    raise UsageError(f"{has} '{told}', which test {number} ran on: give --device")
+
+
+def records_of(
+    peer: str,
+    label: str,
+    timings: Sequence[tuple[DeviceFacts, PeerTiming]],
+    moment: float = 0.0,
+) -> list[Line]:
+    """Timings on devices as the records of an export; those without a moment have this one."""
+    jobs = [_job(peer, number, *each) for number, each in enumerate(timings)]
+    uuid = _uuid(peer, jobs)  # of the results alone, however often they are imported
+    jobs = [job if job.finished_at else _finish_job(job, moment) for job in jobs]
+    run = RunLine(
+        uuid=uuid,
+        created_at=min(job.finished_at or moment for job in jobs),
+        user="",
+        label=label,
+        kind=RunKind.IMPORT,
+        about={"peer": peer},
+        tags={},
+        selection={},
+        mode=Mode.PERFORMANCE,
+        priority=0,
+        cancelled_at=None,
+        track=PEERS,
+    )
+    devices = {facts.key: facts for facts, _ in timings}
+    return list(_lines(run, devices.values(), jobs))
+
+
+def _finish_job(job: JobLine, moment: float) -> JobLine:
+    attempts = tuple(replace(each, recorded_at=moment) for each in job.attempts)
+    return replace(job, finished_at=moment, attempts=attempts)
+
+
+def _job(peer: str, position: int, device: DeviceFacts, told: PeerTiming) -> JobLine:
+    attempt = AttemptLine(
+        token=1,
+        outcome=Outcome.PASSED,
+        reason="",
+        variant=peer,
+        kernel_sha="",
+        environment="",
+        worker="",
+        started_at=None,
+        seconds=told.seconds,
+        telemetry=told.telemetry,
+        recorded_at=told.finished_at,
+        settings=text_of(told.settings),
+    )
+    return JobLine(
+        position=position,
+        device=device.key,
+        case=told.case,
+        mode=Mode.PERFORMANCE,
+        variant=peer,
+        bundle="",
+        limit_seconds=0.0,
+        measure_seconds=0.0,
+        noise=0.0,
+        estimate_seconds=0.0,
+        state=JobState.PASSED,
+        token=1,
+        tries=1,
+        dispatches=1,
+        finished_at=told.finished_at,
+        settled_token=1,
+        cause="",
+        reason="",
+        attempts=(attempt,),
+        verdict=None,
+        timings=(_timing(told),),
+    )
+
+
+def _timing(told: PeerTiming) -> Timing:
+    each, spread = told.samples, told.deviation
+    middle = median(each)
+    bounds = interval(each)
+    alone = len(each) == 1  # then the file tells the deviation of the mean's repetitions
+    return Timing(
+        metric=told.metric,
+        side=Side.THEIRS,
+        seconds=middle,
+        mad=spread if alone else deviation(each),
+        low=max(middle - spread, 0.0) if alone else bounds.low,
+        high=middle + spread if alone else bounds.high,
+        confidence=0.0 if alone else bounds.confidence,
+        best=min(each),
+        count=len(each),
+        launches=1,
+        stop="time",
+        clock=told.clock,
+        bytes_moved=told.bytes_moved,
+        flops=told.flops,
+        samples=pack_samples(each),
+        warnings=(told.said,),
+    )
+
+
+def _uuid(peer: str, jobs: Sequence[JobLine]) -> str:
+    digest = hashlib.sha256()
+    for job in jobs:
+        digest.update(encode(job))
+    return str(uuid5(NAMESPACE_URL, f"{peer}:{digest.hexdigest()}"))
+
+
+def _lines(run: RunLine, devices: Iterable[DeviceFacts], jobs: Sequence[JobLine]) -> Iterator[Line]:
+    yield Line(0, "header", Header(format=FORMAT, version=VERSION, jobs=len(jobs)))
+    yield Line(0, "run", run)
+    for facts in devices:
+        yield Line(0, "device", facts)
+    for number, job in enumerate(jobs, 1):
+        yield Line(number, "job", job)
+    yield Line(0, "end", End(jobs=len(jobs), sha256=""))

@@ -1,0 +1,1 @@
+"""A comparison as a table, in Markdown and in sentences."""

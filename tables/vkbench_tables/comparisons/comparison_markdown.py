@@ -1,0 +1,81 @@
+"""A comparison as a summary in Markdown, for a review, a chat or a mail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vkbench.job import JobState
+from vkbench.words import markdown
+from vkbench_tables.comparisons import comparison, comparison_words
+from vkbench_tables.table import Cell, Table
+from vkbench_tables.written.text import markdown_table
+
+if TYPE_CHECKING:
+    from vkbench_detection.compare.compared import Comparison
+    from vkbench_detection.compare.drift import Drift
+
+Rows = Sequence[Mapping[str, Cell]]
+
+
+def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
+    """A summary for a review: the gravest first, as long as GitHub takes it."""
+    words = markdown.escaped(comparison_words.summary(found)).replace("\\~", "within noise")
+    lines = [*comparison_words.device_lines(found), *comparison_words.drift_lines(drifts)]
+    parts = [words, "\n".join(f"- {markdown.escaped(line)}" for line in lines)]
+    for title, rows in _chapters(found, shown.rows):
+        if rows:
+            parts.append(
+                f"**{title}: {len(rows)}**\n\n{markdown_table(_short(found, shown, rows))}"
+            )
+    return markdown.summary(_headline(found), [part for part in parts if part])
+
+
+def _headline(found: Comparison) -> str:
+    ends = comparison_words.ends_of(found)
+    verdicts = {
+        "wrong": ends[JobState.WRONG],
+        "failed": ends[JobState.FAILED],
+        "skipped": ends[JobState.SKIPPED],
+        "passed" if found.is_across else "fixed": ends[JobState.PASSED],
+    }
+    slower, faster = comparison_words.timing_counts(found)
+    timings = {"slower": slower, "faster": faster}
+    if not found.is_across:
+        counts = verdicts | timings
+        return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "No change"
+    counts = {f"{what} only there": n for what, n in verdicts.items()} | timings
+    said = ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "no difference"
+    return f"Across devices: {said}"
+
+
+def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
+    def of(change: str) -> Rows:
+        return [row for row in rows if row.get("change") == change]
+
+    return [
+        (
+            f"Verdicts {'that differ' if found.is_across else 'changed'}",
+            [row for row in rows if row.get("new_verdict")],
+        ),
+        *((change.capitalize(), of(change)) for change in ("slower", "faster")),
+        ("Within noise", of("~")),
+        *((words.capitalize(), of(word)) for word, words in comparison_words.UNCOUNTED.items()),
+    ]
+
+
+def _short(found: Comparison, shown: Table, rows: Rows) -> Table:
+    """Of these rows what fits beside each other."""
+    is_said = found.is_across and len(found.old_places) == len(found.new_places) == 1
+    devices = comparison.DEVICES if is_said else ()
+    left_out = ("change", "old_spread", "new_spread", "mode", *devices)
+    verdicts = ("old_verdict", "new_verdict") if any(row.get("new_verdict") for row in rows) else ()
+    if verdicts:
+        left_out = (*left_out, "delta")
+    columns = [
+        replace(column, hidden=False) if column.key in verdicts else column
+        for column in shown.columns
+        if column.key not in left_out
+    ]
+    return Table(columns=columns, rows=rows)

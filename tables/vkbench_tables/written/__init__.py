@@ -1,0 +1,1 @@
+"""How tables are written: as text, as data, and in the formats of other tools."""

@@ -1,0 +1,108 @@
+"""Cells as people read them: one scale for a whole column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from vkbench.words import markdown, units
+from vkbench.words.visible import visible
+from vkbench_tables.table import Cell, Column, Table, ValueKind
+
+_LEAST_PROBABILITY: Final = 0.001  # that three digits show
+
+Rows = Sequence[Mapping[str, Cell]]
+
+
+def is_shown(column: Column, rows: Rows) -> bool:
+    """Whether text shows a column: it is not hidden, and some row has a value."""
+    if column.hidden:
+        return False
+    return any(row.get(column.key) not in (None, "") for row in rows)
+
+
+def is_shared(column: Column, rows: Rows) -> bool:
+    """Whether several rows have the same value there."""
+    return len(rows) > 1 and len({text(column, row) for row in rows}) == 1
+
+
+def is_number(column: Column) -> bool:
+    """Whether a column holds numbers, which align at their points."""
+    return column.kind in _SCALERS
+
+
+def column_text(column: Column, rows: Rows) -> tuple[str, list[str]]:
+    """A column's heading, with its unit, and its cells."""
+    if not is_number(column):
+        return visible(column.heading), [text(column, row) for row in rows]
+    unit, cells = _SCALERS[column.kind]([_number(row.get(column.key)) for row in rows])
+    return f"{visible(column.heading)} {unit}".strip(), _align_points(cells)
+
+
+def markdown_table(table: Table, *, most: int = markdown.MOST_ROWS) -> str:
+    """The table as people see it, in Markdown."""
+    shown = [column for column in table.columns if is_shown(column, table.rows)]
+    texts = [column_text(column, table.rows) for column in shown]
+    cells = [[cell.strip() for cell in (heading, *column)] for heading, column in texts]
+    right = [index for index, column in enumerate(shown) if is_number(column)]
+    lines = [[markdown.escaped(cell) for cell in line] for line in zip(*cells, strict=True)]
+    return markdown.table(lines[0], lines[1:], right=right, most=most) if lines else ""
+
+
+def _align_points(cells: Sequence[str]) -> list[str]:
+    """Cells with their decimal points under each other."""
+    after = max((len(cell.partition(".")[2]) + ("." in cell) for cell in cells), default=0)
+    return [cell + " " * (after - len(cell.partition(".")[2]) - ("." in cell)) for cell in cells]
+
+
+def _number(value: Cell) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _show_unscaled(
+    show: Callable[[float], str],
+) -> Callable[[Sequence[float | None]], tuple[str, list[str]]]:
+    return lambda values: ("", ["" if value is None else show(value) for value in values])
+
+
+def _probability(value: float) -> str:
+    """Three digits; below what they can show, that it is below: no probability here is 0."""
+    return f"{value:.3f}" if value >= _LEAST_PROBABILITY else f"<{_LEAST_PROBABILITY}"
+
+
+_SCALERS: Mapping[ValueKind, Callable[[Sequence[float | None]], tuple[str, list[str]]]] = {
+    ValueKind.COUNT: _show_unscaled(lambda value: f"{value:,.0f}"),
+    ValueKind.ID: _show_unscaled(lambda value: f"{value:.0f}"),
+    ValueKind.NUMBER: _show_unscaled(lambda value: units.significant(value, 3)),
+    ValueKind.RATIO: _show_unscaled(units.ratio),
+    ValueKind.VALUE: _show_unscaled(lambda value: f"{value:.10g}"),
+    ValueKind.SECONDS: units.seconds_column,
+    ValueKind.BYTES: lambda values: units.rate_column(values, "B"),
+    ValueKind.BYTE_RATE: lambda values: units.rate_column(values, "B/s"),
+    ValueKind.FLOP_RATE: lambda values: units.rate_column(values, "FLOP/s"),
+    ValueKind.OP_RATE: lambda values: units.rate_column(values, "OP/s"),
+    ValueKind.PERCENT: _show_unscaled(lambda value: f"{value * 100:.1f}%"),
+    ValueKind.PROBABILITY: _show_unscaled(_probability),
+}
+
+
+def text(column: Column, row: Mapping[str, Cell]) -> str:
+    """One cell that is no number."""
+    value = row.get(column.key)
+    if isinstance(value, int | float) and column.kind is ValueKind.TIME:
+        return datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, int | float) and column.kind is ValueKind.AGE:
+        return units.span(value)
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return visible(", ".join(str(_name(item)) for item in value))
+    return visible(" ".join(str(value).split()))
+
+
+def _name(item: Cell) -> Cell:
+    return item["name"] if isinstance(item, Mapping) else item

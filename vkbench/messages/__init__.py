@@ -1,0 +1,1 @@
+"""How records travel: as JSON, signed and stamped, through Redis."""
