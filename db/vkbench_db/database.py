@@ -33,7 +33,9 @@ from vkbench_db.errors import (
 )
 
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
-SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newest migration
+_NUMBERS = sorted(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))
+FIRST, SCHEMA = _NUMBERS[0], _NUMBERS[-1]  # the first schema, and the newest migration
+_LAST_COMMIT_BEFORE = "f09369b7"  # of the git history: it upgrades all older schemas to the first
 BUSY_SECONDS = 10  # how long a statement of SQLite waits, as for a log that is read after a crash
 _LIMITS_OF_ROWS = "54"  # class of SQLSTATE: a row or key too large, which psycopg calls operational
 _HAS_LOG = "has a write-ahead log"  # of a connection to SQLite
@@ -140,6 +142,7 @@ def upgrade(url: str) -> None:
         _translate_errors(engine),
         _begin_writing(engine.execution_options(altering=True), patience) as tx,
     ):
+        _check_not_before_first(tx)
         _check_not_ahead(tx)
         migrations.upgrade(tx)
         _check_foreign_keys(tx)
@@ -284,12 +287,23 @@ def _check_schema(tx: Connection) -> None:
     found = _version(tx)
     if found is None:
         raise SchemaMissing(f"{_place(tx.engine)} has no vkbench tables; {_remedy(tx.engine)}")
+    _check_not_before_first(tx)
     if found < SCHEMA:
         raise SchemaOutdated(
             f"{_place(tx.engine)} has schema {found} and this vkbench needs {SCHEMA}; "
             f"{_remedy(tx.engine)}"
         )
     _check_not_ahead(tx)
+
+
+def _check_not_before_first(tx: Connection) -> None:
+    found = _version(tx)
+    if found is not None and found < FIRST:
+        raise SchemaOutdated(
+            f"{_place(tx.engine)} has schema {found}, older than any release of vkbench: check out "
+            f"commit {_LAST_COMMIT_BEFORE} of its repository, {_remedy(tx.engine)} with that, and "
+            "use this version again"
+        )
 
 
 def _check_not_ahead(tx: Connection) -> None:

@@ -95,7 +95,8 @@ def test_one_of_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_that_crashes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [row] = asked(capsys, "ls", "--direction", "failed")
-    assert row["title"] == "failed since driver_version 550.2"
+    assert " failed on Planted 9000 of " in row["title"]
+    assert " since driver_version 550.2 (" in row["title"]
     [story] = asked(capsys, "show", str(row["id"]))
     [member] = story["members"]
     assert (member["case_name"], member["metric"], member["ratio"]) == (

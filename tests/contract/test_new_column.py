@@ -54,21 +54,22 @@ def planted(tmp_path: Path) -> CopiedPackages:
 
 
 def _plant_migration(folder: Path) -> None:
-    """The next migration: the column, and both views anew, as the last that changed them does."""
+    """The next migration: the column, and both views anew."""
     number = f"{int(SCHEMA) + 1:04}"
-    [last] = folder.glob("0021_*.py")
-    source = last.read_text().replace('revision = "0021"', f'revision = "{number}"')
-    source = source.replace('down_revision = "0020"', f'down_revision = "{SCHEMA}"')
-    head, _, _ = source.partition("def upgrade()")
     shown = "measurement.side AS side"
-    assert shown in head
-    head = head.replace(shown, f"{shown},\n        measurement.{COLUMN} AS {COLUMN}")
+    statements = (folder / "first_schema.sql").read_text().split(";\n")
+    views = [each for each in statements if "VIEW v_results" in each or "VIEW v_latest" in each]
+    assert shown in views[0]
+    views[0] = views[0].replace(shown, f"{shown}, measurement.{COLUMN} AS {COLUMN}")
     column = f'sa.Column("{COLUMN}", sa.Float(), server_default="0", nullable=False)'
     steps = (
         f'op.add_column("measurement", {column})',
         *(f'op.execute("DROP VIEW {view}")' for view in ("v_latest", "v_results")),
-        'op.execute(f"CREATE VIEW v_results AS {_RESULTS}")',
-        'op.execute(f"CREATE VIEW v_latest AS {_LATEST}")',
+        *(f"op.execute({view!r})" for view in views),
+    )
+    head = (
+        "import sqlalchemy as sa\nfrom alembic import op\n\n"
+        f'revision, down_revision = "{number}", "{SCHEMA}"\n\n\n'
     )
     body = "".join(f"    {step}\n" for step in steps)
     (folder / f"{number}_planted.py").write_text(f"{head}def upgrade() -> None:\n{body}")

@@ -22,7 +22,7 @@ SHIPPED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 # Today's counts. Each may be lowered, never raised.
 MOST_BARE_PARTICIPLES = 382
-MOST_SHORT_DOCSTRINGS = 2
+MOST_SHORT_DOCSTRINGS = 1
 MOST_FILLERS_A_THOUSAND_LINES = 64.7
 
 # A function's name is bare when, without its underscores, it is one word that says what the

@@ -19,7 +19,7 @@ from sqlalchemy import insert, select, text
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
 from vkbench_db import schema
 from vkbench_db.ask.readonly import query
-from vkbench_db.database import SCHEMA, Database, try_lead, upgrade
+from vkbench_db.database import Database, try_lead, upgrade
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
 from vkbench_db.postgresql import PREPARED
 
@@ -66,7 +66,7 @@ def test_opening_makes_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "remedy"), [("0000", "vkbench db upgrade"), ("9999", "update vkbench")]
+    ("version", "remedy"), [("0020", "vkbench db upgrade"), ("9999", "update vkbench")]
 )
 def test_another_versions_schema_is_refused(url: str, version: str, remedy: str) -> None:
     with Database.open(url) as database, database.transaction() as tx:
@@ -74,7 +74,16 @@ def test_another_versions_schema_is_refused(url: str, version: str, remedy: str)
     with pytest.raises(SchemaOutdated) as error:
         Database.open(url)
     assert remedy in complaint(error)
-    assert SCHEMA in complaint(error)
+    assert version in complaint(error)
+
+
+def test_a_schema_older_than_the_first_release_names_the_commit_that_upgrades_it(url: str) -> None:
+    with Database.open(url) as database, database.transaction() as tx:
+        tx.execute(text("UPDATE alembic_version SET version_num = '0020'"))
+    for act in (Database.open, upgrade):
+        with pytest.raises(SchemaOutdated, match=r"schema 0020, .* commit f09369b7") as error:
+            act(url)
+        assert "\n" not in complaint(error)
 
 
 def test_a_newer_schema_is_not_upgraded(url: str) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from alembic import command
-from sqlalchemy import create_engine, delete, select, text, update
+from sqlalchemy import delete, select, update
 
 from databases import Lab
 from vkbench.job import MAIN, MAX_DISPATCHES, PEERS, Mode, Outcome
 from vkbench.result import Side
 from vkbench.run import Purpose, RunKind, RunWords
-from vkbench_db import migrations, schema
+from vkbench_db import schema
 from vkbench_db.ask import heat_maps
 from vkbench_db.ask.job_story import hot_seconds
 from vkbench_db.ask.kernel_states import kernel_states
 from vkbench_db.ask.queries import is_newest
-from vkbench_db.database import Database, parse_url, upgrade
+from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run, import_lines
 from vkbench_db.upkeep.tuning import sweeps
 from vkbench_db.work import store
@@ -113,48 +112,6 @@ def test_imports_note_what_they_bring(lab: Lab) -> None:
         import_lines(tx, lines, lab.now)
     assert len(noted(lab.database)) == len(before)
     assert noted(lab.database) == found(lab.database)
-
-
-def test_results_of_older_versions_are_noted(empty_url: str) -> None:
-    engine = create_engine(parse_url(empty_url))
-    with engine.begin() as tx:
-        command.upgrade(migrations.config(tx), "0010")
-        for statement in OLD:
-            tx.execute(text(statement))
-    engine.dispose()
-    upgrade(empty_url)
-    with Database.open(empty_url) as database:
-        assert [job for job, *_ in noted(database)] == [3, 4]
-        assert noted(database) == found(database)
-
-
-def _job(number: int, run: int, mode: str, finished: str) -> str:
-    return (
-        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
-        " limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries, dispatches,"
-        f" cause, reason, finished_at) VALUES ({number}, {run}, {number}, 1, 1, '{mode}', 'auto',"
-        f" '', 1, 1, 1, 1, 'passed', 1, 0, 1, '', '', {finished})"
-    )
-
-
-OLD = (
-    "INSERT INTO host (id, name) VALUES (1, 'h')",
-    "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle, environment,"
-    " last_run) VALUES (1, 'k', 1, 'd', '{}', false, '', '', '', 0)",
-    "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params)"
-    " VALUES (1, 'add/f32/n1', 'add', 'f32', '', 'n1', '')",
-    *(
-        "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
-        f" track) VALUES ({run}, 'u{run}', '2026-01-01', '', '', '{tags}', '{{}}', 'both', 0,"
-        f" '{track}')"
-        for run, tags, track in ((1, "{}", "main"), (2, '{"tune": {}}', ""))
-    ),
-    _job(1, 1, "performance", "'2026-01-02 00:00:00.000000'"),
-    _job(2, 2, "performance", "'2026-01-09 00:00:00.000000'"),
-    _job(3, 1, "performance", "'2026-01-03 00:00:00.000000'"),
-    _job(4, 1, "correctness", "'2026-01-01 00:00:00.000000'"),
-    _job(5, 1, "correctness", "NULL"),
-)
 
 
 def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None:

@@ -1,24 +1,38 @@
-"""The schema that the migrations make is the one that the code means."""
+"""The schema that the migrations make is the one that the code means, and that 0021 already had.
+
+`recorded/databases` holds databases that the last commit with the 20 migrations before the first
+release made: dumps of a demonstration that was cut down, with rows in every table.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import gzip
 import os
+import re
+import sqlite3
+import subprocess
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Table, create_engine, insert, inspect, text
+from sqlalchemy import Table, inspect, make_url, select, text
 
+from databases import Lab
+from postgres_server import program
 from views_page import documented_columns
 from vkbench_db import migrations
 from vkbench_db.ask.blank import blank
-from vkbench_db.database import SCHEMA, Database, parse_url, upgrade
+from vkbench_db.database import SCHEMA, Database, upgrade
 from vkbench_db.schema import TABLES, VIEWS, v_accuracy, v_regressions, v_results, v_series
-from vkbench_db.work.bundles import load_bundle
+from vkbench_db.transfer.exchange import export_run
+from vkbench_detection.regress.inbox import regressions
+from vkbench_detection.steps import detect
+
+RECORDED = Path(__file__).parents[1] / "planted/recorded/databases"
 
 
 def test_tables_and_migrations_agree(database: Database) -> None:
@@ -49,113 +63,65 @@ def test_upgrade_runs_from_anywhere_and_twice(
         }
 
 
-def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> None:
-    blob = b"\x03\x02\x23\x07" * 50
-    sha = hashlib.sha256(blob).hexdigest()
-    engine = create_engine(parse_url(empty_url))
-    with engine.begin() as tx:
-        command.upgrade(migrations.config(tx), "0002")
-        table = {name: TABLES.tables[name] for name in ("bundle", "blob", "bundle_blob")}
-        row = {"sha": "b", "name": "old", "manifest": "{}", "created_at": 1.0}
-        tx.execute(insert(table["bundle"]), [row])
-        tx.execute(insert(table["blob"]), [{"sha": sha, "data": blob}])
-        tx.execute(insert(table["bundle_blob"]), [{"bundle": "b", "blob": sha}])
-    engine.dispose()
+def test_a_database_from_before_the_release_is_used_on(
+    engine_name: str, empty_url: str, second_url: str
+) -> None:
+    restore(engine_name, empty_url)
     upgrade(empty_url)
-    with Database.open(empty_url) as database, database.reading() as tx:
-        kept = load_bundle(tx, "b")
-        assert kept
-        assert kept.blobs == {sha: blob}
+    upgrade(second_url)
+    assert dumped_schema(engine_name, empty_url) == dumped_schema(engine_name, second_url)
+    with Database.open(empty_url) as database:
+        with database.reading() as tx:
+            for table in TABLES.sorted_tables:
+                assert tx.execute(select(table)).first(), table.name
+            titles = [regression.title for regression in regressions(tx)]
+            assert titles == [
+                "wrong since bundle 5fcd3d42b21e",
+                "slower since driver_info 24.3.1, driver_version 24.3.1",
+            ]
+            run = tx.execute(text("SELECT max(id) FROM run WHERE kind = 'work'")).scalar_one()
+            assert len(list(export_run(tx, run))) > 1
+        lab = Lab(database)
+        device = lab.add_device()
+        lab.submit(device, ["add/f32/h1_w1"])
+        lab.settle(device)
+        detect(database, lab.now)
 
 
-def test_what_older_versions_imported_unfinished_is_elsewhere(empty_url: str) -> None:
-    engine = create_engine(parse_url(empty_url))
-    with engine.begin() as tx:
-        command.upgrade(migrations.config(tx), "0005")
-        for statement in OLD_IMPORT:
-            tx.execute(text(statement))
-    engine.dispose()
-    upgrade(empty_url)
-    with Database.open(empty_url) as database, database.reading() as tx:
-        found = tx.execute(text("SELECT run_id, state FROM job ORDER BY id")).all()
-    assert [tuple(row) for row in found] == [(1, "queued"), (2, "elsewhere"), (2, "passed")]
-
-
-def test_wrong_pairs_of_older_versions_say_which_arm(empty_url: str) -> None:
-    reasons = {1: "new: NaN", 2: "old: a; b", 3: "old: NaN; new: NaN", 4: "old: NaN"}
-    engine = create_engine(parse_url(empty_url))
-    with engine.begin() as tx:
-        command.upgrade(migrations.config(tx), "0008")
-        for statement in OLD_IMPORT:
-            tx.execute(text(statement))
-        for number, reason in reasons.items():
-            mode = "both" if number == 4 else "paired"
-            for statement in _wrong_pair(number + 3, mode, reason):
-                tx.execute(text(statement))
-    engine.dispose()
-    upgrade(empty_url)
-    with Database.open(empty_url) as database, database.reading() as tx:
-        found = tx.execute(text("SELECT wrong_arm FROM verdict ORDER BY job_id")).scalars()
-        assert list(found) == ["new", "old", "both", "none"]
-
-
-def test_memory_that_older_versions_told_is_a_column(empty_url: str) -> None:
-    engine = create_engine(parse_url(empty_url))
-    with engine.begin() as tx:
-        command.upgrade(migrations.config(tx), "0017")
-        for statement in OLD_IMPORT:
-            tx.execute(text(statement))
-        for job, told in ((1, '{"memory_bytes": 2500000000.0, "a": 1}'), (2, '{"a": 1}')):
-            values = {"job": job, "telemetry": told}
-            tx.execute(
-                text(
-                    "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha,"
-                    " environment, worker, seconds, telemetry, recorded_at)"
-                    " VALUES (:job, 1, 'passed', '', '', '', '', '', 1, :telemetry, '2026-01-01')"
-                ),
-                values,
-            )
-    engine.dispose()
-    upgrade(empty_url)
-    with Database.open(empty_url) as database, database.reading() as tx:
-        found = tx.execute(text("SELECT memory_bytes FROM attempt ORDER BY job_id")).scalars()
-        assert list(found) == [2.5e9, None]
-
-
-def _wrong_pair(job: int, mode: str, reason: str) -> tuple[str, ...]:
-    return (
-        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
-        " limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries, dispatches,"
-        f" cause, reason) VALUES ({job}, 1, {job}, 1, 1, '{mode}', 'auto', '', 1, 1, 1, 1,"
-        f" 'wrong', 1, 0, 1, '', '{reason}')",
-        "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha, environment,"
-        " worker, seconds, telemetry, recorded_at)"
-        f" VALUES ({job}, 1, 'wrong', '{reason}', '', '', '', '', 1, '{{}}', '2026-01-01')",
-        "INSERT INTO verdict (job_id, token, passed, reason, path, nmse_limit, max_abs_limit,"
-        " compared, total, nonfinite, unwritten, guard_bytes, unrepeated, first_bad)"
-        f" VALUES ({job}, 1, false, '{reason}', '', 1, 1, 1, 1, 0, 0, 0, 0, '')",
+def restore(engine_name: str, url: str) -> None:
+    """Make of an empty database the one that was recorded."""
+    dump = gzip.decompress((RECORDED / f"0021-{engine_name}.sql.gz").read_bytes()).decode()
+    if engine_name == "sqlite":
+        with closing(sqlite3.connect(str(make_url(url).database))) as connection:
+            connection.executescript(dump)
+        return
+    plain = "\n".join(
+        line for line in dump.splitlines() if not line.startswith(("\\", "SET transaction_timeout"))
     )
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(plain.encode())
 
 
-OLD_IMPORT = (
-    "INSERT INTO host (id, name) VALUES (1, 'h')",
-    "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle, environment,"
-    " last_run) VALUES (1, 'k', 1, 'd', '{}', false, '', '', '', 0)",
-    "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params)"
-    " VALUES (1, 'copy/f32/n1', 'copy', 'f32', '', 'n1', '')",
-    *(
-        "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
-        f" imported_at) VALUES ({id}, '{id}', {now}, '', '', '{{}}', '{{}}', 'both', 0, {imported})"
-        for id, now, imported in ((1, "'2026-01-01'", "NULL"), (2, "'2026-01-01'", "'2026-01-02'"))
-    ),
-    *(
-        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
-        " limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries, dispatches,"
-        f" cause, reason) VALUES ({id}, {run}, {id}, 1, 1, 'both', 'auto', '', 1, 1, 1, 1,"
-        f" '{state}', 0, 0, 0, '', '')"
-        for id, run, state in ((1, 1, "queued"), (2, 2, "queued"), (3, 2, "passed"))
-    ),
-)
+def dumped_schema(engine_name: str, url: str) -> set[str]:
+    """All that a database declares: its statements, or those of pg_dump, in no order."""
+    if engine_name == "sqlite":
+        with closing(sqlite3.connect(str(make_url(url).database))) as connection:
+            statements = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+            return {_plain(statement) for (statement,) in statements}
+    options = ["--schema-only", "--no-owner", "--no-privileges"]
+    command = [str(program("pg_dump")), *options, url]
+    dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    lines = "\n".join(line for line in dumped.splitlines() if not line.startswith("\\"))
+    return set(lines.split("\n\n\n"))
+
+
+def _plain(statement: str) -> str:
+    """A statement without what SQLite ignores: spaces, quotes, names and order of constraints."""
+    words = " ".join(statement.replace('"', "").replace("DEFAULT ('')", "DEFAULT ''").split())
+    words = re.sub(r" ?([(),]) ?", r"\1", words)
+    words = re.sub(r"CONSTRAINT \w+ (?=FOREIGN KEY)", "", words)
+    columns, *constraints = re.split(r",(?=CONSTRAINT |FOREIGN KEY)", words.removesuffix(")"))
+    return ",".join([columns, *sorted(constraints)])
 
 
 def test_the_views_have_the_same_columns_and_no_other(database: Database) -> None:

@@ -102,6 +102,7 @@ def rows(lab: Lab, question: str) -> list[tuple[Any, ...]]:
 MEMBERS = """
     SELECT regression_id, count(*) FROM regression_member GROUP BY regression_id ORDER BY 1
 """
+TITLE = "SELECT title FROM regression"
 EVENTS = "SELECT state, note FROM regression_event ORDER BY id"
 
 
@@ -113,7 +114,9 @@ def test_one_bundle_is_one_regression_of_all_kernels_and_devices(full: Lab) -> N
     assert len(grouped(full).opened) == 1
     assert rows(full, MEMBERS) == [(1, 4)]
     assert ("open", "4 series of 2 kernels on 2 devices") in rows(full, EVENTS)
-    assert rows(full, "SELECT title FROM regression") == [("slower since bundle b2",)]
+    assert rows(full, "SELECT title FROM regression") == [
+        ("softmax and copy 10 % slower on 2 devices since b2 (23 Sep)",)
+    ]
     with full.database.reading() as tx:
         [row] = inbox.regressions(tx)
         assert list(row.kernels.items()) == [("softmax", 3), ("copy", 1)]
@@ -266,7 +269,7 @@ def test_hosts_updated_alike_have_one_regression(full: Lab, environment: Environ
             tx.execute(update(schema.change_point).where(table.id == made).values(**moved))
     assert len(grouped(full).opened) == 1
     [(title,)] = rows(full, "SELECT title FROM regression")
-    assert title == "slower since driver_version 23.1"
+    assert title == "softmax 10 % slower on 2 devices since driver_version 23.1 (23 Sep)"
 
 
 def test_later_members_join(full: Lab) -> None:
@@ -275,6 +278,15 @@ def test_later_members_join(full: Lab) -> None:
     change(full, CASES[1])
     assert grouped(full).joined == (opened,)
     assert [state for state, _ in rows(full, EVENTS)] == ["open", "open"]
+
+
+def test_a_title_tells_of_later_members_too(full: Lab) -> None:
+    change(full, CASES[0])
+    grouped(full)
+    assert rows(full, TITLE) == [("softmax 10 % slower on one of alpha since b2 (23 Sep)",)]
+    change(full, CASES[1], device=2, ratio=1.2)
+    grouped(full)
+    assert rows(full, TITLE) == [("softmax 15 % slower on 2 devices since b2 (23 Sep)",)]
 
 
 @pytest.mark.parametrize(

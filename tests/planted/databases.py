@@ -12,6 +12,7 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -155,8 +156,21 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def empty_url(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a database without tables."""
+    with _empty(engine_name, tmp_path / "empty.db", request) as url:
+        yield url
+
+
+@pytest.fixture
+def second_url(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of another database without tables."""
+    with _empty(engine_name, tmp_path / "second.db", request) as url:
+        yield url
+
+
+@contextmanager
+def _empty(engine_name: str, path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     if engine_name == "sqlite":
-        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        yield f"sqlite:///{path}"
         return
     cluster: Cluster = request.getfixturevalue("cluster")
     name = cluster.create()

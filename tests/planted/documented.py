@@ -10,7 +10,10 @@ from pathlib import Path
 ANYTHING = "..."  # a line of output that stands for others
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"#.*exit code (\d+)")
-_CHANGING = re.compile(r"\b[0-9a-f-]{8,}\b|[\d.,:]+")  # hashes and numbers
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_CHANGING = re.compile(  # hashes, numbers and days
+    rf"\b[0-9a-f-]{{8,}}\b|\b\d+ (?:{_MONTHS})\b|[\d.,:]+"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

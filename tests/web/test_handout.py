@@ -64,7 +64,7 @@ def test_the_file_has_maps_series_and_regressions(lab: Path, tmp_path: Path) -> 
     assert text.count('<section class="sheet"') == 2
     assert text.count('class="heat-map"') == 2  # nothing is calibrated: correctness alone
     assert 'class="is-wrong first"><span title="copy f32: wrong 1' in text
-    assert "slower since bundle" in text
+    assert "% slower on " in text
     first = text.index("<figure>")
     assert "mul_mat_vec/q4_0/m1_n1_k256" in text[first : first + 200]  # what changed comes first
     assert '<line class="slower"' in text

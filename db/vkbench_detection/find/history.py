@@ -64,11 +64,11 @@ def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:
         is_measured = history.device in served and history.track != SHARDS
         found = judge_shifts(history, is_served=is_measured)
         apply(tx, found.decisions, now)  # first: a decision may move its change point to a place
-        for each in found.reopenings:
-            interrupt(tx, each.change, now)
+        for reopening in found.reopenings:
+            interrupt(tx, reopening.change, now)
         reopen(tx, found.reopenings, now)
-        touched += [each.change for each in found.reopenings]
-        touched += [each.change for each in found.decisions]
+        touched += [reopening.change for reopening in found.reopenings]
+        touched += [decision.change for decision in found.decisions]
         touched += suspect(tx, found.suspicions, now)
     _put_off(tx, wanted, served, now)
     return touched
@@ -97,7 +97,9 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
             change.series_id == row.id, change.direction.not_in(VERDICTS)
         )
         every_change = fetch(tx, found.order_by(change.id), ChangePoint)
-        known = [each for each in every_change if each.method != Method.DECAY]  # between neighbours
+        known = [
+            change for change in every_change if change.method != Method.DECAY
+        ]  # between neighbours
         last = points(tx, row.id, LAST)
         yield History(
             series=row.id,
@@ -105,9 +107,9 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
             track=row.track,
             points=last,
             known=known,
-            taken={each.after_job for each in every_change},
-            measured=_find_measured(tx, [each.id for each in known]),
-            decided=_find_decision_times(tx, [each.id for each in known]),
+            taken={change.after_job for change in every_change},
+            measured=_find_measured(tx, [change.id for change in known]),
+            decided=_find_decision_times(tx, [change.id for change in known]),
             origins=origins(tx, [point.job for point in last]),
         )
 

@@ -67,7 +67,7 @@ def _screen(tx: Connection, series: Sequence[int], now: float) -> list[int]:
         after[number], raised = _step_screen(number, stored[number], results)
         alarms += raised
     screens.store(tx, after)
-    known = undecided(tx, {each.series for each in alarms})
+    known = undecided(tx, {alarm.series for alarm in alarms})
     return _suspect(tx, _first(alarms, known), now)
 
 
@@ -84,21 +84,21 @@ def _step_screen(
 
 def _suspect(tx: Connection, alarms: Sequence[_Raised], now: float) -> list[int]:
     """Store alarms as suspicions; where one was looked into before, that may be suspected again."""
-    before = looked_into(tx, {each.series for each in alarms})
+    before = looked_into(tx, {alarm.series for alarm in alarms})
     suspicions, again, passed = [], [], []
-    for each in alarms:
-        suspicion, onset = _suspicion(tx, each)
-        known = _same(before, each, suspicion, onset)
+    for alarm in alarms:
+        suspicion, onset = _suspicion(tx, alarm)
+        known = _same(before, alarm, suspicion, onset)
         if known is None:
             suspicions.append(suspicion)
-        elif _is_due_again(tx, each, known):
+        elif _is_due_again(tx, alarm, known):
             note = f"again, {suspicion.note}"
             again.append(Reopening(change=known.id, note=note, ratio=suspicion.ratio))
         else:
-            passed.append(each.series)
+            passed.append(alarm.series)
     reopen(tx, again, now)
     pass_over(tx, passed)
-    return sorted([*(each.change for each in again), *suspect(tx, suspicions, now)])
+    return sorted([*(change.change for change in again), *suspect(tx, suspicions, now)])
 
 
 def _suspicion(tx: Connection, raised: _Raised) -> tuple[Suspicion, Onset]:
@@ -135,14 +135,14 @@ def _same(
 ) -> LookedInto | None:
     """What was looked into at the place of a suspicion; or near it, where nothing moved."""
     mine = [
-        each
-        for each in before
-        if (each.series_id, each.direction) == (raised.series, str(raised.alarm.direction))
+        change
+        for change in before
+        if (change.series_id, change.direction) == (raised.series, str(raised.alarm.direction))
     ]
-    there = [each for each in mine if each.after_job == suspicion.after_job]
+    there = [change for change in mine if change.after_job == suspicion.after_job]
     if not there and not onset.is_moved:
         near = set(_jobs_around(raised.screen, suspicion.after_job))
-        there = [each for each in mine if not each.is_explained and each.after_job in near]
+        there = [change for change in mine if not change.is_explained and change.after_job in near]
     return there[0] if there else None
 
 
@@ -165,9 +165,9 @@ def _is_due_again(tx: Connection, raised: _Raised, known: LookedInto) -> bool:
 def _first(alarms: Iterable[_Raised], known: set[tuple[int, str]]) -> list[_Raised]:
     """The first alarm of each series and direction that has no undecided suspicion yet."""
     first: dict[tuple[int, str], _Raised] = {}
-    for each in alarms:
-        first.setdefault((each.series, str(each.alarm.direction)), each)
-    return [each for key, each in first.items() if key not in known]
+    for alarm in alarms:
+        first.setdefault((alarm.series, str(alarm.alarm.direction)), alarm)
+    return [alarm for key, alarm in first.items() if key not in known]
 
 
 def _read_new_points(tx: Connection, series: Sequence[int]) -> Mapping[int, list[Point]]:

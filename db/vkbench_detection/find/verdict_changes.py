@@ -227,15 +227,15 @@ def _wrong_change(series: int, before: int, after: int, note: str) -> Suspicion:
 
 
 def _conclude_suspicions(tx: Connection, found: Sequence[Suspicion]) -> list[Suspicion]:
-    known = origins(tx, [job for each in found for job in (each.before_job, each.after_job)])
+    known = origins(tx, [job for change in found for job in (change.before_job, change.after_job)])
     return [
         replace(
-            each,
+            change,
             conclusion=Conclusion(
                 state=ChangeState.CONFIRMED,
                 note="its outputs were compared with the reference",
-                cause=cause_of(known[each.before_job], known[each.after_job]),
+                cause=cause_of(known[change.before_job], known[change.after_job]),
             ),
         )
-        for each in found
+        for change in found
     ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -15,9 +18,24 @@ from vkbench_detection.changes.decisions import Cause
 from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 
-SHOWN = 12  # digits of a hash
+KEY_DIGITS = 12  # of a hash in a key; databases keep keys
+SHOWN_DIGITS = 7  # of a hash in a title
+MOST_NAMED = 2  # kernels that a title names
 
 Facts = Mapping[str, Mapping[str, Any]]  # of environments by hash
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A change of a regression, as its title tells it."""
+
+    kernel: str
+    device: str  # key
+    device_name: str
+    host: str
+    direction: str
+    ratio: float | None  # new time over old; None of verdicts
+    measured_at: float  # when its first bad job ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +43,48 @@ class Group:
     """The regression that a change belongs to."""
 
     key: str
-    title: str
+    moved: str  # what changed where it began: "e4f46fe", a bundle; "" if the device alone did
+    is_gradual: bool = False
+
+    def title_of(self, members: Sequence[Member]) -> str:
+        """What, how much, where, since what and when."""
+        kernels = _name_kernels([member.kernel for member in members])
+        changed = _describe_ratio(members)
+        began = datetime.fromtimestamp(min(member.measured_at for member in members), UTC)
+        day = f"{began.day} {began:%b}"
+        if self.is_gradual:
+            since = f"than with {self.moved}, little by little until {day}"
+        elif self.moved:
+            since = f"since {self.moved} ({day})"
+        else:
+            since = f"since {day}: neither kernels nor driver changed"
+        return f"{kernels} {changed} on {_name_devices(members)} {since}"
+
+
+def _name_kernels(kernels: Sequence[str]) -> str:
+    names = [name for name, _ in Counter(kernels).most_common()]
+    more = len(names) - MOST_NAMED
+    if more > 0:
+        return f"{', '.join(names[:MOST_NAMED])} and {more} more"
+    return " and ".join(names)
+
+
+def _name_devices(members: Sequence[Member]) -> str:
+    devices = {member.device: member for member in members}
+    if len(devices) > 1:
+        return f"{len(devices)} devices"
+    [member] = devices.values()
+    return f"{member.device_name} of {member.host}"
+
+
+def _describe_ratio(members: Sequence[Member]) -> str:
+    """ "9 % slower"; of verdicts their direction alone."""
+    ratios = [member.ratio for member in members if member.ratio is not None]
+    direction = members[0].direction
+    if not ratios:
+        return direction
+    percent = abs(fmean(ratios) - 1) * 100
+    return f"{percent:.{0 if percent >= 1 else 1}f} % {direction}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,36 +136,38 @@ def group_of(change: Ungrouped, facts: Facts) -> Group:
     One bundle, one driver or one host is one cause, however many kernels and devices show it.
     """
     if change.cause == Cause.HOST:
-        what = f"on {change.device_name} on {change.host}: neither kernels nor driver changed"
-        return Group(key=_key(change, change.device), title=f"{change.direction} {what}")
+        return Group(key=_key(change, change.device), moved="")
     if change.method == Method.DECAY:
-        what = f"than bundle {change.before_bundle[:SHOWN]}, little by little"
-        return Group(key=_key(change, what), title=f"{change.direction} {what}")
-    moved = _describe_changes(change, facts)
-    return Group(key=_key(change, moved), title=f"{change.direction} since {moved}")
+        what = f"than bundle {change.before_bundle[:KEY_DIGITS]}, little by little"
+        moved = change.before_bundle[:SHOWN_DIGITS]
+        return Group(key=_key(change, what), moved=moved, is_gradual=True)
+    keyed = ", ".join(_list_moved(change, facts, KEY_DIGITS)) or "nothing that was noted"
+    moved = ", ".join(_list_moved(change, facts, SHOWN_DIGITS)).removeprefix("bundle ")
+    return Group(key=_key(change, keyed), moved=moved)
 
 
 def _key(change: Ungrouped, what: str) -> str:
     return "|".join((change.direction, change.cause, what))
 
 
-def _describe_changes(change: Ungrouped, facts: Facts) -> str:
-    found = []
+def _list_moved(change: Ungrouped, facts: Facts, digits: int) -> list[str]:
+    """The bundle or kernel that changed, and the environment, in words; hashes by their digits."""
+    moved = []
     if change.before_kernel != change.after_kernel:
-        bundle = change.after_bundle[:SHOWN]
-        found.append(f"bundle {bundle}" if bundle else f"kernel {change.after_kernel[:SHOWN]}")
+        bundle, kernel = change.after_bundle[:digits], change.after_kernel[:digits]
+        moved.append(f"bundle {bundle}" if bundle else f"kernel {kernel}")
     if change.before_environment != change.after_environment:
-        found.append(_difference(change, facts))
-    return ", ".join(found) or "nothing that was noted"
+        moved.append(_difference(change, facts, digits))
+    return moved
 
 
-def _difference(change: Ungrouped, facts: Facts) -> str:
+def _difference(change: Ungrouped, facts: Facts, digits: int) -> str:
     """The fields of the environment that moved: the same on all hosts that got one update."""
     before = _flat(facts.get(change.before_environment, {}))
     after = _flat(facts.get(change.after_environment, {}))
     names = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
     if not names:
-        return f"environment {change.after_environment[:SHOWN]}"
+        return f"environment {change.after_environment[:digits]}"
     return ", ".join(f"{name} {after.get(name, 'gone')}" for name in names)
 
 

@@ -97,9 +97,9 @@ def settle(tx: Connection, now: float) -> list[int]:
     """Move regressions that are over to their next stage; return which."""
     watch_alone(tx)
     found = recoveries(tx, now)
-    for each in found:
-        move(tx, each.regression, each.stage, now, note=each.note)
-    return [each.regression for each in found]
+    for step in found:
+        move(tx, step.regression, step.stage, now, note=step.note)
+    return [step.regression for step in found]
 
 
 def recoveries(tx: Connection, now: float) -> list[Recovery]:
@@ -112,18 +112,19 @@ def recoveries(tx: Connection, now: float) -> list[Recovery]:
     )
     devices = gone(tx, now)
     found = (
-        _recovery(each, _returns(tx, each, devices), now) for each in fetch(tx, asked, _Regression)
+        _recovery(regression, _returns(tx, regression, devices), now)
+        for regression in fetch(tx, asked, _Regression)
     )
-    return [each for each in found if each]
+    return [recovery for recovery in found if recovery]
 
 
 def _recovery(regression: _Regression, returns: Sequence[Return], now: float) -> Recovery | None:
     is_praise = regression.direction == Direction.FASTER
     if is_praise and regression.changed_at <= now - PRAISED_SECONDS:
         return _close_regression(regression, f"it has stayed for {_days(PRAISED_SECONDS)} days")
-    over = [each for each in returns if _is_over(regression, each)]
-    left = [each for each in returns if not _is_over(regression, each)]
-    if not returns or not all(each.is_gone for each in left):
+    over = [back for back in returns if _is_over(regression, back)]
+    left = [back for back in returns if not _is_over(regression, back)]
+    if not returns or not all(back.is_gone for back in left):
         return None
     if not over:
         is_old = regression.changed_at <= now - GONE_SECONDS
@@ -165,9 +166,9 @@ def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) 
         .order_by(change.id)
     )
     found = []
-    for each in fetch(tx, asked, _Member):
-        back = _verdict(tx, each) if each.direction in VERDICTS else _time(tx, each)
-        found.append(replace(back, is_gone=each.device_id in devices))
+    for changed in fetch(tx, asked, _Member):
+        back = _verdict(tx, changed) if changed.direction in VERDICTS else _time(tx, changed)
+        found.append(replace(back, is_gone=changed.device_id in devices))
         if not _is_over(regression, back) and not found[-1].is_gone:
             break
     return found

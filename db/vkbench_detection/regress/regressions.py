@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from sqlalchemy import Connection, Select, insert, or_, select, update
+from sqlalchemy import Connection, Select, func, insert, or_, select, update
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.words import names
 from vkbench.words.units import counted
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
-from vkbench_db.rows import fetch_first
+from vkbench_db.rows import fetch, fetch_first
 from vkbench_detection.regress.grouping import (
     Group,
+    Member,
     Ungrouped,
     environment_facts,
     group_of,
@@ -51,19 +52,19 @@ def group(tx: Connection, now: float) -> Grouped:
     changes = ungrouped(tx)
     if not changes:
         return Grouped()
-    befores = {each.before_environment for each in changes}
-    facts = environment_facts(tx, befores | {each.after_environment for each in changes})
-    groups = {each.id: group_of(each, facts) for each in changes}
-    changes = sorted(changes, key=lambda each: (groups[each.id].key, each.id))
+    befores = {change.before_environment for change in changes}
+    facts = environment_facts(tx, befores | {change.after_environment for change in changes})
+    groups = {change.id: group_of(change, facts) for change in changes}
+    changes = sorted(changes, key=lambda change: (groups[change.id].key, change.id))
     opened, joined = [], []
-    for _, members in groupby(changes, key=lambda each: groups[each.id].key):
+    for _, members in groupby(changes, key=lambda change: groups[change.id].key):
         together = list(members)
         found = groups[together[0].id]
         known = _joinable(tx, found.key)
         if known is None:
             opened.append(_open(tx, found, together, now))
         else:
-            _join(tx, known, together, now)
+            _join(tx, known, found, together, now)
             joined.append(known.id)
     return Grouped(opened=tuple(opened), joined=tuple(joined))
 
@@ -161,7 +162,7 @@ def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float
         "group_key": found.key,
         "direction": members[0].direction,
         "cause": members[0].cause,
-        "title": found.title,
+        "title": "",
         "state": RegressionStage.OPEN,
         "opened_at": now,
         "changed_at": now,
@@ -170,23 +171,27 @@ def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float
         insert(schema.regression).returning(schema.regression.c.id), [row]
     ).scalar_one()
     _add(tx, made, members)
+    _write_title(tx, made, found)
     again = f"; again, after regression {earlier.id}, which is {earlier.state}" if earlier else ""
     note_event(tx, made, RegressionStage.OPEN, now, note=f"{_count_members(members)}{again}")
     return made
 
 
-def _join(tx: Connection, known: _Joinable, members: Sequence[Ungrouped], now: float) -> None:
+def _join(
+    tx: Connection, known: _Joinable, found: Group, members: Sequence[Ungrouped], now: float
+) -> None:
     """Add changes; note what they are: a return, a growth, or more series of what it has."""
     was_fixed = known.state == RegressionStage.FIXED
     stage = RegressionStage.OPEN if was_fixed else RegressionStage(known.state)
     growth = _growth(tx, known.id, members)
     # what was measured before the fix is not back: its pairs took longer
-    is_back = was_fixed and any(each.measured_at > known.changed_at for each in members)
+    is_back = was_fixed and any(change.measured_at > known.changed_at for change in members)
     table = schema.regression.c
     tx.execute(
         update(schema.regression).where(table.id == known.id).values(state=stage, changed_at=now)
     )
     _add(tx, known.id, members)
+    _write_title(tx, known.id, found)
     event = AGAIN if is_back else GROWN if growth else stage
     note = "; ".join(filter(None, (growth, f"{_count_members(members)} more")))
     note_event(tx, known.id, event, now, note=note)
@@ -199,9 +204,11 @@ def _growth(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> st
     pairs = tx.execute(has).all()
     devices, kernels = {row.device for row in pairs}, {row.kernel for row in pairs}
     new_devices = dict.fromkeys(
-        f"{each.device_name} of {each.host}" for each in members if each.device not in devices
+        f"{change.device_name} of {change.host}"
+        for change in members
+        if change.device not in devices
     )
-    new_kernels = dict.fromkeys(each.family for each in members if each.family not in kernels)
+    new_kernels = dict.fromkeys(change.family for change in members if change.family not in kernels)
     found = [f"now also on {_some(list(new_devices))}"] if new_devices else []
     found += [f"now also {_some(list(new_kernels))}"] if new_kernels else []
     return ", ".join(found)
@@ -213,11 +220,26 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _add(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> None:
-    rows = [{"change_point_id": each.id, "regression_id": regression} for each in members]
+    rows = [{"change_point_id": change.id, "regression_id": regression} for change in members]
     tx.execute(insert(schema.regression_member), rows)
 
 
+def _write_title(tx: Connection, regression: int, found: Group) -> None:
+    """Say in the title what all its changes are now."""
+    view, job, table = schema.v_regressions.c, schema.job.c, schema.regression.c
+    measured_at = func.coalesce(job.finished_at, view.found_at).label("measured_at")
+    members = (
+        select(view.kernel, view.device, view.device_name, view.host)
+        .add_columns(view.direction, view.ratio, measured_at)
+        .join(schema.job, job.id == view.after_job)
+        .where(view.regression == regression)
+        .order_by(view.change)
+    )
+    title = found.title_of(fetch(tx, members, Member))
+    tx.execute(update(schema.regression).where(table.id == regression).values(title=title))
+
+
 def _count_members(members: Sequence[Ungrouped]) -> str:
-    kernels = counted(len({each.family for each in members}), "kernel")
-    devices = counted(len({each.device for each in members}), "device")
+    kernels = counted(len({change.family for change in members}), "kernel")
+    devices = counted(len({change.device for change in members}), "device")
     return f"{len(members)} series of {kernels} on {devices}"

@@ -325,13 +325,15 @@ def _history_quiet(noise: Noise, rng: np.random.Generator, histories: int) -> Hi
     """Whole series in which every twentieth result has another kernel that changes nothing."""
     moved = range(MOVE_EVERY, segments.LAST, MOVE_EVERY)
     series = synthetic.series(noise, rng, histories, segments.LAST)
-    changes = [each for values in series for each in segments.find(np.exp(values).tolist(), moved)]
-    certain = [each for each in changes if each.is_certain]
+    changes = [
+        change for values in series for change in segments.find(np.exp(values).tolist(), moved)
+    ]
+    certain = [change for change in changes if change.is_certain]
     return HistoryQuiet(
         noise=noise.name,
         results=histories * segments.LAST,
         certain=len(certain),
-        blamed=sum(any(_is_at(each, at) for at in moved) for each in certain),
+        blamed=sum(any(_is_at(change, at) for at in moved) for change in certain),
         ambiguous=len(changes) - len(certain),
     )
 
@@ -358,7 +360,7 @@ def _history_found(
 def _answer(values: Sequence[float]) -> bool | None:
     """Whether the change that a kernel brought is certain; None where it is not found."""
     changes = segments.find(values, [HISTORY_CHANGE])
-    return next((each.is_certain for each in changes if _is_at(each, HISTORY_CHANGE)), None)
+    return next((change.is_certain for change in changes if _is_at(change, HISTORY_CHANGE)), None)
 
 
 def _is_at(change: LevelShift, place: int) -> bool:

@@ -56,7 +56,8 @@ class Told:
     def identity(self) -> str:
         """What tells this from all else that is told."""
         names = ",".join(each.name for each in self.announcements)
-        return f"{self.news.id} {self.news.opened_at} {self.news.title} {names}"
+        news = self.news  # not its title, which changes as devices join
+        return f"{news.id} {news.opened_at} {news.direction} {news.cause} {names}"
 
 
 def message_of(told: Told) -> Message:
