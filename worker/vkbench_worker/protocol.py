@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from vkbench.bounds import count_complaints
 from vkbench.device import DeviceFacts, Environment
-from vkbench.job import Job
+from vkbench.job import SETTLED, Job, Outcome
 from vkbench.messages import wire
 from vkbench.result import Result
 from vkbench.settings import Settings
@@ -28,6 +28,7 @@ FAILED_STATUS = 70  # the device could not be opened; the last line of stderr sa
 PROCESSOR = "cpu"  # the hardware of all CPU drivers
 NOTICE = "notice: "
 STAGE = b"stage "
+TELLABLE = (*SETTLED, Outcome.ERROR, Outcome.DEVICE_LOST)  # outcomes that a runner can report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,21 @@ def read_line(line: bytes | str, kind: type[T]) -> T:
         for complaint in count_complaints(record):
             raise wire.MalformedMessage(f"malformed result: {complaint}")
     return record
+
+
+def read_result(line: bytes, job: Job) -> Result:
+    """The result of a job, as its runner says it.
+
+    The runner ran a user's shader in a driver: MalformedMessage where this answers another job, or
+    says what no runner can know.
+    """
+    result = read_line(line, Result)
+    if (result.job, result.token) != (job.id, job.token) or result.outcome not in TELLABLE:
+        raise wire.MalformedMessage(
+            f"expected a result of job {job.id} token {job.token}, "
+            f"got {result.outcome} of job {result.job} token {result.token}"
+        )
+    return result
 
 
 def lock_path(settings: Settings, device: str) -> Path:

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
+from vkbench.job import Outcome
 from vkbench.messages import wire
 from vkbench.process import log, system
 from vkbench_worker.progress import Tell, unheard
-from vkbench_worker.protocol import NOTICE, STAGE, Stage, read_line
+from vkbench_worker.protocol import DEVICE_LOST_STATUS, NOTICE, STAGE, Stage, read_line
 
 LONGEST_LINE = 16 << 20  # bytes; all samples of a long timing fit many times over
 KEPT_STDERR = 4096  # bytes
@@ -153,10 +154,11 @@ class Child:
         self._drain()
         return status
 
-    def cause_of_death(self) -> tuple[int, str]:
-        """Its exit status, and how and why it ended in words."""
+    def cause_of_death(self) -> tuple[Outcome, str]:
+        """Whether it lost its device or crashed, and how and why it ended in words."""
         status, words = self.wait(), self.last_words()
-        return status, f"{ending(status)}: {words}" if words else ending(status)
+        outcome = Outcome.DEVICE_LOST if status == DEVICE_LOST_STATUS else Outcome.CRASHED
+        return outcome, f"{ending(status)}: {words}" if words else ending(status)
 
     def close(self) -> None:
         """End it, and close its pipes."""

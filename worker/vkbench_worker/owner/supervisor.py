@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from vkbench.job import CHECKS, SETTLED, Job, Mode, Outcome
+from vkbench.job import CHECKS, Job, Mode, Outcome
 from vkbench.messages import wire
 from vkbench.process import log
 from vkbench.result import UNOPENED, Result
@@ -36,14 +36,13 @@ from vkbench_worker.owner.peers import Peers
 from vkbench_worker.owner.reading import Group, first_group, identity
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.progress import Tell, unheard
-from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
+from vkbench_worker.protocol import Ready, line_of, owner_path, read_line, read_result
 
 GRACE_SECONDS = 0.5  # past a job's limit
 LOOK_SECONDS = 0.25  # how often a waiting supervisor asks whether its job is cancelled
 AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines meanwhile
 START_SECONDS = 60.0  # to open a device that this supervisor owns
 START_PAUSES = (0.0, 1.0, 2.0)  # before each attempt: a device may need a moment after a crash
-TELLABLE = (*SETTLED, Outcome.ERROR, Outcome.DEVICE_LOST)  # outcomes that a runner can report
 
 _log = logging.getLogger(__name__)
 
@@ -284,7 +283,8 @@ class Supervisor:
                     reason = f"no answer within {job.limit_seconds:g} s"
                     return self._failure(job, Outcome.TIMED_OUT, reason, began)
             except Gone:
-                outcome, reason = self._cause_of_death()
+                outcome, reason = self._child.cause_of_death()
+                self._drop()
                 return None if self._aborted else self._failure(job, outcome, reason, began)
             except (Babble, wire.MalformedMessage) as error:
                 self._drop()
@@ -292,13 +292,7 @@ class Supervisor:
                 return self._failure(job, Outcome.ERROR, reason, began)
 
     def _read(self, job: Job, line: bytes) -> Result:
-        # The runner ran a user's shader in a driver: validate what it sends.
-        result = read_line(line, Result)
-        if (result.job, result.token) != (job.id, job.token) or result.outcome not in TELLABLE:
-            raise wire.MalformedMessage(
-                f"expected a result of job {job.id} token {job.token}, "
-                f"got {result.outcome} of job {result.job} token {result.token}"
-            )
+        result = read_result(line, job)
         if result.outcome is Outcome.DEVICE_LOST:
             assert self._child
             self._child.wait()
@@ -306,12 +300,6 @@ class Supervisor:
         # The process of its own is part of what a pair costs: the dispatcher learns from this.
         start = self._start_seconds if job.mode is Mode.PAIRED else 0.0
         return self._sign_result(replace(result, case=job.case, seconds=result.seconds + start))
-
-    def _cause_of_death(self) -> tuple[Outcome, str]:
-        assert self._child
-        status, words = self._child.cause_of_death()
-        self._drop()
-        return Outcome.DEVICE_LOST if status == DEVICE_LOST_STATUS else Outcome.CRASHED, words
 
     def _refuse(self, jobs: Iterable[Job], emit: Emit, reason: str) -> None:
         if not self._aborted:
