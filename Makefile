@@ -63,8 +63,9 @@ plans: setup ## what the plans that vkbench grew from ask for, beside what a dat
 snapshots: setup ## write anew what tests expect people to see at 80 columns
 	@$(BIN)/pytest -q tests/cli/test_snapshots.py --renew
 
-pages: setup ## write anew the pages that are made from the code: modules, suites, views, formats
+pages: setup ## write anew the pages that are made: of the code (modules, suites, views), of exports (docs/results)
 	@$(BIN)/python scripts/pages.py
+	@$(BIN)/python benchmarks/result_pages.py
 
 check: setup ## formatter, linter, two type checkers, import contract, pages made from the code
 	$(BIN)/ruff format --check .

@@ -1,25 +1,31 @@
-"""A page of whole models, from exported JSONL.
-
-cd docs/results
-python ../../benchmarks/models_table.py models-h200.*.jsonl > h200-models.md
-"""
+"""The page of whole models, from exports of suite models."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
-from timings import Build, Row, build_of, day_of, said_of_builds, table_of_builds
+from timings import (
+    Build,
+    Machine,
+    Row,
+    build_of,
+    day_of,
+    machine_of,
+    read_exports,
+    said_of_builds,
+    table_of_builds,
+)
 
 from vkbench_shaders.models.cases import named
 
 _OURS = (
     "Tokens a second of seeded weights, all on the GPU, one sequence; logits were judged right "
-    "first. `m1b` has the shapes of Llama-3.2-1B, `m8b` those of Llama-3-8B, with all matrices in "
-    "the format of the name; `mixtral8` is eight layers of Mixtral 8x7B in q4_K_M."
+    "first. A model has the shapes of the real one that its name says, and its mixture of formats. "
+    "What the suite has and does not stand here was not measured."
 )
 _TIMED = (
     "A prompt's tokens are read at once up to the logits of the last one; a generation is timed at "
@@ -29,9 +35,8 @@ _TIMED = (
 Rate = tuple[str, str, float, Build]  # case, variant, tokens a second
 
 
-def rates(path: Path) -> Iterator[Rate]:
+def rates(records: Sequence[Mapping[str, Any]]) -> Iterator[Rate]:
     """The timings of an export that were judged right."""
-    records = [json.loads(line) for line in path.read_text().splitlines()]
     day = day_of(records)
     for job in (record["job"] for record in records if "job" in record):
         if job["state"] == "passed" and job.get("timings"):
@@ -39,9 +44,9 @@ def rates(path: Path) -> Iterator[Rate]:
             yield str(job["case"]), job["attempts"][-1]["variant"], rate, build_of(job, day)
 
 
-def page(found: Sequence[Rate]) -> Iterator[str]:
+def page(found: Sequence[Rate], machine: Machine) -> Iterator[str]:
     """The whole page."""
-    yield "# Whole models: NVIDIA H200, driver NVIDIA 580.159.04\n"
+    yield f"# Whole models: {machine}\n"
     builds = [build for *_, build in found]
     for text in (_OURS, _TIMED, said_of_builds(builds)):
         yield from (*wrap(text, 92), "")
@@ -52,8 +57,9 @@ def page(found: Sequence[Rate]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    found = [rate for path in map(Path, arguments) for rate in rates(path)]
-    print("\n".join(page(found)))
+    exports = list(read_exports(map(Path, arguments)))
+    found = [rate for records in exports for rate in rates(records)]
+    print("\n".join(page(found, machine_of(exports[-1]))))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,7 @@
-"""A page of what `vkbench run --peer torch` found, from its exported JSONL.
-
-cd docs/results
-python ../../benchmarks/peers_table.py torch torch-h200.jsonl > h200-torch.md
-python ../../benchmarks/peers_table.py ggml ggml-h100.*.jsonl > h100-ggml.md
-"""
+"""The page of what `vkbench run --peer` found, by the name of the peer and exports."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +15,9 @@ from timings import (
     Build,
     build_of,
     day_of,
+    machine_of,
     micro,
+    read_exports,
     said_of_builds,
     table,
     table_of_builds,
@@ -44,7 +40,7 @@ ROUNDING: Final[Mapping[str, Mapping[str, str]]] = {
 }
 ROUNDED_TO: Final = {"bf16_inputs": "bf16", "f16_inputs": "f16"}
 ELSEWHERE: Final = {  # what such a path takes, where an export has not timed it
-    "mul_mat/bf16/m4096_n512_k14336": "208.6 us on [an H200](h200-quant-perf.md)"
+    "mul_mat/bf16/m4096_n512_k14336": "212.6 us on [an H100](h100-quant-perf.md)"
 }
 
 
@@ -211,11 +207,9 @@ def cells(found: Comparison) -> tuple[str, ...]:
 
 def main(arguments: Sequence[str]) -> None:
     peer, *files = arguments
-    exports = [[json.loads(line) for line in Path(file).read_text().splitlines()] for file in files]
+    exports = list(read_exports(map(Path, files)))
     records = [record for export in exports for record in export]
-    device = next(record["device"] for record in records if "device" in record)
-    facts = next(record["environment"]["facts"] for record in records if "environment" in record)
-    about = f"{device['name']}, driver {facts['driver']} {facts['driver_version']}"
+    about = str(machine_of(exports[-1]))
     found = {each.case: each for export in exports for each in comparisons(export, peer)}
     latest = max(each.build.day for each in found.values())
     kernels = {each.build.bundle for each in found.values()}

@@ -1,8 +1,4 @@
-"""A page of what suite quant-perf found, from its exported JSONL.
-
-cd docs/results
-python ../../benchmarks/quant_table.py h200-*.jsonl > h200-quant-perf.md
-"""
+"""The page of what suite quant-perf found, from its export."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from textwrap import wrap
 
 from timings import (
     Found,
+    Machine,
     Results,
     Row,
     builds_of,
@@ -31,6 +28,12 @@ VEC = "mul_mat_vec/{}/m4096_n{}_k14336"
 MAT = "mul_mat/{}/m4096_n512_k14336"
 MODELS = ("e128_u8_m768_n{}_k2048", "e32_u4_m1792_n{}_k2048")
 ALL = (*formats.PLAIN, *formats.WEIGHTS)
+_ABOUT = (
+    "Microseconds of one launch, the barrier behind it included; GPU timestamps, medians. Every "
+    "output was judged right. A column `x q8_1` is of vectors that are q8_1 already: quantising "
+    "them is a launch of its own, and counts only in the first two tables, by its time in the same "
+    "run."
+)
 
 
 def with_x(fmt: str, x: str) -> str:
@@ -90,10 +93,9 @@ def columns_rows(results: Results) -> Iterator[Row]:
             found = [results.get(VEC.format(with_x(fmt, x), n)) for n in COLUMNS]
             if any(found):
                 yield (f"{fmt}, {x}", *map(_hot, found)), builds_of(found)
-        for path in ("via_q8_1", "coopmat_fragments"):
-            found = [results.get(named(VEC.format(fmt, n), path)) for n in COLUMNS]
-            if any(found):
-                yield (f"{fmt}, {path}", *map(_hot, found)), builds_of(found)
+        found = [results.get(named(VEC.format(fmt, n), "via_q8_1")) for n in COLUMNS]
+        if any(found):
+            yield (f"{fmt}, via_q8_1", *map(_hot, found)), builds_of(found)
 
 
 def _hot(found: Found | None) -> str:
@@ -131,15 +133,24 @@ def other_rows(results: Results) -> Iterator[Row]:
             yield (name, micro(found.hot), micro(found.cold), f"{rate:.0f}"), [found.build]
 
 
-def page(results: Results, about: str) -> Iterator[str]:
+def _weight_bytes(fmt: str) -> float:
+    """Bytes of the weights of 4096 rows of 14336 numbers."""
+    return 4096 * 14336 * formats.format_named(fmt).bits / 8
+
+
+def page(results: Results, machine: Machine) -> Iterator[str]:
     """The whole page."""
-    yield f"# Suite quant-perf: {about}\n"
-    yield "Microseconds of one launch, the barrier behind it included; GPU timestamps, medians."
-    yield "Every output was judged right. A column `x q8_1` is of vectors that are q8_1 already:"
-    yield "quantising them is a launch of its own, and counts only in the first two tables, by its"
-    yield "time in the same runs. Hot: whatever fits the 60 MB of the H200's caches stays there. At"
-    yield "n 1 that is every quantised format (q8_0 only just), not f32, f16 and bf16. Beside other"
-    yield "programs: [ggml](h100-ggml.md), [torch](h100-torch.md).\n"
+    cases = len({found.case for found in results.values()})
+    yield f"# Suite quant-perf: {machine}, {cases} cases\n"
+    sizes = {fmt: _weight_bytes(fmt) for fmt in ALL}
+    too_large = [fmt for fmt, size in sizes.items() if size > machine.cache_bytes]
+    yield from (*wrap(_ABOUT, 92), "")
+    caches = (
+        f"Hot: whatever fits the {machine.cache_bytes / 1e6:.0f} MB of the device's caches stays "
+        f"there. At n 1 that is every format but {', '.join(too_large[:-1])} and {too_large[-1]}. "
+        "Beside other programs: [ggml](h100-ggml.md), [torch](h200-torch.md)."
+    )
+    yield from (*wrap(caches, 92), "")
     builds = [found.build for found in results.values()]
     newest = max(builds)
     yield from (*wrap(said_of_builds(builds), 92), "")
@@ -178,8 +189,7 @@ def page(results: Results, about: str) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    results, about = read(map(Path, arguments))
-    print("\n".join(page(results, about)))
+    print("\n".join(page(*read(map(Path, arguments)))))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The comparisons that `make plans` cites, from the same files as the pages.
 
     cd docs/results
-    python ../../benchmarks/recorded_table.py peers-h200.csv *h200-*.jsonl \
+    python ../../benchmarks/recorded_table.py peers-h200.csv h200-transformer-perf.jsonl.xz \
         > ../../plans/recorded.csv
 
 A product counts by the faster kind of vectors, quantising them included. Variants that were asked
@@ -37,8 +37,7 @@ def ours(results: Results, name: str) -> tuple[float, Build] | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    results, about = read(map(Path, arguments[1:]))
-    device = about.rpartition(",")[0]
+    results, device = read(map(Path, arguments[1:]))
     lines = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     lines.writeheader()
     with Path(arguments[0]).open() as file:

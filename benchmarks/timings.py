@@ -9,10 +9,12 @@ of runs one right after the other. Where these do not hold that time, there is n
 from __future__ import annotations
 
 import json
+import lzma
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from vkbench.case import parse
 from vkbench_shaders import catalogue
@@ -63,6 +65,18 @@ class Found:
         return None if self.quantising is None else self.hot + self.quantising
 
 
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Where an export was measured."""
+
+    name: str
+    driver: str
+    cache_bytes: int  # of the largest cache
+
+    def __str__(self) -> str:
+        return f"{self.name}, driver {self.driver}"
+
+
 Results = Mapping[str, Found]  # by name
 Row = tuple[Sequence[str], Sequence[Build]]  # cells, and the builds of what they show
 
@@ -88,33 +102,43 @@ def faster_by(theirs: float, ways: Iterable[Found | None]) -> float | None:
     return theirs / ours if ours else None
 
 
-def read(paths: Iterable[Path]) -> tuple[Results, str]:
-    """Timings by name, the last of each, and a line about the device and its environment."""
-    found: dict[str, Found] = {}
-    about: dict[str, Mapping[str, object]] = {}
-    for exports in _in_a_row(paths).values():
-        together: dict[str, Found] = {}
-        for path in exports:
-            records = [json.loads(line) for line in path.read_text().splitlines()]
-            for record in records:
-                about |= {key: record[key] for key in ("device", "environment") if key in record}
-            day = day_of(records)
-            jobs = [record["job"] for record in records if "job" in record]
-            together |= {timing.name: timing for job in jobs for timing in _timed(job, day)}
-        found |= {name: _with_quantising(timing, together) for name, timing in together.items()}
-    facts = about["environment"]["facts"]
-    assert isinstance(facts, dict)
-    driver = f"{facts['driver']} {facts['driver_version']}"
-    cases = len({timing.case for timing in found.values()})
-    return found, f"{about['device']['name']}, driver {driver}, {cases} cases"
-
-
-def _in_a_row(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    """Exports by what is before the first dot of their names: runs one right after the other."""
-    runs: dict[str, list[Path]] = {}
+def read_exports(paths: Iterable[Path]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """The records of each export; a file may hold several, one behind the other."""
     for path in paths:
-        runs.setdefault(path.name.partition(".")[0], []).append(path)
-    return runs
+        text = path.read_bytes()
+        records: list[Mapping[str, Any]] = []
+        for line in (lzma.decompress(text) if path.suffix == ".xz" else text).splitlines():
+            record = json.loads(line)
+            if "header" in record and records:
+                yield records
+                records = []
+            records.append(record)
+        yield records
+
+
+def read(paths: Iterable[Path]) -> tuple[Results, Machine]:
+    """Timings by name, the last of each, and where they were measured."""
+    found: dict[str, Found] = {}
+    machine = None
+    for records in read_exports(paths):
+        machine = machine_of(records)
+        day = day_of(records)
+        jobs = [record["job"] for record in records if "job" in record]
+        together = {timing.name: timing for job in jobs for timing in _timed(job, day)}
+        found |= {name: _with_quantising(timing, together) for name, timing in together.items()}
+    assert machine, "no export was named"
+    return found, machine
+
+
+def machine_of(records: Iterable[Mapping[str, Any]]) -> Machine:
+    """The device and driver of an export."""
+    about = {key: value for record in records for key, value in record.items()}
+    facts = about["environment"]["facts"]
+    return Machine(
+        name=about["device"]["name"],
+        driver=f"{facts['driver']} {facts['driver_version']}",
+        cache_bytes=about["device"]["llc_bytes"],
+    )
 
 
 def day_of(records: Iterable[Mapping[str, object]]) -> str:

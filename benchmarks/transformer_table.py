@@ -1,8 +1,4 @@
-"""A page of what suite transformer-perf found, from exported JSONL, beside other figures.
-
-    cd docs/results
-    python ../../benchmarks/transformer_table.py peers-h200.csv transformer-h200-*.jsonl \
-        > h200-transformer-perf.md
+"""The page of what suite transformer-perf found, from exports, beside other figures.
 
 The first file has columns case, peer, us, which variant of ours stands beside it, and what is
 unlike in the work of both sides.
@@ -17,6 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from timings import (
+    Machine,
     Results,
     Row,
     faster_by,
@@ -64,10 +61,11 @@ def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[
             yield (ours.name, row["peer"], *both, ratio, row["unlike"]), [ours.build]
 
 
-def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def page(results: Results, machine: Machine, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The whole page."""
     copied = posed(COPY).bytes_moved / results[COPY].hot
-    yield f"# Suite transformer-perf: {about}\n"
+    cases = len({found.case for found in results.values()})
+    yield f"# Suite transformer-perf: {machine}, {cases} cases\n"
     yield "Microseconds of one launch, the barriers behind its dispatches included; GPU timestamps,"
     yield "medians. Every output was judged right. Bandwidth counts each input read once and each"
     yield "output written once; its share is of what copying 64 MiB of f32 reaches hot,"
@@ -94,13 +92,13 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
 
 
 def main(arguments: Sequence[str]) -> None:
-    found, about = read(map(Path, arguments[1:]))
+    found, machine = read(map(Path, arguments[1:]))
     with Path(arguments[0]).open() as file:
         peers = list(csv.DictReader(file))
     listed = {case.name for kernel in KERNELS for case in kernel.timed}
     listed |= {row["case"] for row in peers}
     results = {name: timing for name, timing in found.items() if timing.case in listed}
-    print("\n".join(page(results, about, peers)))
+    print("\n".join(page(results, machine, peers)))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal, cast
 
 from vkbench.selector import one
 from vkbench.words.units import counted
@@ -27,8 +32,11 @@ BLOCK_BYTES = 1 << 20  # read at once to count lines
 
 
 def export_run(database: Database, run: int, path: Path) -> None:
-    """Write a run with its results, completely or not at all."""
-    with whole_file(path) as file, database.reading() as tx:
+    """Write a run with its results, completely or not at all.
+
+    Names that end with .gz or .xz get compressed files.
+    """
+    with whole_file(path) as raw, _packed(raw, path, "wb") as file, database.reading() as tx:
         total = queries.find_run(tx, str(run)).progress.total
         with CountedProgress(f"export of run {run}", total) as progress:
             for line in progress.over(exchange.export_run(tx, run)):
@@ -39,10 +47,12 @@ def import_file(database: Database, path: Path) -> exchange.Imported:
     """Read what `export_run` wrote, whole or not at all; what is known already stays as it is."""
     with (
         CountedProgress(f"lines of {path.name}", _count_lines(path)) as progress,
-        path.open(encoding="utf-8", errors="replace") as file,
+        path.open("rb") as raw,
+        _packed(raw, path, "rb") as file,
         database.transaction() as tx,
     ):
-        lines = progress.over(exchange.lines_of(file))
+        texts = TextIOWrapper(file, encoding="utf-8", errors="replace")
+        lines = progress.over(exchange.lines_of(texts))
         try:
             return exchange.import_lines(tx, lines, time.time())
         except ImportRefused as error:
@@ -120,5 +130,23 @@ def _import_run(
 
 def _count_lines(path: Path) -> int:
     check_readable(path)
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(partial(file.read, BLOCK_BYTES), b""))
+    with path.open("rb") as raw, _packed(raw, path, "rb") as file:
+        try:
+            return sum(block.count(b"\n") for block in iter(partial(file.read, BLOCK_BYTES), b""))
+        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+            kind = path.suffix[1:]
+            raise ImportRefused(f"cannot import {path}: it is no whole {kind} file") from error
+
+
+@contextmanager
+def _packed(raw: IO[bytes], path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
+    """The bytes of a file; where its name says so, these are compressed on the way."""
+    match path.suffix:
+        case ".gz":
+            with gzip.GzipFile(fileobj=raw, mode=mode, filename="", mtime=0) as file:
+                yield cast(IO[bytes], file)
+        case ".xz":
+            with lzma.open(raw, mode, preset=9 if mode == "wb" else None) as file:
+                yield cast(IO[bytes], file)
+        case _:
+            yield raw

@@ -8,6 +8,8 @@ import pytest
 
 from vkbench_cli import main as cli
 
+RECORDED = Path(__file__).parents[2] / "docs/results/h100-models.jsonl.xz"
+
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
@@ -28,3 +30,23 @@ def test_a_file_of_another_kind_is_named(
     said = capsys.readouterr().err
     assert said.startswith(f"vkbench: cannot import {file}: {complaint}")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("ending", "begins"), [("gz", b"\x1f\x8b"), ("xz", b"\xfd7zXZ")])
+def test_an_export_is_compressed_as_its_name_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str, begins: bytes
+) -> None:
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        status = cli.main([*map(str, words), "--database", str(tmp_path / "some.db")])
+        return status, *capsys.readouterr()
+
+    assert run("import", RECORDED)[0] == 0
+    plain, packed = tmp_path / "run.jsonl", tmp_path / f"run.jsonl.{ending}"
+    assert [run("export", "1", "-o", path)[0] for path in (plain, packed)] == [0, 0]
+    assert packed.read_bytes().startswith(begins)
+    assert packed.stat().st_size < plain.stat().st_size / 2
+    for path in (plain, packed):
+        assert "16 known" in run("import", path)[1]
+    packed.write_bytes(packed.read_bytes()[:-9])
+    complaint = f"cannot import {packed}: it is no whole {ending} file"
+    assert run("import", packed) == (2, "", f"vkbench: {complaint}\n")

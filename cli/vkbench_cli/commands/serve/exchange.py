@@ -20,7 +20,13 @@ def export(
     *,
     run: Annotated[str, Argument(metavar="RUN", help=RUN_HELP)],
     output: Annotated[
-        Path, Option("--output", "-o", metavar="FILE", help="Write the results to this file.")
+        Path,
+        Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the results to this file, compressed if it ends with .gz or .xz.",
+        ),
     ],
     store: Store,
 ) -> None:
