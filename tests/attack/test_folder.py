@@ -29,7 +29,7 @@ from vkbench_worker.runtime.null import NullDevice
 ROOT = Path(__file__).parents[2]
 PLANTED = ROOT / "tests" / "planted"
 VKBENCH = Path(sys.executable).with_name("vkbench")
-PACKAGES = ("vkbench", "shaders", "worker", "scheduler", "db", "cli", "web")
+PACKAGES = ("vkbench", "shaders", "worker", "scheduler", "db", "local", "tables", "cli", "web")
 # Where programs may name the interpreter: what starts it, and a reader that takes nothing with it.
 INTERPRETER = ("vkbench/process/interpreter.py", "db/vkbench_db/ask/readonly.py")
 

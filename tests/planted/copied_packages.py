@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("", "shaders", "worker", "scheduler", "db", "cli", "web")
+PARTS = ("", "shaders", "worker", "scheduler", "db", "local", "tables", "cli", "web")
 VKBENCH = "import sys; from vkbench_cli.main import main; sys.exit(main())"
 
 
