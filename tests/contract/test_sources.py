@@ -45,7 +45,7 @@ TAMING = ("visible", "visible_lines")
     "path", [*COMMAND_MODULES, ROOT / "worker/vkbench_worker/service/main.py"], ids=relative
 )
 def test_no_text_of_strangers_is_printed_as_it_is(path: Path) -> None:
-    """Texts that are ours alone are constants; others go through vkbench.visible, or telling.py."""
+    """Texts that are ours alone are constants; others go through words.visible or telling.py."""
     if path != PRINTING:
         assert [line for line, text in printed(path) if not is_tamed(text)] == []
 

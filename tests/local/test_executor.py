@@ -44,7 +44,7 @@ DEVICE = replace(planted_runs.DEVICE, name="planted", features=())
 EXECUTE = """
 import sys
 from vkbench.settings import settings
-from vkbench.wire import decode
+from vkbench.messages.wire import decode
 from vkbench.device import DeviceFacts
 from vkbench_local.executor import Executor, sole_executor, stoppable
 from vkbench_db.ask.queries import devices

@@ -14,14 +14,14 @@ from vkbench.process import system
 
 HOLD = """
 import sys
-from vkbench import system
+from vkbench.process import system
 with open(sys.argv[1], "a") as file:
     print(system.lock(file, shared=sys.argv[2] == "shared", waits=False), flush=True)
     sys.stdin.read()
 """
 ORPHAN = """
 import os, sys, time
-from vkbench import system
+from vkbench.process import system
 if os.fork() == 0:
     system._WATCH_SECONDS = 0.05
     system.watch(os.getppid())

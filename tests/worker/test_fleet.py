@@ -61,16 +61,17 @@ def test_a_first_start_that_is_hopeless_is_not_repeated(tmp_path: Path) -> None:
 
 def test_members_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import os, pathlib, signal, sys, time; from vkbench import system; "
+        "import os, pathlib, signal, sys, time; from vkbench.process import system; "
         "system.end_with(os.getppid(), signal.SIGTERM);"
         f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())); time.sleep(60)"
     )
     command = [sys.executable, "-c", SERVE, sys.executable, "-c", code]
+    noted, limit = tmp_path / "pid", time.monotonic() + 20
     with subprocess.Popen(command) as parent:
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        while not (noted.exists() and noted.read_text()) and time.monotonic() < limit:
             time.sleep(0.05)
-        pid = int((tmp_path / "pid").read_text())
         parent.kill()
+    pid = int(noted.read_text())
     end = time.monotonic() + 5
     while _alive(pid) and time.monotonic() < end:
         time.sleep(0.05)

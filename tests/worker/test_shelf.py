@@ -156,7 +156,7 @@ def test_another_process_works_out_what_rounding_does(
     wait_until(lambda: expected(shelf, None, [need]).ahead)
     there = prepare(posed, path=path).expected.deviations
     monkeypatch.setattr(shelves, "prepare", prepare_nothing)
-    monkeypatch.setattr(posed.kernel.__class__, "deviations", None)
+    monkeypatch.setattr(posed.kernel.check.__class__, "deviations", None)
     found = shelf.get(posed, path=path).expected.deviations
     assert found.keys() == there.keys() == {"y"}
     assert same(found["y"], there["y"])

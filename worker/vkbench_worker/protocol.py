@@ -70,7 +70,7 @@ def stage_line(stage: Stage) -> bytes:
 
 
 def read_line(line: bytes | str, kind: type[T]) -> T:
-    """The record of one line; vkbench.wire.MalformedMessage when it is none, or has too much."""
+    """The record of one line; wire.MalformedMessage when it is none, or has too much."""
     record = wire.decode(line, kind)
     if isinstance(record, Result):
         for complaint in count_complaints(record):
