@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +35,8 @@ from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
 from vkbench_worker.progress import Tell, unheard
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+# A signal that comes just as the main thread begins to wait is handled only when that wakes.
+WAKE_SECONDS = 0.5
 
 Show = Callable[[int], AbstractContextManager[View]]  # a run, shown while the view is open
 
@@ -139,6 +141,8 @@ class Executor:
         self._stations = [Station(facts, self._settings, self._journal, count) for facts in devices]
         with ThreadPoolExecutor(max(1, count), thread_name_prefix="station") as pool:
             ends = [pool.submit(station.work, run) for station in self._stations]
+            while wait(ends, timeout=WAKE_SECONDS).not_done:
+                pass
         errors = [error for end in ends if (error := end.exception())]
         for error in errors[1:]:
             print(visible(str(error)), file=sys.stderr)
