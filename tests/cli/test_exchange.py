@@ -38,7 +38,8 @@ def test_an_export_is_compressed_as_its_name_says(
 ) -> None:
     def run(*words: str | Path) -> tuple[int, str, str]:
         status = cli.main([*map(str, words), "--database", str(tmp_path / "some.db")])
-        return status, *capsys.readouterr()
+        said = capsys.readouterr()
+        return status, said.out, said.err
 
     assert run("import", RECORDED)[0] == 0
     plain, packed = tmp_path / "run.jsonl", tmp_path / f"run.jsonl.{ending}"
