@@ -147,7 +147,7 @@ def page(results: Results, machine: Machine) -> Iterator[str]:
     yield from (*wrap(_ABOUT, 92), "")
     caches = (
         f"Hot: whatever fits the {machine.cache_bytes / 1e6:.0f} MB of the device's caches stays "
-        f"there. At n 1 that is every format but {', '.join(too_large[:-1])} and {too_large[-1]}. "
+        f"there. At n 1 the weights of these are larger: {', '.join(too_large) or 'none'}. "
         "Beside other programs: [ggml](h100-ggml.md), [torch](h200-torch.md)."
     )
     yield from (*wrap(caches, 92), "")

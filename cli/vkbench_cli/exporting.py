@@ -36,7 +36,7 @@ def export_run(database: Database, run: int, path: Path) -> None:
 
     Names that end with .gz or .xz get compressed files.
     """
-    with whole_file(path) as raw, _packed(raw, path, "wb") as file, database.reading() as tx:
+    with whole_file(path) as raw, _open_by_name(raw, path, "wb") as file, database.reading() as tx:
         total = queries.find_run(tx, str(run)).progress.total
         with CountedProgress(f"export of run {run}", total) as progress:
             for line in progress.over(exchange.export_run(tx, run)):
@@ -48,7 +48,7 @@ def import_file(database: Database, path: Path) -> exchange.Imported:
     with (
         CountedProgress(f"lines of {path.name}", _count_lines(path)) as progress,
         path.open("rb") as raw,
-        _packed(raw, path, "rb") as file,
+        _open_by_name(raw, path, "rb") as file,
         database.transaction() as tx,
     ):
         texts = TextIOWrapper(file, encoding="utf-8", errors="replace")
@@ -130,7 +130,7 @@ def _import_run(
 
 def _count_lines(path: Path) -> int:
     check_readable(path)
-    with path.open("rb") as raw, _packed(raw, path, "rb") as file:
+    with path.open("rb") as raw, _open_by_name(raw, path, "rb") as file:
         try:
             return sum(block.count(b"\n") for block in iter(partial(file.read, BLOCK_BYTES), b""))
         except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
@@ -139,8 +139,8 @@ def _count_lines(path: Path) -> int:
 
 
 @contextmanager
-def _packed(raw: IO[bytes], path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
-    """The bytes of a file; where its name says so, these are compressed on the way."""
+def _open_by_name(raw: IO[bytes], path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
+    """The bytes of a file, compressed or not as the end of its name says."""
     match path.suffix:
         case ".gz":
             with gzip.GzipFile(fileobj=raw, mode=mode, filename="", mtime=0) as file:

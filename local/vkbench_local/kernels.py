@@ -17,7 +17,7 @@ from vkbench.job import ACTIVE
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_shaders.bundle import Bundle, entry_key, packaged, packaged_sha
-from vkbench_shaders.compile.build import progress_bar
+from vkbench_shaders.compile.cached import progress_bar
 from vkbench_shaders.compile.first_need import FirstNeed
 from vkbench_shaders.own.posing import posed
 from vkbench_worker.runner.variants import AUTO, choose

@@ -28,6 +28,7 @@ from vkbench.words import names
 from vkbench_shaders.blobs import SUFFIX, Files, Packed, pack
 from vkbench_shaders.blobs import replace_file as replace_file
 from vkbench_shaders.compile import reflection
+from vkbench_shaders.compile.cached import progress_bar
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.compile.first_need import FirstNeed
 from vkbench_shaders.kernel import Stage, Variant
@@ -248,6 +249,12 @@ def packaged_sha() -> str:
         return _sha_of(manifest, (found.st_ino, found.st_size, found.st_mtime_ns))
     except FileNotFoundError:
         return ""
+
+
+def compile_rest() -> None:
+    """Compile what the packaged bundle has left to its first need; nothing where there is none."""
+    if packaged_sha() and isinstance(blobs := packaged().blobs, FirstNeed):
+        blobs.fill(progress=progress_bar())
 
 
 @lru_cache(maxsize=4)

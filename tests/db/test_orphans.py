@@ -44,7 +44,7 @@ class Orphan:
 
 @pytest.fixture
 def orphan(need: Callable[[str, str], NoReturn]) -> Orphan:
-    """A running server that nobody owns; whatever makes a cluster beside this test may end it."""
+    """A PostgreSQL server whose test process is gone; a test that starts a cluster may end it."""
     if not program("initdb"):
         need("postgres", "initdb is not installed")
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

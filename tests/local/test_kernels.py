@@ -22,8 +22,8 @@ from vkbench_scheduler.planning.plan import tasks
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.suites import suite_named
 from vkbench_shaders import bundle as bundles
-from vkbench_shaders.bundle import PROBES, load, packaged
-from vkbench_shaders.compile.build import begin, complete
+from vkbench_shaders.bundle import PROBES, compile_rest, load, packaged
+from vkbench_shaders.compile.build import begin
 from vkbench_shaders.compile.tree import TREE
 from vkbench_worker.runner.plans import planned
 from vkbench_worker.runtime.errors import Unsupported
@@ -100,7 +100,7 @@ def test_a_bundle_is_kept_with_results_once_it_is_whole(database: Database, begu
     store_run(database, selection, [FACTS])
     with database.reading() as tx:
         assert stored(tx, packaged().sha) is None
-    complete()
+    compile_rest()
     store_run(database, selection, [FACTS])
     with database.reading() as tx:
         kept = stored(tx, packaged().sha)

@@ -84,12 +84,12 @@ def test_whoever_takes_all_blobs_gets_all(whole: Bundle, folder: Path) -> None:
 
 
 def test_the_rest_is_compiled_in_one_go(whole: Bundle, folder: Path) -> None:
-    building.complete()
+    bundles.compile_rest()
     assert files(folder) == {entry.sha256 for entry in whole.manifest.entries}
 
 
 def test_beginning_again_keeps_what_is_compiled(whole: Bundle, folder: Path) -> None:
-    building.complete()
+    bundles.compile_rest()
     begin(TREE, folder, text=whole.text)
     assert load(folder).check().sha == whole.sha
 

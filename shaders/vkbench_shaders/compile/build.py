@@ -20,16 +20,14 @@ from vkbench_shaders.bundle import (
     PROBES,
     Bundle,
     manifest_text,
-    packaged,
-    packaged_sha,
     unit_of,
 )
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compile import compiler, launches, reflection, spirv
-from vkbench_shaders.compile.cached import Progress, compile_cached, silent
+from vkbench_shaders.compile.cached import Progress, compile_cached, progress_bar, silent
 from vkbench_shaders.compile.compiler import Compiler, Unit
 from vkbench_shaders.compile.entries import entry_of
-from vkbench_shaders.compile.first_need import FirstNeed, read_expected
+from vkbench_shaders.compile.first_need import read_expected
 from vkbench_shaders.compile.tree import (
     TREE,
     constants_of,
@@ -77,12 +75,6 @@ def begin(
     begun = replace(expected, blobs=probes.blobs)
     begun.save(out, is_public=True)
     return begun
-
-
-def complete() -> None:
-    """Compile what the packaged bundle has left to its first need; nothing where there is none."""
-    if packaged_sha() and isinstance(blobs := packaged().blobs, FirstNeed):
-        blobs.fill(progress=progress_bar())
 
 
 def _is_of(expected: Bundle, tree: Path, slang: Compiler) -> bool:
@@ -141,23 +133,6 @@ def units_of(kernels: Iterable[Kernel]) -> list[Unit]:
             for stage in variant.stages_for(types)
         }
     )
-
-
-def progress_bar() -> Progress:
-    """Progress on stderr: a bar on a terminal, one line at the end otherwise."""
-    return _bar if sys.stderr.isatty() else _last_line
-
-
-def _bar(done: int, total: int, key: str) -> None:
-    """Overwrites the line above, so that an error message always begins on a fresh one."""
-    again = "\x1b[1A\x1b[2K" if done > 1 else ""
-    filled = 30 * done // total
-    print(f"{again}compiling kernels [{'#' * filled:30}] {done}/{total}", file=sys.stderr)
-
-
-def _last_line(done: int, total: int, key: str) -> None:
-    if done == total:
-        print(f"compiled {total} kernels", file=sys.stderr)
 
 
 def main(*arguments: str) -> int:

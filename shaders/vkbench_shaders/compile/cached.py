@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,24 @@ Progress = Callable[[int, int, str], None]  # units done, units in all, the last
 
 
 def silent(done: int, total: int, key: str) -> None:
-    """Show nobody how far a compilation is."""
+    """Tell nothing of a compilation's progress."""
+
+
+def progress_bar() -> Progress:
+    """Progress on stderr: a bar on a terminal, one line at the end otherwise."""
+    return _bar if sys.stderr.isatty() else _last_line
+
+
+def _bar(done: int, total: int, key: str) -> None:
+    """Overwrites the line above, so that an error message always begins on a fresh one."""
+    again = "\x1b[1A\x1b[2K" if done > 1 else ""
+    filled = 30 * done // total
+    print(f"{again}compiling kernels [{'#' * filled:30}] {done}/{total}", file=sys.stderr)
+
+
+def _last_line(done: int, total: int, key: str) -> None:
+    if done == total:
+        print(f"compiled {total} kernels", file=sys.stderr)
 
 
 def compile_cached(
@@ -25,7 +43,7 @@ def compile_cached(
 ) -> dict[Unit, bytes]:
     """SPIR-V of each unit, from the cache if it has it; CompileError names one that has none."""
     kept = _places(units, tree, slang)
-    codes = {unit: code for unit in units if (code := _kept(kept[unit]))}
+    codes = {unit: code for unit in units if (code := _read_kept_code(kept[unit]))}
     for done, unit in enumerate(codes, 1):
         progress(done, len(units), unit.key)
     missing = [unit for unit in units if unit not in codes]
@@ -51,7 +69,7 @@ def _places(units: Iterable[Unit], tree: Path, slang: Compiler) -> dict[Unit, Pa
     return {unit: place(unit) for unit in units}
 
 
-def _kept(path: Path) -> bytes:
+def _read_kept_code(path: Path) -> bytes:
     """SPIR-V that the cache has; nothing where it has none, or a damaged file."""
     try:
         code = path.read_bytes()

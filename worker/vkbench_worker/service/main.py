@@ -25,7 +25,7 @@ from vkbench.process.interpreter import python
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
 from vkbench.words.visible import visible
-from vkbench_shaders.bundle import packaged_sha
+from vkbench_shaders.bundle import compile_rest, packaged_sha
 from vkbench_worker.containment import kernel
 from vkbench_worker.errors import BundleAwaited
 from vkbench_worker.owner.supervisor import Supervisor
@@ -51,12 +51,10 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
     Even one device has a parent: Celery ends its process on some errors of Redis, and so does the
     wedge watchdog.
     """
-    from vkbench_shaders.compile.build import complete  # imports the whole catalogue
-
     keys_for(ours)  # or say what is missing
     if ours.sandbox is not Sandbox.OFF:
         kernel.hide()  # as each supervisor does for its own process
-    complete()  # compiling beside timings would disturb those of CPU drivers
+    compile_rest()  # compiling beside timings would disturb those of CPU drivers
     asked = list(selectors) or _all_devices()
     alive.expect(ours.data, SERVICE, asked)
     one = python("-m", "vkbench_worker.service.main", "--parent", str(os.getpid()))

@@ -57,7 +57,7 @@ def build(
     """
     from vkbench_shaders.bundle import kept_bundles
     from vkbench_shaders.compile.build import build as compile_tree
-    from vkbench_shaders.compile.build import progress_bar
+    from vkbench_shaders.compile.cached import progress_bar
 
     if not tree.is_dir():
         raise UsageError(f"{tree} is not a folder")

@@ -1,4 +1,4 @@
-"""Arrays b c h w, however they lie in memory: their layouts, and how shaders are told of them.
+"""Layouts of arrays b c h w in memory, and the push constants by which shaders find an element.
 
 See slang/moves/places.slang.
 """
