@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vkbench.job import JobState
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 
 if TYPE_CHECKING:
     from vkbench_detection.compare.compared import Comparison, Place
@@ -31,7 +31,7 @@ _MOST_NAMED = 3  # devices of a side in the summary
 
 def summary(found: Comparison) -> str:
     """One line: what was compared, what changed, and the mean of all."""
-    words = [f"{sides(found)}: {counted(len(found.pairs), 'timing')} in common"]
+    words = [f"{sides(found)}: {count_of(len(found.pairs), 'timing')} in common"]
     if found.pairs:
         words[0] += f" ({counted_words(found)})"
     if found.mean:
@@ -69,7 +69,7 @@ def _side_words(reference: Reference, places: Sequence[Place]) -> str:
 
 def _verdict_words(found: Comparison) -> str:
     wrong, right = verdict_counts(found)
-    others, verdicts = _other_ends(found), counted(len(found.changes), "verdict")
+    others, verdicts = _other_ends(found), count_of(len(found.changes), "verdict")
     if found.is_across:
         verb = "differs" if len(found.changes) == 1 else "differ"
         return f"{verdicts} {verb} (on the new side alone {wrong} wrong, {right} passed{others})"
@@ -106,7 +106,7 @@ def alone(found: Comparison) -> str:
     """What only one side has."""
     if not (found.only_old or found.only_new):
         return ""
-    old = counted(found.only_old, "case")
+    old = count_of(found.only_old, "case")
     said = f" ({old} only in the old one, {found.only_new} only in the new one)"
     if not found.otherwise:
         return said
