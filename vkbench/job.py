@@ -85,6 +85,7 @@ class ArmKind(StrEnum):
     """What can be held against another of its kind on a device."""
 
     BUNDLE = "bundle"  # compiled kernels, named by the SHA-256 of their manifest
+    BUILD = "build"  # a version of a program, named by the SHA-256 of its files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,8 @@ class Job:
     case: str  # canonical name
     mode: Mode  # correctness or performance
     variant: str = "auto"  # code path asked for
-    bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
+    bundle: str = ""  # SHA-256 of what computes the case; "" is the packaged bundle
+    arm_kind: ArmKind = ArmKind.BUNDLE  # what that is; a build's program is named by the variant
     pair: Pair | None = None  # of a paired job alone
     hot_only: bool = False  # a timing leaves out the cold metric
     limit_seconds: float = 60.0  # the runner is ended after this
@@ -127,12 +129,22 @@ class Job:
     @property
     def arm(self) -> Arm:
         """What it tests; of a pair, the new one."""
-        return Arm(sha=self.bundle)
+        return Arm(sha=self.bundle, kind=self.arm_kind)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """What it tests; of a pair, the old one first."""
+        return (self.pair.old, self.arm) if self.pair else (self.arm,)
 
     @property
     def bundles(self) -> tuple[str, ...]:
         """The bundles that it needs; of a pair, the old one first."""
-        return (self.pair.old.sha, self.bundle) if self.pair else (self.bundle,)
+        return tuple(arm.sha for arm in self.arms if arm.kind is ArmKind.BUNDLE)
+
+    @property
+    def builds(self) -> tuple[str, ...]:
+        """The builds of a program that it needs; of a pair, the old one first."""
+        return tuple(arm.sha for arm in self.arms if arm.kind is ArmKind.BUILD)
 
 
 def pair_of(job: Job) -> Pair:
@@ -150,7 +162,8 @@ class PlannedJob:
     case: str  # canonical name
     mode: Mode  # correctness or performance
     variant: str = "auto"
-    bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
+    bundle: str = ""  # SHA-256 of what computes the case; "" is the packaged bundle
+    arm_kind: ArmKind = ArmKind.BUNDLE  # what that is; a build's program is named by the variant
     pair: Pair | None = None  # of a paired job alone
     limit_seconds: float = 60.0
     measure_seconds: float = 1.0

@@ -76,6 +76,10 @@ class Settings:
             return None
         return Path(self.bundles).expanduser().absolute()
 
+    def build_folder(self) -> Path:
+        """Where builds of other programs are kept."""
+        return self.data / "builds"
+
     def database_url(self) -> str:
         """The database to use: the one set, or a SQLite file in the data folder."""
         return self.database or f"sqlite:///{self.data / 'vkbench.db'}"

@@ -18,6 +18,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.process import system
 from vkbench.process.user import user_name
+from vkbench.programs.build import Build
 from vkbench.run import RunWords
 from vkbench.settings import Settings
 from vkbench.words.visible import visible
@@ -89,11 +90,12 @@ def store_run(
     devices: Sequence[DeviceFacts],
     *,
     bundle: Bundle | None = None,
+    build: Build | None = None,
     label: str = "",
     sweep: Sweep | None = None,
 ) -> Submitted:
     """A run with all its jobs on these devices of this machine."""
-    if bundle is None and packaged_sha() and packaged().is_compiled:
+    if bundle is None and build is None and packaged_sha() and packaged().is_compiled:
         keep_packaged(database)
     with database.transaction() as tx:
         for facts in devices:
@@ -102,9 +104,8 @@ def store_run(
     chosen = replace(selection, devices=keys)
     if sweep:
         return sweeps.submit(database, chosen, devices, sweep, bundle=bundle, user=user_name())
-    return submit(
-        database, chosen, devices, bundle=bundle, words=RunWords(user=user_name(), label=label)
-    )
+    words = RunWords(user=user_name(), label=label)
+    return submit(database, chosen, devices, bundle=bundle, build=build, words=words)
 
 
 class Executor:

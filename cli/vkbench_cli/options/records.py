@@ -233,6 +233,14 @@ class Selecting:
         ),
     ] = ""
 
+    build: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="Have this build of another program do the cases: its name, or its hash.",
+        ),
+    ] = ""
+
     def selection(self, effort: Effort, bundle: Bundle | None = None) -> Selection:
         """What the scheduler plans jobs from; the quick suite if nothing is chosen.
 

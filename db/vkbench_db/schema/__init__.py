@@ -5,6 +5,7 @@
             run ─────────────┤    ├── verdict        of the attempt that settled the job
             kernel_case ─────┘    └── measurement    one for each metric and side of that attempt
             bundle ── bundle_blob ── blob            by SHA-256
+            build                                    a version of a program, by SHA-256
             latest                                   the newest job of each piece of work
             run ── accuracy                          what formats and models lost
 
@@ -63,6 +64,7 @@ from vkbench_db.schema.work import (
     ResultRow,
     attempt,
     blob,
+    build,
     bundle,
     bundle_blob,
     job,
@@ -88,6 +90,7 @@ __all__ = [
     "bisection",
     "bisection_step",
     "blob",
+    "build",
     "bundle",
     "bundle_blob",
     "calibration",

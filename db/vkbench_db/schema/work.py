@@ -23,7 +23,7 @@ from sqlalchemy import (
     false,
 )
 
-from vkbench.job import MAIN, JobState, Mode
+from vkbench.job import MAIN, ArmKind, JobState, Mode
 from vkbench.result import Side
 from vkbench.run import RunKind
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
@@ -65,6 +65,19 @@ class BundleBlobColumns(Columns):
 
 
 bundle_blob = Table("bundle_blob", TABLES, BundleBlobColumns)
+
+
+class BuildColumns(Columns):
+    """A version of a program; its files lie in a store of builds."""
+
+    sha: Named[str] = Column(Text, primary_key=True)  # SHA-256 of the list of its files
+    program: Named[str] = Column(Text)
+    name: Named[str] = Column(Text)
+    files: Named[Json] = Column(JSON())  # vkbench.programs.build.BuildFile of each
+    added_at: Named[float] = Column(Moment)
+
+
+build = Table("build", TABLES, BuildColumns)
 
 
 class KernelCaseColumns(Columns):
@@ -118,7 +131,8 @@ class JobColumns(Columns):
     case_id: Named[int] = Column(ForeignKey("kernel_case.id"))
     mode: Named[str] = Column(Text)
     variant: Named[str] = Column(Text)  # code path asked for
-    bundle: Named[str] = Column(Text)  # SHA-256, "" for the packaged one
+    bundle: Named[str] = Column(Text)  # SHA-256 of what computes it, "" for the packaged bundle
+    arm_kind: Named[str] = Column(Text, default=ArmKind.BUNDLE, server_default=ArmKind.BUNDLE)
     limit_seconds: Named[float] = Column(Float)
     measure_seconds: Named[float] = Column(Float)
     noise: Named[float] = Column(Float)
@@ -141,10 +155,12 @@ class JobColumns(Columns):
     source: Named[Json | None] = Column(JSON(none_as_null=True))
 
 
+_ARM_KINDS = ", ".join(f"'{kind}'" for kind in ArmKind)
 job = Table(
     "job",
     TABLES,
     JobColumns,
+    CheckConstraint(f"arm_kind IN ({_ARM_KINDS})", "ck_job_arm_kind"),
     UniqueConstraint("run_id", "position"),
     # the pick: runs that have queued jobs on a device, then the first jobs of each
     Index(None, "device_id", "state", "run_id", "id"),

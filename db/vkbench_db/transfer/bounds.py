@@ -14,6 +14,7 @@ from typing import Any
 
 from vkbench.bounds import UNSHOWN, complaints
 from vkbench.device import DeviceFacts, Environment, has_own_key
+from vkbench.programs.build import Build, NoBuild, check_build
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, RunLine
 
@@ -37,10 +38,19 @@ def _check_name(number: int, record: object) -> None:
     if isinstance(record, BundleLine):
         if hashlib.sha256(record.manifest.encode()).hexdigest() != record.sha:
             raise _refusal(number, "the manifest is not the one that its hash names")
+    elif isinstance(record, Build):
+        _check_files(number, record)
     elif isinstance(record, EnvironmentLine) and record.hash not in _hashes(record.facts):
         raise _refusal(number, "the facts are not those that their hash names")
     elif isinstance(record, DeviceFacts) and not has_own_key(record):
         raise _refusal(number, f"the key {record.key!a} is not one of the device's host and UUID")
+
+
+def _check_files(number: int, build: Build) -> None:
+    try:
+        check_build(build)
+    except NoBuild as error:
+        raise _refusal(number, str(error)) from error
 
 
 def _refusal(number: int, complaint: str) -> ImportRefused:

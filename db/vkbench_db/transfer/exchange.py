@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection, RowMapping, Table, func, select
 
 from vkbench.device import DeviceFacts, Environment
-from vkbench.job import UNFINISHED, JobState, Mode, Outcome
+from vkbench.job import UNFINISHED, ArmKind, JobState, Mode, Outcome
 from vkbench.messages.wire import encode, from_builtins
+from vkbench.programs.build import Build
 from vkbench.result import Side, Timing, Verdict
 from vkbench.run import RunKind
 from vkbench_db import schema
@@ -65,6 +66,8 @@ def _records(tx: Connection, run: int) -> Iterator[tuple[str, object]]:
         yield "environment", environment
     for bundle in _bundles(tx, run):
         yield "bundle", bundle
+    for build in _builds(tx, run):
+        yield "build", build
     for accuracy in _accuracies(tx, run):
         yield "accuracy", accuracy
     for record in _jobs(tx, run):
@@ -109,6 +112,13 @@ def _bundles(tx: Connection, run: int) -> list[BundleLine]:
     bundle = schema.bundle.c
     asked = select(schema.bundle).where(bundle.sha.in_(used)).order_by(bundle.sha)
     return fetch(tx, asked, BundleLine)
+
+
+def _builds(tx: Connection, run: int) -> list[Build]:
+    used = select(schema.job.c.bundle).where(schema.job.c.run_id == run)
+    build = schema.build.c
+    rows = tx.execute(select(schema.build).where(build.sha.in_(used)).order_by(build.sha))
+    return [from_builtins(dict(row), Build) for row in rows.mappings()]
 
 
 def _accuracies(tx: Connection, run: int) -> list[AccuracyLine]:
@@ -172,6 +182,7 @@ def _job(
     state = JobState(row["state"])
     made = {
         "mode": Mode(row["mode"]),
+        "arm_kind": ArmKind(row["arm_kind"]),
         "state": JobState.QUEUED if state in UNFINISHED else state,
         "attempts": tuple(map(_attempt, attempts)),
         "verdict": record_of({**verdicts[0]}, Verdict) if verdicts else None,

@@ -20,6 +20,7 @@ from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench.job import FINISHED, SETTLED_STATES, TRIED_STATES, UNFINISHED, JobState
+from vkbench.programs.build import Build
 from vkbench.result import Side, Timing
 from vkbench.run import RunKind
 from vkbench_db import schema
@@ -37,6 +38,7 @@ from vkbench_db.transfer.lines import (
 )
 from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.accuracies import add_accuracies
+from vkbench_db.work.builds import store_build
 from vkbench_db.work.devices import note_environments, store_device
 from vkbench_db.work.latest import note_runs
 from vkbench_db.work.results import is_packed, memory_of, timing_row, verdict_row
@@ -160,6 +162,8 @@ def _store_section(tx: Connection, section: Sequence[Line], now: float) -> _Targ
                 _store_environment(tx, environment)
             case BundleLine() as bundle:
                 insert_missing(tx, schema.bundle, [asdict(bundle)])
+            case Build() as build:
+                store_build(tx, build)
     [run] = [line.record for line in section if isinstance(line.record, RunLine)]
     target = _store_run(tx, run, devices, now)
     if target.is_foreign:

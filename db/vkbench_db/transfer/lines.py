@@ -5,6 +5,7 @@
 {"device": ...}       one each
 {"environment": ...}
 {"bundle": ...}       manifests; the blobs stay
+{"build": ...}        names and hashes of a program's files; the files stay
 {"accuracy": ...}     what formats or models lost, one each
 {"job": ...}          one each, with its attempts, verdict and timings
 {"end": ...}          SHA-256 of all lines before, so that a cut or changed file shows
@@ -18,7 +19,8 @@ from typing import Any
 
 from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts, Environment
-from vkbench.job import JobState, Mode, Outcome
+from vkbench.job import ArmKind, JobState, Mode, Outcome
+from vkbench.programs.build import Build
 from vkbench.result import Timing, Verdict
 from vkbench.run import RunKind
 
@@ -125,6 +127,7 @@ class JobLine:
     against: str = ""
     metric: str = ""
     new_first: bool = False
+    arm_kind: ArmKind = ArmKind.BUNDLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +144,7 @@ KINDS: Mapping[str, type[Any]] = {
     "device": DeviceFacts,
     "environment": EnvironmentLine,
     "bundle": BundleLine,
+    "build": Build,
     "accuracy": AccuracyLine,
     "job": JobLine,
     "end": End,

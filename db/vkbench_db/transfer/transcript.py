@@ -13,7 +13,7 @@ from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.lines import FORMAT, KINDS, VERSION, End, Header
 
 MOST_LINE_CHARACTERS: Final = 96 << 20  # a manifest of the greatest size, however it is escaped
-_AFTER_RUN = ("device", "environment", "bundle", "accuracy", "job", "end")
+_AFTER_RUN = ("device", "environment", "bundle", "build", "accuracy", "job", "end")
 _NEXT = {
     "end": ("header",),
     "header": ("run",),
@@ -21,8 +21,9 @@ _NEXT = {
     "device": _AFTER_RUN,
     "environment": _AFTER_RUN[1:],
     "bundle": _AFTER_RUN[2:],
-    "accuracy": _AFTER_RUN[3:],
-    "job": _AFTER_RUN[4:],
+    "build": _AFTER_RUN[3:],
+    "accuracy": _AFTER_RUN[4:],
+    "job": _AFTER_RUN[5:],
 }
 
 

@@ -29,6 +29,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, func, select, 
 
 from vkbench.job import (
     Arm,
+    ArmKind,
     Job,
     JobState,
     Mode,
@@ -149,6 +150,7 @@ def job_of(row: RowMapping, record: type[J]) -> J:
     """
     made = {
         "mode": Mode(row["mode"]),
+        "arm_kind": ArmKind(row["arm_kind"]),
         "source": Source(**row["source"]) if row["source"] else None,
         "pair": _pair_of(row) if row["mode"] == Mode.PAIRED else None,
         "run": row["run_id"],
@@ -158,7 +160,8 @@ def job_of(row: RowMapping, record: type[J]) -> J:
 
 
 def _pair_of(row: RowMapping) -> Pair:
-    return Pair(old=Arm(sha=row["against"]), metric=row["metric"], new_first=row["new_first"])
+    old = Arm(sha=row["against"], kind=ArmKind(row["arm_kind"]))
+    return Pair(old=old, metric=row["metric"], new_first=row["new_first"])
 
 
 def _in_turn(

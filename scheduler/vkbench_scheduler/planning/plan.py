@@ -13,7 +13,7 @@ from vkbench.case import MODEL, WEIGHTS, Case, is_model, with_seed
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
-from vkbench.job import CHECKS, Mode, PlannedJob
+from vkbench.job import CHECKS, ArmKind, Mode, PlannedJob
 from vkbench.selector import choose
 from vkbench.words import names
 from vkbench_scheduler.planning.models import (
@@ -24,6 +24,7 @@ from vkbench_scheduler.planning.models import (
 )
 from vkbench_scheduler.planning.own import chosen_of
 from vkbench_scheduler.planning.peers import peers_for, peers_of
+from vkbench_scheduler.planning.programs import check_program
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
@@ -59,6 +60,7 @@ def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[Plann
     Whatever is wrong with the selection is said by the call, before the first job is taken.
     """
     chosen = choose(selection.devices, devices)
+    check_program(selection)
     peers = peers_of(selection)
     if selection.model:
         return model_jobs(selection, chosen, peers)
@@ -118,6 +120,7 @@ def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -
         mode=task.mode,
         variant=task.variant,
         bundle=selection.bundle,
+        arm_kind=ArmKind.BUILD if selection.program else ArmKind.BUNDLE,
         limit_seconds=selection.limit_seconds,
         measure_seconds=budget,
         noise=selection.noise,
@@ -154,9 +157,19 @@ def tasks(suite: Suite, selection: Selection) -> list[Task]:
     if selection.own:
         return [Task(*each) for each in chosen_of(selection.own, selection)]
     found = _tasks_named_by(selection) if selection.cases else _of_rows(suite, selection)
+    if selection.program:
+        return _tasks_of_program(found, selection.program)
     if selection.variant.casefold() in (AUTO, ALL):
         return list(found)
     return _with_variant(found, selection.variant)
+
+
+def _tasks_of_program(found: Iterable[Task], program: str) -> list[Task]:
+    """The cases of the catalogue, once each, as a program that has no code paths does them."""
+    cases = [task for task in found if not is_model(task.case.name)]
+    if not cases:
+        raise NothingToDo(f"{program} is asked for single kernels, and a whole model was chosen")
+    return list(dict.fromkeys(replace(task, variant=program) for task in cases))
 
 
 def _of_rows(suite: Suite, selection: Selection) -> dict[Task, None]:

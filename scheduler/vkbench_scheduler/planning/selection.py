@@ -57,6 +57,7 @@ class Selection:
     mode: Mode = Mode.BOTH
     variant: str = AUTO  # a code path by name, AUTO (also: whatever the suite says) or ALL
     bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
+    program: str = ""  # another program, of which `bundle` is a build
     priority: int = 0  # higher goes first
     track: str = MAIN  # history that the timings join; "" is none
     repeat: int = 1  # each job this many times, checks with other inputs each time

@@ -17,9 +17,11 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, SHARDS, PlannedJob
 from vkbench.messages import wire
+from vkbench.programs.build import Build
 from vkbench.run import RunKind, RunWords, kind_of_suite
 from vkbench_db.database import Database
 from vkbench_db.work.arrivals import PART_JOBS, give_way, is_settled, store_jobs
+from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_scheduler.bundles import keep, keep_in_parts
 from vkbench_scheduler.planning.own import on_its_track
@@ -47,21 +49,24 @@ def submit(
     devices: Sequence[DeviceFacts],
     *,
     bundle: Bundle | None = None,
+    build: Build | None = None,
     words: RunWords = RunWords(),  # noqa: B008
     planner: Planner = plan,
 ) -> Submitted:
     """Store the run of a selection on those of the known devices that it names.
 
-    With a bundle its jobs run that bundle, which is stored with them. A second submission with
+    With a bundle its jobs run that bundle, which is stored with them; with a build, that. A second submission with
     one idempotency key is the first one. The planner makes the jobs from the selection.
     """
-    selection = _check_selection(selection, bundle)
+    selection = _check_selection(selection, bundle, build)
     jobs = iter(planner(selection, devices))
     first = list(islice(jobs, PART_JOBS))
     if bundle:
         keep_in_parts(database, bundle)
     while True:
         with database.transaction() as tx:
+            if build:
+                store_build(tx, build)
             run = _create(tx, selection, words)
             is_known = not run.new and is_settled(tx, run.id)
             if run.new and len(first) < PART_JOBS:
@@ -83,7 +88,7 @@ def submit_in(
     planner: Planner = plan,
 ) -> Submitted:
     """Like `submit`, in the caller's transaction; writes nothing if the selection is invalid."""
-    selection = _check_selection(selection, bundle)
+    selection = _check_selection(selection, bundle, None)
     jobs = planner(selection, devices)
     if bundle:
         keep(tx, bundle, time.time())
@@ -92,10 +97,12 @@ def submit_in(
     return Submitted(run=run, jobs=count)
 
 
-def _check_selection(selection: Selection, bundle: Bundle | None) -> Selection:
+def _check_selection(selection: Selection, bundle: Bundle | None, build: Build | None) -> Selection:
     selection = on_its_track(selection)
     if selection.track in _TAKEN:
         raise UsageError(f"the track {selection.track} is not for runs: give another --track")
+    if build:
+        return replace(selection, bundle=build.sha, program=build.program)
     return replace(selection, bundle=bundle.sha) if bundle else selection
 
 

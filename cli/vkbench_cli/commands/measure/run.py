@@ -141,12 +141,14 @@ def plan_run(
     sweep: Sweep | None = None,
 ) -> tuple[RunRow, list[DeviceFacts]]:
     """A new run with all its jobs, and the devices of this machine that are to do them."""
+    from vkbench_cli.builds import build_chosen
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask.queries import find_run
     from vkbench_local.executor import store_run
     from vkbench_local.machine import chosen_devices
     from vkbench_shaders.bundle import packaged
 
+    build = build_chosen(selecting, ours)
     with database.reading() as tx:
         bundle = bundle_chosen(tx, selecting.build_own_kernel(effort.repeat), selecting.bundle)
     selection = selecting.selection(effort, bundle)
@@ -154,7 +156,9 @@ def plan_run(
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, ours)
     _refuse_paused(database, devices)
-    made = store_run(database, selection, devices, bundle=bundle, label=effort.label, sweep=sweep)
+    made = store_run(
+        database, selection, devices, bundle=bundle, build=build, label=effort.label, sweep=sweep
+    )
     with database.reading() as tx:
         return find_run(tx, str(made.run.id)), devices
 

@@ -1,0 +1,29 @@
+"""Finds the build of a program that a command's options name, among those kept here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vkbench.errors import UsageError
+from vkbench.settings import Settings
+
+if TYPE_CHECKING:
+    from vkbench.programs.build import Build
+    from vkbench.programs.store import BuildStore
+    from vkbench_cli.options.records import Selecting
+
+
+def kept_builds(settings: Settings) -> BuildStore:
+    """The builds that are kept on this machine."""
+    from vkbench.programs.store import BuildStore
+
+    return BuildStore(settings.build_folder())
+
+
+def build_chosen(selecting: Selecting, settings: Settings) -> Build | None:
+    """The build that --build names; None without the option."""
+    if not selecting.build:
+        return None
+    if selecting.bundle or selecting.kernel_file:
+        raise UsageError("--build has a program do the cases: leave out --bundle and --kernel-file")
+    return kept_builds(settings).find(selecting.build)

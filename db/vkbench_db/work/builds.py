@@ -1,0 +1,27 @@
+"""Builds of programs as the database knows them: names and files, which a store of builds keeps."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sqlalchemy import Connection, select, update
+
+from vkbench.programs.build import Build
+from vkbench_db import schema
+from vkbench_db.rows import insert_missing
+
+
+def store_build(tx: Connection, build: Build) -> None:
+    """Note a build, or the new name of one that is known."""
+    files = [asdict(file) for file in build.files]
+    row = {"sha": build.sha, "program": build.program, "name": build.name, "files": files}
+    insert_missing(tx, schema.build, [row | {"added_at": build.added_at}])
+    if build.name:
+        known = schema.build.c
+        tx.execute(update(schema.build).where(known.sha == build.sha).values(name=build.name))
+
+
+def names_of_builds(tx: Connection) -> dict[str, str]:
+    """What people call each build, by its hash."""
+    build = schema.build.c
+    return {row.sha: row.name for row in tx.execute(select(build.sha, build.name))}

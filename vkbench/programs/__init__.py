@@ -1,0 +1,1 @@
+"""Programs of others whose builds are under test: what they are, where builds are kept."""

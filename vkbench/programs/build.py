@@ -1,0 +1,76 @@
+"""A build: one version of a program, named by the hash of its files."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from vkbench.errors import VkbenchError
+
+MOST_FILES: Final = 1000
+MOST_BYTES: Final = 4 << 30  # of all files
+MOST_PATH: Final = 255  # characters
+_SHA_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+class NoBuild(VkbenchError):
+    """This is no build that vkbench takes."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class BuildFile:
+    """A file of a build."""
+
+    path: str  # below the build's folder, with / between its parts
+    sha: str  # SHA-256 of what it holds
+    nbytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """The files of one version of a program; their folder may lie anywhere."""
+
+    program: str
+    files: tuple[BuildFile, ...]
+    name: str = ""  # what people call it: a release, a revision
+    added_at: float = 0.0
+
+    @property
+    def sha(self) -> str:
+        """SHA-256 of what `sha256sum` prints of its files, sorted by their paths."""
+        lines = (f"{file.sha}  {file.path}\n" for file in sorted(self.files))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of its files; equal ones count once."""
+        return sum({file.sha: file.nbytes for file in self.files}.values())
+
+
+def check_build(build: Build) -> Build:
+    """The build, if none of what it says could do harm; NoBuild otherwise."""
+    if not build.files:
+        raise NoBuild(f"a build of {build.program} has no files")
+    if len(build.files) > MOST_FILES or build.nbytes > MOST_BYTES:
+        raise NoBuild(
+            f"a build has at most {MOST_FILES} files and {MOST_BYTES >> 30} GiB, and this one has "
+            f"{len(build.files)} files and {build.nbytes / 2**30:.1f} GiB"
+        )
+    paths = [check_path(file.path) for file in build.files]
+    if len(set(paths)) < len(paths):
+        raise NoBuild("a build has each file once")
+    for file in build.files:
+        if len(file.sha) != 64 or not _SHA_DIGITS.issuperset(file.sha) or file.nbytes < 0:
+            raise NoBuild(f"the hash or the size of {file.path!r} is malformed")
+    return build
+
+
+def check_path(path: str) -> str:
+    """The path of a file that lies below its build's folder; NoBuild if it leads elsewhere."""
+    pure = PurePosixPath(path)
+    is_inside = path == str(pure) and not pure.is_absolute() and ".." not in pure.parts
+    if not path or path == "." or not is_inside or len(path) > MOST_PATH or not path.isprintable():
+        raise NoBuild(f"a build's file cannot be called {path!r}")
+    return path

@@ -1,0 +1,192 @@
+"""Keeps builds by the hashes of their files, and lays one out as a folder when it is to run.
+
+    files/SHA256          what a file holds, once however many builds have it
+    builds/SHA256.json    a build: its program, its name, and its files by path and hash
+    folders/SHA256/       the files of a build under their own names, ready to run
+
+A build is there once its JSON is: it is written last, and whole. What was killed half way leaves
+files that no build names; removing builds removes these too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp, mkstemp
+from typing import BinaryIO, Final
+
+import msgspec
+
+from vkbench.errors import UnknownName, UsageError, VkbenchError
+from vkbench.programs.build import MOST_BYTES, Build, BuildFile, NoBuild, check_build
+from vkbench.programs.program import Program
+from vkbench.programs.sources import Source, choose_files
+
+_PIECE_BYTES: Final = 1 << 20
+_RUNNABLE: Final = 0o555  # nobody changes what is kept
+_FORGOTTEN_SECONDS: Final = 3600  # files without a build that are older were left by a killed add
+
+
+class DamagedBuild(VkbenchError):
+    """What is kept of a build is not what it was."""
+
+
+class BuildStore:
+    """The builds that are kept in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, program: Program, source: Source, name: str = "") -> Build:
+        """Keep the files of a source that a program names; the same files are the same build."""
+        with self._report_trouble():
+            left, files = MOST_BYTES, []
+            for path, place in choose_files(source, program).items():
+                with source.open_file(place) as file:
+                    files.append(self._keep_file(path, file, left))
+                left -= files[-1].nbytes
+            build = Build(program=program.name, files=tuple(sorted(files)), name=name)
+            known = self._read(self._manifest(build.sha))
+            added_at = known.added_at if known else time.time()
+            kept_name = name or (known.name if known else "")
+            build = check_build(replace(build, name=kept_name, added_at=added_at))
+            self._write(self._manifest(build.sha), msgspec.json.encode(build))
+        return build
+
+    def list_builds(self) -> list[Build]:
+        """All that are kept, the newest last."""
+        builds = (self._read(path) for path in self._folder.glob("builds/*.json"))
+        return sorted((build for build in builds if build), key=lambda build: build.added_at)
+
+    def find(self, word: str, program: str = "") -> Build:
+        """The one build of that name, or whose hash begins so."""
+        builds = [build for build in self.list_builds() if program in ("", build.program)]
+        matching = [build for build in builds if build.name == word]
+        matching = matching or [build for build in builds if word and build.sha.startswith(word)]
+        if not matching:
+            raise UnknownName("build", word, known=tuple(build.name for build in builds[-3:]))
+        if len(matching) > 1:
+            shas = " and ".join(build.sha[:12] for build in matching[:2])
+            raise UsageError(f"several builds are called '{word}': give a hash, {shas}")
+        return matching[0]
+
+    def lay_out(self, build: Build) -> Path:
+        """A folder with the files of a build; DamagedBuild where one is not what it was."""
+        folder = self._folder / "folders" / build.sha
+        with self._report_trouble():
+            kept = {file.path: self._check_file(file) for file in check_build(build).files}
+            if _has_files(folder, kept):
+                return folder
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            made = Path(mkdtemp(prefix=".new-", dir=folder.parent))
+            try:
+                made.chmod(0o755)
+                for path, place in kept.items():
+                    (made / path).parent.mkdir(parents=True, exist_ok=True)
+                    os.link(place, made / path)
+                shutil.rmtree(folder, ignore_errors=True)
+                made.rename(folder)
+            except OSError:
+                if not _has_files(folder, kept):  # else another process was faster
+                    raise
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
+        return folder
+
+    def remove(self, builds: Collection[Build]) -> int:
+        """Forget builds, and the files that no build has; returns the bytes that became free."""
+        with self._report_trouble():
+            for build in builds:
+                self._manifest(build.sha).unlink(missing_ok=True)
+                shutil.rmtree(self._folder / "folders" / build.sha, ignore_errors=True)
+            needed = {file.sha for build in self.list_builds() for file in build.files}
+            dropped = {file.sha for build in builds for file in build.files}
+            return sum(
+                _remove_file(path)
+                for path in self._folder.glob("files/*")
+                if path.name not in needed and (path.name in dropped or _is_forgotten(path))
+            )
+
+    def _keep_file(self, path: str, file: BinaryIO, most: int) -> BuildFile:
+        folder = self._folder / "files"
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = mkstemp(prefix=".new-", dir=folder)
+        try:
+            digest, nbytes = hashlib.sha256(), 0
+            with os.fdopen(handle, "wb") as kept:
+                while piece := file.read(_PIECE_BYTES):
+                    nbytes += len(piece)
+                    if nbytes > most:
+                        raise NoBuild(f"its files have over {MOST_BYTES >> 30} GiB")
+                    digest.update(piece)
+                    kept.write(piece)
+            os.chmod(name, _RUNNABLE)
+            os.replace(name, folder / digest.hexdigest())
+        finally:
+            Path(name).unlink(missing_ok=True)
+        return BuildFile(path=path, sha=digest.hexdigest(), nbytes=nbytes)
+
+    def _check_file(self, file: BuildFile) -> Path:
+        """Where a file is kept, if it is what it was."""
+        kept = self._folder / "files" / file.sha
+        if not kept.is_file():
+            raise DamagedBuild(f"{file.path} of the build is not kept any more: add it again")
+        with kept.open("rb") as content:
+            if hashlib.file_digest(content, "sha256").hexdigest() != file.sha:
+                raise DamagedBuild(f"{file.path} of the build was changed, in {kept}: add it again")
+        return kept
+
+    def _manifest(self, sha: str) -> Path:
+        return self._folder / "builds" / f"{sha}.json"
+
+    def _read(self, path: Path) -> Build | None:
+        """A build; None where its file is not there, or is none."""
+        try:
+            build = check_build(msgspec.json.decode(path.read_bytes(), type=Build))
+        except (OSError, msgspec.MsgspecError, NoBuild):
+            return None
+        return build if f"{build.sha}.json" == path.name else None
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = mkstemp(prefix=".new-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _report_trouble(self) -> Iterator[None]:
+        """Say which folder cannot be used, in one line."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:  # of what is read, not of the folder
+                raise
+            raise VkbenchError(f"builds cannot be kept in {self._folder}: {error}") from error
+
+
+def _has_files(folder: Path, kept: Mapping[str, Path]) -> bool:
+    """Whether a folder has each of these files, and not a copy that was changed since."""
+    try:
+        return all(os.path.samefile(folder / path, place) for path, place in kept.items())
+    except OSError:
+        return False
+
+
+def _is_forgotten(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > _FORGOTTEN_SECONDS
+
+
+def _remove_file(path: Path) -> int:
+    nbytes = path.stat().st_size
+    path.unlink()
+    return nbytes
