@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,15 @@ from planted_runs import DEVICE
 from vkbench.errors import UsageError
 from vkbench.result import unpack_samples
 from vkbench_local.peers import benchmark_files
-from vkbench_local.peers.benchmark_files import NamedTest, read_google, read_nvbench
-from vkbench_local.peers.named import check_peer, named_run
+from vkbench_local.peers.benchmark_files import (
+    EXAMPLE,
+    NamedTest,
+    check_peer,
+    named_timing,
+    read_google,
+    read_nvbench,
+)
+from vkbench_local.peers.imported import PeerFile, peer_run
 
 H200 = replace(DEVICE, name="NVIDIA H200")
 CASE = "sum/f32/b1_c1_h8_w1024"
@@ -90,7 +98,8 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def jobs(tests: list[NamedTest], device: Any = None) -> tuple[list[Any], Any]:
-    found = named_run("cub", "a program", tests, "x", [DEVICE, H200], device, 5.0)
+    file = PeerFile(peer="cub", label="x", moment=5.0, example=EXAMPLE)
+    found = peer_run(file, tests, partial(named_timing, "a program"), [DEVICE, H200], device)
     return [line.record for line in found.records if line.kind == "job"], found.left_out
 
 
@@ -125,7 +134,9 @@ def test_google_benchmark_names_no_device(tmp_path: Path) -> None:
 
 def test_no_benchmark_is_a_case(tmp_path: Path) -> None:
     file = {"benchmarks": [repetition(0, 1.0, "BM_x")]}
-    with pytest.raises(UsageError, match="none of the 1 benchmarks is named as a case, such as"):
+    with pytest.raises(
+        UsageError, match="here: 1 whose name is no case; a case is named such as mul"
+    ):
         jobs(read_google(written(tmp_path, json.dumps(file))), H200)
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from fuzz import damaged, fuzz, understood_or
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
-from vkbench_local.peers.ggml import PEER, ggml_run
+from vkbench_local.peers.ggml import PEER, ggml_timing
+from vkbench_local.peers.imported import PeerFile, PeerRun, peer_run
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.peers.llama_cpp import ggml_file, printed
 from vkbench_worker.peers.llama_cpp.ggml_file import OpTest, read_ops
@@ -110,9 +111,13 @@ def test_checks_and_what_a_backend_has_not_are_passed_over(tmp_path: Path) -> No
         read_ops(written(tmp_path, in_sql(others)))
 
 
-def run(*tests: dict[str, str], tmp_path: Path, device: Any = None) -> Any:
-    found = read_ops(written(tmp_path, in_sql(list(tests))))
-    return ggml_run(found, "x", [DEVICE, H200], device, 5.0)
+def run_of(tests: list[OpTest], device: Any = None, moment: float = 5.0) -> PeerRun:
+    file = PeerFile(peer=PEER, label="x", moment=moment)
+    return peer_run(file, tests, ggml_timing, [DEVICE, H200], device)
+
+
+def run(*tests: dict[str, str], tmp_path: Path, device: Any = None) -> PeerRun:
+    return run_of(read_ops(written(tmp_path, in_sql(list(tests)))), device)
 
 
 def test_a_test_is_a_result_of_our_case(tmp_path: Path) -> None:
@@ -192,7 +197,7 @@ def test_what_is_no_case_of_ours_is_counted(
 
 def test_a_file_of_no_time_is_the_same_run_whenever_it_is_read(tmp_path: Path) -> None:
     tests = read_ops(written(tmp_path, for_people([FIELDS, SOFTMAX])))
-    runs = [ggml_run(tests, "x", [H200], None, moment) for moment in (5.0, 7.0)]
+    runs = [run_of(tests, moment=moment) for moment in (5.0, 7.0)]
     one, other = (next(line.record for line in run.records if line.kind == "run") for run in runs)
     assert one.uuid == other.uuid
     assert (one.created_at, other.created_at) == (5.0, 7.0)
@@ -253,7 +258,6 @@ def test_damaged_files(form: str, tmp_path: Path) -> None:
     def check(data: bytes) -> None:
         path.write_bytes(data)
         with understood_or():
-            tests: list[OpTest] = read_ops(path)
-            ggml_run(tests, "x", [H200], H200, 5.0)
+            run_of(read_ops(path), H200)
 
     check()

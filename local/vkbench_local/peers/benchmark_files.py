@@ -1,4 +1,4 @@
-"""Reads JSON of Google Benchmark and of nvbench: any program's timings of cases that it names.
+"""Timings of cases that any program took and named, from JSON of Google Benchmark or nvbench.
 
 A benchmark is of the case that its name is, or that nvbench's axis `case` names. Nothing of a file
 is run, and what is wrong is one line that counts the benchmarks.
@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_local.peers.imported import NoCase, PeerTiming, posed_case
+from vkbench_shaders.catalogue import KERNELS
 from vkbench_worker.peers.llama_cpp.printed import MOST_TESTS, Fields, Printed, Row, setting
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -25,6 +28,9 @@ _ADDED: Final = re.compile(
 )
 _HOT, _COLD = "nv/batch/time/gpu/mean", "nv/cold/time/gpu/mean"
 _SPREAD: Final = "nv/cold/time/gpu/stdev/relative"
+
+EXAMPLE: Final = "mul_mat/f16/m4096_n512_k4096"
+_PEER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 GOOGLE: Final = "Google Benchmark"
 NVBENCH: Final = "nvbench"
@@ -43,6 +49,37 @@ class NamedTest:
     device: str  # as the file names it, if it does
     finished_at: float  # Unix time; 0 if the file does not say
     settings: Mapping[str, str]
+
+
+def check_peer(name: str) -> str:
+    """A name that a peer's results may have: short, and no code path's."""
+    if not _PEER_NAME.fullmatch(name):
+        raise UsageError(f"--peer takes up to 40 letters, digits, dots and dashes; got {name!a}")
+    taken = {"auto", "all", *(variant.name for kernel in KERNELS for variant in kernel.variants)}
+    if name.casefold() in taken:
+        raise UsageError(f"--peer {name} is the name of a code path: choose another")
+    return name
+
+
+def named_timing(program: str, test: NamedTest) -> PeerTiming:
+    """What a benchmark of a program's file timed; NoCase if its name is none of a case."""
+    try:
+        posed = posed_case(test.name)
+    except (VkbenchError, ValueError) as error:
+        raise NoCase("whose name is no case") from error
+    return PeerTiming(
+        case=posed.case.name,
+        samples=test.samples,
+        deviation=test.deviation,
+        finished_at=test.finished_at,
+        seconds=sum(test.samples),
+        said=f"told by a file of {program}, and not judged",
+        settings=test.settings,
+        metric=test.metric,
+        clock=test.clock,
+        bytes_moved=posed.bytes_moved,
+        flops=posed.flops,
+    )
 
 
 def read_google(path: Path) -> list[NamedTest]:

@@ -7,16 +7,15 @@ here: it may do something else.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from vkbench.case import Value, value_of
-from vkbench.device import DeviceFacts
-from vkbench.errors import UsageError, VkbenchError
-from vkbench_local.peers.imported import PeerRun, PeerTiming, device_of, posed_case, records_of
-from vkbench_shaders.catalogue import kernel_named, problem
+from vkbench.errors import VkbenchError
+from vkbench_local.peers.imported import NoCase, PeerTiming, posed_case
+from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.kernel import Problem
 from vkbench_worker.peers.llama_cpp.ggml_file import OpTest
 
 PEER: Final = "ggml"  # code path of its results
@@ -27,10 +26,6 @@ Numbers = Callable[[str], tuple[int, ...]]  # of a parameter: 4096, or [4096,1,1
 
 _ORDERS: Final = ("ascending", "descending")
 _MOST_VECTORS: Final = 8  # more of them are a matrix
-
-
-class _Unlike(Exception):
-    """A test does something that no case of ours does; the message says what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +63,7 @@ def _convolution(of: Numbers) -> Sizes:
     w, h, c, n = of("ne_input")
     s, r, inner, o = of("ne_kernel")
     if inner != c:
-        raise _Unlike("of groups of channels")
+        raise NoCase("of groups of channels")
     return {"n": n, "c": c, "h": h, "w": w, "o": o, "r": r, "s": s}
 
 
@@ -84,7 +79,7 @@ def _strides(told: Mapping[str, str]) -> Mapping[str, Value]:
 def _attention(of: Numbers) -> Sizes:
     heads, batches = of("nr23")
     if batches != 1:
-        raise _Unlike("of several sequences")
+        raise NoCase("of several sequences")
     kv = of("nh")[0]
     sizes = {"s": 1, "h": kv * heads, "g": kv, "q": of("nb")[0], "n": of("kv")[0]}
     return {**sizes, "d": of("hsk")[0], "e": of("hsv")[0]}
@@ -170,67 +165,14 @@ ROWS: Final[Mapping[str, _Row]] = {
 }
 
 
-def ggml_run(
-    tests: Sequence[OpTest],
-    label: str,
-    devices: Sequence[DeviceFacts],
-    device: DeviceFacts | None,
-    moment: float,
-) -> PeerRun:
-    """The tests as a run, on one of the devices known here.
-
-    `device` is that of all tests, where the file need not tell, and `moment` when they ended.
-    UsageError if a test's device is not known, or no test has a case.
-    """
-    left_out: Counter[str] = Counter()
-    timings: list[tuple[DeviceFacts, PeerTiming]] = []
-    for test in tests:
-        try:
-            case = case_of(test)
-        except _Unlike as error:
-            left_out[f"of {test.op} {error}"] += 1
-            continue
-        timings.append(
-            (device or device_of(test.device, test.number, devices), _timing(test, case))
-        )
-    if not timings:
-        told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise UsageError(f"none of the tests has a case here: {told}")
-    return PeerRun(records=records_of(PEER, label, timings, moment), left_out=left_out)
-
-
-def case_of(test: OpTest) -> str:
-    """The name of the case that a test timed."""
-    row = ROWS.get(test.op)
-    if row is None:
-        raise _Unlike("at all")
-    named = {*row.named, *row.types.values(), "type_KV"}
-    for name, value in test.params.items():
-        if name not in named and value not in row.usual.get(name, ()):
-            raise _Unlike(f"with {name}={value}")
+def ggml_timing(test: OpTest) -> PeerTiming:
+    """What a test timed; NoCase if that is no case here."""
     try:
-        return _case(row, test.params)
-    except (KeyError, ValueError, VkbenchError) as error:
-        raise _Unlike("of other sizes or formats") from error
-
-
-def _case(row: _Row, told: Mapping[str, str]) -> str:
-    def numbers(name: str) -> tuple[int, ...]:
-        return tuple(int(each) for each in told[name].strip("[]").split(","))
-
-    sizes = row.sizes(numbers)
-    few = row.kernel == "mul_mat" and sizes["n"] <= _MOST_VECTORS
-    kernel = kernel_named("mul_mat_vec" if few else row.kernel)
-    types = {
-        ours: told.get(theirs, told.get("type_KV", "f32")) for ours, theirs in row.types.items()
-    }
-    return posed_case(kernel.case(types, sizes, row.params(told))).case.name
-
-
-def _timing(test: OpTest, case: str) -> PeerTiming:
-    posed = problem(case)
+        posed = _pose_case(test)
+    except NoCase as error:
+        raise NoCase(f"of {test.op} {error}") from error
     return PeerTiming(
-        case=case,
+        case=posed.case.name,
         samples=[test.seconds],
         deviation=0.0,
         finished_at=test.finished_at,
@@ -240,3 +182,31 @@ def _timing(test: OpTest, case: str) -> PeerTiming:
         bytes_moved=posed.bytes_moved,
         flops=posed.flops,
     )
+
+
+def _pose_case(test: OpTest) -> Problem:
+    """The case that a test timed."""
+    row = ROWS.get(test.op)
+    if row is None:
+        raise NoCase("at all")
+    named = {*row.named, *row.types.values(), "type_KV"}
+    for name, value in test.params.items():
+        if name not in named and value not in row.usual.get(name, ()):
+            raise NoCase(f"with {name}={value}")
+    try:
+        return _case(row, test.params)
+    except (KeyError, ValueError, VkbenchError) as error:
+        raise NoCase("of other sizes or formats") from error
+
+
+def _case(row: _Row, told: Mapping[str, str]) -> Problem:
+    def numbers(name: str) -> tuple[int, ...]:
+        return tuple(int(each) for each in told[name].strip("[]").split(","))
+
+    sizes = row.sizes(numbers)
+    few = row.kernel == "mul_mat" and sizes["n"] <= _MOST_VECTORS
+    kernel = kernel_named("mul_mat_vec" if few else row.kernel)
+    types = {
+        ours: told.get(theirs, told.get("type_KV", "f32")) for ours, theirs in row.types.items()
+    }
+    return posed_case(kernel.case(types, sizes, row.params(told)))
