@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from vkbench_shaders.models.graph import (
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.shifting import shift_arrays, shift_graph_of
 from vkbench_shaders.models.wiring import graph_of
+from vkbench_worker.closing import Closing
 from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights
 from vkbench_worker.phases import phase
@@ -159,7 +159,7 @@ class Prepared:
         return buffer
 
 
-class Model:
+class Model(Closing):
     """A file's model on a device, with caches for one batch of sequences."""
 
     def __init__(
@@ -184,22 +184,15 @@ class Model:
         self._tables: dict[str, Buffer] = {}
         self._phases: dict[tuple[Phase, int], Prepared] = {}
 
+    def close(self) -> None:
+        """Free the weights, caches and phases."""
+        self.stack.close()
+
     def by(self, bundle: Bundle) -> Model:
         """The same model by another bundle's kernels, on the same weights and caches."""
         other = copy(self)
         other.bundle, other._phases = bundle, {}
         return other
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stack.close()
 
     def prepared(
         self,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from types import TracebackType
 
 from vkbench.job import Job
 from vkbench.settings import Settings
+from vkbench_worker.closing import Closing
 
 _SIZE = 24  # one write of this size at offset 0 is seen whole or not at all
 _EMPTY = b" " * _SIZE
 
 
-class Marker:
+class Marker(Closing):
     """24 bytes: job id and token, or blanks."""
 
     def __init__(self, path: Path) -> None:
@@ -27,17 +27,6 @@ class Marker:
         # Job ids are unique within one database only.
         shortened = hashlib.sha256(origin.encode()).hexdigest()[:8]
         return cls(settings.data / "markers" / f"{device}.{shortened}")
-
-    def __enter__(self) -> Marker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file; what it says stays."""

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench_shaders.kernel import Problem
+from vkbench_worker.closing import Closing
 from vkbench_worker.judging.rounding import rounded
 from vkbench_worker.runtime.device import (
     Barrier,
@@ -178,7 +177,7 @@ def _bytes_of_piece(piece: Piece) -> Bytes:
     return as_own(NullBuffer, piece.buffer).bytes[start : start + piece.size]
 
 
-class NullDevice:
+class NullDevice(Closing):
     """A device that computes with `function`: the reference, or what a test plants in its place."""
 
     checks_bounds = False
@@ -226,17 +225,6 @@ class NullDevice:
         self.load = Load()
         self.patience_seconds = 600.0
         self.used_bytes = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Do nothing: this device holds no handles."""

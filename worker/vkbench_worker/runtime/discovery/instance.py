@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import vkbench
 from vkbench.settings import Settings
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.errors import NoDevice, NoValidation, ValidationFailure
 
@@ -31,7 +31,7 @@ _CALLBACK = (
 )
 
 
-class Instance:
+class Instance(Closing):
     """A Vulkan instance, validated when the settings say so."""
 
     def __init__(self, settings: Settings) -> None:
@@ -43,17 +43,6 @@ class Instance:
         self.handle = self._create(settings.validation)
         if settings.validation:
             self._listen()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Destroy the instance; closing twice is fine."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 import numpy as np
 
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime.device import Buffer, as_own
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import GUARD, POISON_A, padded, region_bytes
@@ -15,7 +13,7 @@ from vkbench_worker.runtime.vulkan.memory import Memory
 from vkbench_worker.runtime.vulkan.transfers import Span, Transfers
 
 
-class VulkanBuffer:
+class VulkanBuffer(Closing):
     """Device memory; shaders see the guard band behind it too, so that stray writes land there."""
 
     def __init__(self, logical: Logical, memory: Memory, transfers: Transfers, size: int) -> None:
@@ -31,17 +29,6 @@ class VulkanBuffer:
         logical.live["buffer"] += 1
         self._closed = False
         self.poison = POISON_A
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the memory back; closing twice is fine."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Final, Self
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.process import system
 from vkbench.selector import best, one
 from vkbench.settings import Settings
+from vkbench_worker.closing import Closing
 from vkbench_worker.protocol import PROCESSOR
 from vkbench_worker.runtime import fragments, gauge, packing
 from vkbench_worker.runtime.device import Buffer, Part, Step, as_own
@@ -33,7 +33,7 @@ from vkbench_worker.runtime.vulkan.transfers import Transfers
 _MOST_THREADS: Final = 12  # that make pipelines ahead
 
 
-class VulkanDevice:
+class VulkanDevice(Closing):
     """One device of this host, open for computing; a context manager."""
 
     @classmethod
@@ -84,17 +84,6 @@ class VulkanDevice:
             (fragments.CONSTANT, fragments.order(self)),
         )
         self.load = Load(gauge.of(self))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Save the pipeline cache and free everything; closing twice is fine."""

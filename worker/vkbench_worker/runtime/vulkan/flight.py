@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.device import Part, Piece, Step, as_own
 from vkbench_worker.runtime.errors import Unresponsive
@@ -110,7 +110,7 @@ class _Submission:
         )
 
 
-class VulkanFlight:
+class VulkanFlight(Closing):
     """Parts ready to be submitted, of which up to `depth` are at once in flight."""
 
     def __init__(
@@ -136,17 +136,6 @@ class VulkanFlight:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free everything; closing twice is fine."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.device import Barrier, Copy, Dispatch, Fill, Stamp, Step, as_own
 from vkbench_worker.runtime.program import region_bytes
@@ -24,7 +24,7 @@ _LAUNCHES = vk.Access.SHADER_WRITE, vk.Access.SHADER_READ | vk.Access.SHADER_WRI
 _Bound = tuple[tuple[int, ...], bytes]  # what a launch is known by, and what it pushed
 
 
-class VulkanRecording:
+class VulkanRecording(Closing):
     """Steps ready to be submitted; owns its command buffer, descriptor sets and timestamps."""
 
     def __init__(self, logical: Logical, transfers: Transfers, steps: Sequence[Step]) -> None:
@@ -41,17 +41,6 @@ class VulkanRecording:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free everything; closing twice is fine."""
