@@ -17,7 +17,7 @@ from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
 from vkbench_shaders.kernel import Arrays
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.command import contained_command
 from vkbench_worker.owner.child import ending
 
 
@@ -59,46 +59,46 @@ class Computed:
 def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Settings) -> Computed:
     """Run a kernel on arrays; ComputationFailed has the worker's error or how it ended."""
     with TemporaryDirectory(prefix="vkbench-") as folder:
-        given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
+        given, output = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(given, **dict(arrays))  # type: ignore[arg-type]
-        return _read_computed(_command(errand, given, found), found, limit_seconds, settings)
+        return _read_computed(_command(errand, given, output), output, limit_seconds, settings)
 
 
 def logits(errand: LogitsErrand, limit_seconds: float, settings: Settings) -> Computed:
     """A model's logits of tokens; ComputationFailed has the worker's error or how it ended."""
     with TemporaryDirectory(prefix="vkbench-") as folder:
-        given, found = Path(folder, "in.npy"), Path(folder, "out.npz")
+        given, output = Path(folder, "in.npy"), Path(folder, "out.npz")
         np.save(given, np.array(errand.tokens))
         model = errand.model.resolve()
         arguments = [
             *("--model", str(model), "--cache", errand.cache, "--variant", errand.variant),
             *("--device", errand.device, "--bundle", errand.bundle),
-            *("--input", str(given), "--output", str(found)),
+            *("--input", str(given), "--output", str(output)),
         ]
-        command = contained(
+        command = contained_command(
             "vkbench_worker.runner.logits",
             *arguments,
             reads=[given, model],
-            writes=[found.parent],
+            writes=[output.parent],
         )
-        return _read_computed(command, found, limit_seconds, settings)
+        return _read_computed(command, output, limit_seconds, settings)
 
 
 def _read_computed(
-    command: list[str], found: Path, limit_seconds: float, settings: Settings
+    command: list[str], output: Path, limit_seconds: float, settings: Settings
 ) -> Computed:
-    said = json.loads(ask(command, limit_seconds, environment.of(settings)))
-    return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
+    words = json.loads(ask(command, limit_seconds, environment.of(settings)))
+    return Computed(outputs=output.read_bytes(), variant=words["variant"], device=words["device"])
 
 
-def _command(errand: Errand, given: Path, found: Path) -> list[str]:
+def _command(errand: Errand, given: Path, output: Path) -> list[str]:
     arguments = [
         *("--case", errand.case, "--variant", errand.variant),
         *("--device", errand.device, "--bundle", errand.bundle),
-        *("--input", str(given), "--output", str(found)),
+        *("--input", str(given), "--output", str(output)),
     ]
-    return contained(
-        "vkbench_worker.runner.compute", *arguments, reads=[given], writes=[found.parent]
+    return contained_command(
+        "vkbench_worker.runner.compute", *arguments, reads=[given], writes=[output.parent]
     )
 
 

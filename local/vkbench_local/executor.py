@@ -32,7 +32,7 @@ from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import Submitted, submit
 from vkbench_scheduler.planning.sweeps import Sweep
 from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
-from vkbench_worker.progress import Tell, unheard
+from vkbench_worker.progress import Tell, tell_nobody
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 # A signal that comes just as the main thread begins to wait is handled only when that wakes.
@@ -111,7 +111,7 @@ class Executor:
     """Does the jobs of one run, all devices at once, until they are done or it is stopped."""
 
     def __init__(
-        self, database: Database, settings: Settings, watch: Watch, tell: Tell = unheard
+        self, database: Database, settings: Settings, watch: Watch, tell: Tell = tell_nobody
     ) -> None:
         self._settings = settings
         self._journal = Journal(database, settings, watch, tell)

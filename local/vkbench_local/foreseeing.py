@@ -16,7 +16,7 @@ from vkbench.settings import Settings
 from vkbench_local.compute import answers
 from vkbench_shaders.models.perplexity import Foreseen
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.command import contained_command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def foreseen(
     text: Text,
     limit_seconds: float,
     settings: Settings,
-    told: Callable[[int], None] = lambda done: None,
+    tell_done: Callable[[int], None] = lambda done: None,
 ) -> Foreseen:
     """Have a file's model read all windows, quantised to a type unless that is "".
 
@@ -50,17 +50,17 @@ def foreseen(
             *("--type", type),
             *("--variant", text.variant, "--device", text.device, "--bundle", text.bundle),
         ]
-        command = contained(
+        command = contained_command(
             "vkbench_worker.runner.perplexity", *arguments, reads=[given, model.resolve()]
         )
-        said = map(json.loads, answers(command, limit_seconds, environment.of(settings)))
-        by, windows = next(said), []
-        for window in said:
+        lines = map(json.loads, answers(command, limit_seconds, environment.of(settings)))
+        by, windows = next(lines), []
+        for window in lines:
             windows.append(window)
-            told(len(windows))
+            tell_done(len(windows))
     return Foreseen(
         losses=np.concatenate([window["losses"] for window in windows]),
-        tokens_per_second=text.windows.shape[1] / median(each["seconds"] for each in windows),
+        tokens_per_second=text.windows.shape[1] / median(window["seconds"] for window in windows),
         variant=by["variant"],
         device=by["device"],
     )

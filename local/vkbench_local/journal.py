@@ -98,9 +98,9 @@ class Journal:
 
     def bring_bundles(self, jobs: Sequence[Job]) -> None:
         """Write the bundles that jobs need to this machine's folder; a job without one fails."""
-        wanted = {sha for job in jobs for sha in job.bundles if sha}
+        needed = {sha for job in jobs for sha in job.bundles if sha}
         with self._bringing:
-            for sha in sorted(wanted - self._brought):
+            for sha in sorted(needed - self._brought):
                 self._brought.add(sha)
                 try:
                     self._bring(sha)
@@ -111,9 +111,9 @@ class Journal:
         if self._bundles.is_whole(sha):
             return
         with self._database.reading() as tx:
-            found = stored(tx, sha)
-        if found:
-            self._bundles.put(found)
+            bundle = stored(tx, sha)
+        if bundle:
+            self._bundles.put(bundle)
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:

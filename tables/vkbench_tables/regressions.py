@@ -87,8 +87,8 @@ def story_row(story: RegressionStory) -> dict[str, Cell]:
     """A regression with its changes and events, for programs."""
     return {
         **asdict(story.row),
-        "members": [member_row(each) for each in story.members],
-        "events": [asdict(each) for each in story.events],
+        "members": [member_row(row) for row in story.members],
+        "events": [asdict(row) for row in story.events],
     }
 
 

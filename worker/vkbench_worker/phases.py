@@ -41,7 +41,7 @@ _CURRENT: ContextVar[_Record | None] = ContextVar("phases", default=None)
 
 
 @contextmanager
-def recorded() -> Iterator[Mapping[str, float]]:
+def record_phases() -> Iterator[Mapping[str, float]]:
     """The seconds of each phase that runs within, by name."""
     record = _Record()
     token = _CURRENT.set(record)

@@ -55,7 +55,8 @@ class Lab:
     @cached_property
     def _facts(self) -> Mapping[tuple[str, int], DeviceFacts]:
         return {
-            (each.host, each.index): each.facts(self.recording.device) for each in self.machines
+            (machine.host, machine.index): machine.facts(self.recording.device)
+            for machine in self.machines
         }
 
     def environment(self, machine: Machine, night: int) -> str:
@@ -76,10 +77,10 @@ class Lab:
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[RecordedCase]]:
         """The recorded cases by name, each by one or several code paths."""
-        found: dict[str, list[RecordedCase]] = {}
-        for each in self.recording.cases:
-            found.setdefault(each.case, []).append(each)
-        return found
+        by_name: dict[str, list[RecordedCase]] = {}
+        for case in self.recording.cases:
+            by_name.setdefault(case.case, []).append(case)
+        return by_name
 
     def level(
         self,
@@ -174,8 +175,8 @@ def _job(lab: Lab, night: int, position: int, work: Work, rng: np.random.Generat
         verdict = verdict_of(work.case, is_right=False)
         return _line(lab, night, position, work, Outcome.WRONG, reason=WRONG, verdict=verdict)
     timings = tuple(
-        timing(recorded, level * float(each), rng)
-        for recorded, level, each in zip(work.case.timings, levels, noise, strict=True)
+        timing(recorded, level * float(factor), rng)
+        for recorded, level, factor in zip(work.case.timings, levels, noise, strict=True)
     )
     verdict = verdict_of(work.case, is_right=True)
     return _line(lab, night, position, work, Outcome.PASSED, verdict=verdict, timings=timings)

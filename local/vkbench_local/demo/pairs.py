@@ -39,7 +39,7 @@ def _measure_on(database: Database, lab: Lab, machine: Machine, night: int, now:
             with database.transaction() as tx:
                 picked = store.pick(tx, key, MOST_PICKED, now)
                 now += PAIR_SECONDS * len(picked)
-                results = [_pair(lab, machine, night, each.job, now) for each in picked]
+                results = [_pair(lab, machine, night, one.job, now) for one in picked]
                 store.record(tx, results, now)
             confirm.look(database, now)
     return now
@@ -83,7 +83,9 @@ def _arm(
 ) -> Timing:
     build = lab.bundles.index(job.bundles[ARMS.index(arm)])
     [metric] = [
-        n for n, each in enumerate(case.timings) if job.pair and each.metric == job.pair.metric
+        n
+        for n, recorded in enumerate(case.timings)
+        if job.pair and recorded.metric == job.pair.metric
     ]
     level = lab.level(case, metric, machine, night, build)
     noise = float(np.exp(rng.normal(0, QUIET * machine.noise)))

@@ -73,7 +73,7 @@ def named_timing(program: str, test: NamedTest) -> PeerTiming:
         deviation=test.deviation,
         finished_at=test.finished_at,
         seconds=sum(test.samples),
-        said=f"told by a file of {program}, and not judged",
+        origin=f"told by a file of {program}, and not judged",
         settings=test.settings,
         metric=test.metric,
         clock=test.clock,
@@ -84,12 +84,12 @@ def named_timing(program: str, test: NamedTest) -> PeerTiming:
 
 def read_google(path: Path) -> list[NamedTest]:
     """The benchmarks of a file of Google Benchmark, repetitions as samples of one."""
-    found: dict[str, NamedTest] = {}
+    tests: dict[str, NamedTest] = {}
     for test in _read(path, GOOGLE, _of_google):
-        before = found.get(test.name)
+        before = tests.get(test.name)
         samples = (*(before.samples if before else ()), *test.samples)
-        found[test.name] = replace(before or test, samples=samples)
-    return list(found.values())
+        tests[test.name] = replace(before or test, samples=samples)
+    return list(tests.values())
 
 
 def read_nvbench(path: Path) -> list[NamedTest]:
@@ -103,17 +103,17 @@ _Rows = Callable[[Printed, Row], Iterator[NamedTest]]
 def _read(path: Path, program: str, rows: _Rows) -> Sequence[NamedTest]:
     printed = Printed(path, program)
     text = printed.text()
-    found: list[NamedTest] = []
+    tests: list[NamedTest] = []
     try:
         for test in rows(printed, _object(json.loads(text))):
-            found.append(test)
-            if len(found) > MOST_TESTS:
-                raise printed.refused(f"it has more than {MOST_TESTS} benchmarks")
+            tests.append(test)
+            if len(tests) > MOST_TESTS:
+                raise printed.refusal(f"it has more than {MOST_TESTS} benchmarks")
     except (ValueError, RecursionError) as error:
-        raise printed.refused(f"it is malformed: {error}") from error
-    if not found:
-        raise printed.refused("it holds no timing")
-    return found
+        raise printed.refusal(f"it is malformed: {error}") from error
+    if not tests:
+        raise printed.refusal("it holds no timing")
+    return tests
 
 
 def _of_google(printed: Printed, file: Row) -> Iterator[NamedTest]:
@@ -126,7 +126,7 @@ def _of_google(printed: Printed, file: Row) -> Iterator[NamedTest]:
             continue
         unit = fields.word("time_unit", "ns")
         if unit not in _UNITS:
-            raise fields.wrong("time_unit", f"none of {', '.join(_UNITS)}")
+            raise fields.wrong_field("time_unit", f"none of {', '.join(_UNITS)}")
         yield NamedTest(
             number=number,
             name=_ADDED.sub("", fields.word("run_name", row.get("name"))).removeprefix("BM_"),
@@ -173,17 +173,17 @@ def _of_nvbench(printed: Printed, file: Row) -> Iterator[NamedTest]:
             )
 
 
-def _object(found: object) -> Row:
-    if not isinstance(found, dict):
-        raise ValueError(f"expected a JSON object, found {json.dumps(found)[:40]}")
-    return found
+def _object(value: object) -> Row:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {json.dumps(value)[:40]}")
+    return value
 
 
 def _list(row: Row, name: str) -> list[Row]:
-    found = row.get(name, [])
-    if not isinstance(found, list):
+    values = row.get(name, [])
+    if not isinstance(values, list):
         raise ValueError(f"{name} is no list")
-    return [_object(each) for each in found]
+    return [_object(value) for value in values]
 
 
 def _value(summary: Row) -> object:
@@ -195,6 +195,6 @@ def _moment(date: object) -> float:
     """Unix time of an ISO date with its zone, or of UTC; 0 of none."""
     if date is None:
         return 0.0
-    found = datetime.fromisoformat(str(date))
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return max(0.0, found.timestamp())
+    moment = datetime.fromisoformat(str(date))
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp())

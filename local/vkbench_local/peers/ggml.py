@@ -36,7 +36,7 @@ class _Row:
     sizes: Callable[[Numbers], Sizes]
     types: Mapping[str, str] = field(default_factory=lambda: {"x": "type"})  # ours by ggml's name
     usual: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values it has to have
-    params: Callable[[Mapping[str, str]], Mapping[str, Value]] = lambda told: {}
+    params: Callable[[Mapping[str, str]], Mapping[str, Value]] = lambda given: {}
     named: tuple[str, ...] = ()  # parameters that `sizes` and `params` read
 
 
@@ -67,13 +67,13 @@ def _convolution(of: Numbers) -> Sizes:
     return {"n": n, "c": c, "h": h, "w": w, "o": o, "r": r, "s": s}
 
 
-def _strides(told: Mapping[str, str]) -> Mapping[str, Value]:
+def _strides(given: Mapping[str, str]) -> Mapping[str, Value]:
     """stride0 is along w, stride1 along h; of equal ones we name the first."""
-    found: dict[str, Value] = {}
+    params: dict[str, Value] = {}
     for name in ("stride", "padding", "dilation"):
-        across, down = (value_of(told[f"{name}{axis}"]) for axis in (0, 1))
-        found |= {name: across} if across == down else {name: across, f"{name}_h": down}
-    return found
+        across, down = (value_of(given[f"{name}{axis}"]) for axis in (0, 1))
+        params |= {name: across} if across == down else {name: across, f"{name}_h": down}
+    return params
 
 
 def _attention(of: Numbers) -> Sizes:
@@ -126,7 +126,7 @@ ROWS: Final[Mapping[str, _Row]] = {
         kernel="softmax",
         sizes=_bchw("ne"),
         named=("ne", "scale"),
-        params=lambda told: {"scale": value_of(told.get("scale", "1.0"))},
+        params=lambda given: {"scale": value_of(given.get("scale", "1.0"))},
         usual={"mask": ("0",), "sinks": ("0",), "m_prec": ("f32", "f16"), "nr23": _ONES}
         | {"max_bias": ("0.000000", "0.0", "0"), "inplace": ("0",)},
     ),
@@ -134,7 +134,7 @@ ROWS: Final[Mapping[str, _Row]] = {
         kernel="rms_norm",
         sizes=_bchw("ne"),
         named=("ne", "eps"),
-        params=lambda told: {"eps": value_of(told.get("eps", "1e-05"))},
+        params=lambda given: {"eps": value_of(given.get("eps", "1e-05"))},
         usual={"v": ("0",), "inplace": ("0",)},
     ),
     "ARGMAX": _in_rows("argmax"),
@@ -144,7 +144,7 @@ ROWS: Final[Mapping[str, _Row]] = {
         kernel="argsort",
         sizes=_rows,
         named=("ne", "order"),
-        params=lambda told: {"order": _ORDERS[told.get("order", "0") == "1"]},
+        params=lambda given: {"order": _ORDERS[given.get("order", "0") == "1"]},
     ),
     "CONV_2D": _Row(
         kernel="conv2d",
@@ -177,7 +177,7 @@ def ggml_timing(test: OpTest) -> PeerTiming:
         deviation=0.0,
         finished_at=test.finished_at,
         seconds=test.seconds * test.runs,
-        said=SAID,
+        origin=SAID,
         settings=test.settings,
         bytes_moved=posed.bytes_moved,
         flops=posed.flops,
@@ -199,14 +199,14 @@ def _pose_case(test: OpTest) -> Problem:
         raise NoCase("of other sizes or formats") from error
 
 
-def _case(row: _Row, told: Mapping[str, str]) -> Problem:
+def _case(row: _Row, given: Mapping[str, str]) -> Problem:
     def numbers(name: str) -> tuple[int, ...]:
-        return tuple(int(each) for each in told[name].strip("[]").split(","))
+        return tuple(int(number) for number in given[name].strip("[]").split(","))
 
     sizes = row.sizes(numbers)
     few = row.kernel == "mul_mat" and sizes["n"] <= _MOST_VECTORS
     kernel = kernel_named("mul_mat_vec" if few else row.kernel)
     types = {
-        ours: told.get(theirs, told.get("type_KV", "f32")) for ours, theirs in row.types.items()
+        binding: given.get(name, given.get("type_KV", "f32")) for binding, name in row.types.items()
     }
-    return posed_case(kernel.case(types, sizes, row.params(told)))
+    return posed_case(kernel.case(types, sizes, row.params(given)))

@@ -48,7 +48,7 @@ class PeerTiming:
     deviation: float  # of what the mean is of
     finished_at: float  # Unix time; 0 if it did not say
     seconds: float  # that all of it took
-    said: str  # who timed it and how
+    origin: str  # who timed it and how
     settings: Mapping[str, str]  # of the build and the run, that may change its speed
     metric: str = HOT
     clock: str = "host"
@@ -144,7 +144,7 @@ def _device_of(test: PeerTest, devices: Sequence[DeviceFacts]) -> DeviceFacts:
 def _records_of(file: PeerFile, timings: Sequence[tuple[DeviceFacts, PeerTiming]]) -> list[Line]:
     """Timings on devices as the records of an export."""
     moment = file.moment
-    jobs = [_job(file.peer, number, *each) for number, each in enumerate(timings)]
+    jobs = [_job(file.peer, number, *timed) for number, timed in enumerate(timings)]
     uuid = _uuid(file.peer, jobs)  # of the results alone, however often they are imported
     jobs = [job if job.finished_at else _finish_job(job, moment) for job in jobs]
     run = RunLine(
@@ -166,11 +166,11 @@ def _records_of(file: PeerFile, timings: Sequence[tuple[DeviceFacts, PeerTiming]
 
 
 def _finish_job(job: JobLine, moment: float) -> JobLine:
-    attempts = tuple(replace(each, recorded_at=moment) for each in job.attempts)
+    attempts = tuple(replace(attempt, recorded_at=moment) for attempt in job.attempts)
     return replace(job, finished_at=moment, attempts=attempts)
 
 
-def _job(peer: str, position: int, device: DeviceFacts, told: PeerTiming) -> JobLine:
+def _job(peer: str, position: int, device: DeviceFacts, timed: PeerTiming) -> JobLine:
     attempt = AttemptLine(
         token=1,
         outcome=Outcome.PASSED,
@@ -180,15 +180,15 @@ def _job(peer: str, position: int, device: DeviceFacts, told: PeerTiming) -> Job
         environment="",
         worker="",
         started_at=None,
-        seconds=told.seconds,
-        telemetry=told.telemetry,
-        recorded_at=told.finished_at,
-        settings=text_of(told.settings),
+        seconds=timed.seconds,
+        telemetry=timed.telemetry,
+        recorded_at=timed.finished_at,
+        settings=text_of(timed.settings),
     )
     return JobLine(
         position=position,
         device=device.key,
-        case=told.case,
+        case=timed.case,
         mode=Mode.PERFORMANCE,
         variant=peer,
         bundle="",
@@ -200,38 +200,38 @@ def _job(peer: str, position: int, device: DeviceFacts, told: PeerTiming) -> Job
         token=1,
         tries=1,
         dispatches=1,
-        finished_at=told.finished_at,
+        finished_at=timed.finished_at,
         settled_token=1,
         cause="",
         reason="",
         attempts=(attempt,),
         verdict=None,
-        timings=(_timing(told),),
+        timings=(_timing(timed),),
     )
 
 
-def _timing(told: PeerTiming) -> Timing:
-    each, spread = told.samples, told.deviation
-    middle = median(each)
-    bounds = interval(each)
-    alone = len(each) == 1  # then the file tells the deviation of the mean's repetitions
+def _timing(timed: PeerTiming) -> Timing:
+    samples, spread = timed.samples, timed.deviation
+    middle = median(samples)
+    bounds = interval(samples)
+    alone = len(samples) == 1  # then the file tells the deviation of the mean's repetitions
     return Timing(
-        metric=told.metric,
+        metric=timed.metric,
         side=Side.THEIRS,
         seconds=middle,
-        mad=spread if alone else deviation(each),
+        mad=spread if alone else deviation(samples),
         low=max(middle - spread, 0.0) if alone else bounds.low,
         high=middle + spread if alone else bounds.high,
         confidence=0.0 if alone else bounds.confidence,
-        best=min(each),
-        count=len(each),
+        best=min(samples),
+        count=len(samples),
         launches=1,
         stop="time",
-        clock=told.clock,
-        bytes_moved=told.bytes_moved,
-        flops=told.flops,
-        samples=pack_samples(each),
-        warnings=(told.said,),
+        clock=timed.clock,
+        bytes_moved=timed.bytes_moved,
+        flops=timed.flops,
+        samples=pack_samples(samples),
+        warnings=(timed.origin,),
     )
 
 

@@ -50,15 +50,15 @@ def _reason(test: PeerTest) -> str:
 
 def _model(test: PeerTest, models: Sequence[str]) -> str:
     """The one of that name of which there are results, or else that vkbench makes."""
-    wanted = re.sub(r"[^A-Za-z0-9_.-]+", "-", test.model)
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", test.model)
     for known in (models, [model.name for model in SEEDED]):
-        named = [name for name in known if name.rpartition("-")[0] in (wanted, f"m{wanted}")]
+        named = [name for name in known if name.rpartition("-")[0] in (stem, f"m{stem}")]
         if len(named) == 1:
             return named[0]
         if named:
             break
     has = f"{len(named)} models here are" if named else "no model here is"
-    raise UsageError(f"{has} called '{wanted}', as in test {test.number}: give --model FILE")
+    raise UsageError(f"{has} called '{stem}', as in test {test.number}: give --model FILE")
 
 
 def _case(test: PeerTest, model: str) -> str:
@@ -76,7 +76,7 @@ def _timing(test: PeerTest, case: str) -> PeerTiming:
         deviation=test.deviation / tokens,
         finished_at=test.finished_at,
         seconds=sum(test.seconds),
-        said=SAID,
+        origin=SAID,
         settings=test.settings,
         telemetry={name: float(size) for name, size in sizes.items() if size},
     )

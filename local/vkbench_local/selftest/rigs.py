@@ -115,7 +115,7 @@ class Rig:
     @cached_property
     def bundles(self) -> Sequence[int]:
         """The nights with a new bundle."""
-        touched = {night for each in self.streams for night in each.touched}
+        touched = {night for stream in self.streams for night in stream.touched}
         return sorted({0, *self.builds, *touched, *self._moments(Cause.KERNEL)})
 
     @cached_property
@@ -124,7 +124,7 @@ class Rig:
         return sorted({0, *self.updates, *self._moments(Cause.ENVIRONMENT)})
 
     def _moments(self, cause: Cause) -> set[int]:
-        steps = [step for each in self.streams for step in each.steps if step.cause == cause]
+        steps = [step for stream in self.streams for step in stream.steps if step.cause == cause]
         return {at for step in steps for at in (step.night, step.until) if at < FOREVER}
 
     @property
@@ -173,7 +173,7 @@ class Rig:
         """The driver of a night: the same one again where an update is undone, or comes again."""
         driver = self.driver(night)
         updates = sum(at <= driver for at in self.updates)
-        steps = [step for each in self.streams for step in each.steps]
+        steps = [step for stream in self.streams for step in stream.steps]
         theirs = {(s.night, s.until, s.factor) for s in steps if s.cause == Cause.ENVIRONMENT}
         there = sorted(factor for since, until, factor in theirs if since <= driver < until)
         return "+".join([f"{self.name}.{updates}", *(f"{factor:.4f}" for factor in there)])

@@ -8,7 +8,7 @@ from pathlib import Path
 from vkbench.process.interpreter import python
 
 
-def contained(
+def contained_command(
     module: str, *arguments: str, reads: Iterable[Path] = (), writes: Iterable[Path] = ()
 ) -> list[str]:
     """Run a module contained; it may read and write more than runners do."""

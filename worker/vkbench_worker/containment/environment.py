@@ -32,7 +32,7 @@ _PREFIXES: Final = (
 )
 
 
-def given(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
+def hand_down_variables(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
     """What is handed down of `variables`, the settings that a runner reads, and its home folder."""
     home, passed = driver_folder(settings), _variables_passed_on(variables)
     data_home = variables.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
@@ -60,4 +60,4 @@ def _variables_passed_on(variables: Mapping[str, str]) -> dict[str, str]:
 
 def of(settings: Settings) -> dict[str, str]:
     """What a process that this one starts is given."""
-    return given(settings, os.environ)
+    return hand_down_variables(settings, os.environ)

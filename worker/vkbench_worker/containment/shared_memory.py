@@ -45,10 +45,10 @@ def _mount() -> None:
         kernel.unshare(_MOUNTS)
     elif limits.can_drop_capabilities():  # it has all of them in the new namespace
         kernel.unshare(_MOUNTS | _USERS)
-        ours = Path("/proc/self")
-        (ours / "setgroups").write_text("deny")
-        (ours / "uid_map").write_text(f"{user} {user} 1")
-        (ours / "gid_map").write_text(f"{group} {group} 1")
+        process = Path("/proc/self")
+        (process / "setgroups").write_text("deny")
+        (process / "uid_map").write_text(f"{user} {user} 1")
+        (process / "gid_map").write_text(f"{group} {group} 1")
     else:
         raise PermissionError
     kernel.mount(b"none", b"/", b"", _PRIVATE)

@@ -66,7 +66,10 @@ class Preparer:
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # a runner's stdout is for its answers
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **{f"{each}_NUM_THREADS": str(threads) for each in _LIBRARIES}},
+                env={
+                    **os.environ,
+                    **{f"{library}_NUM_THREADS": str(threads) for library in _LIBRARIES},
+                },
             )
 
     @property
@@ -133,9 +136,9 @@ def _read_case(file: int, answer: Answer) -> Prepared:
         parts.append(whole[at : at + size])
         at += _align_size(size)
     pickled, *arrays = parts
-    found = pickle.loads(pickled, buffers=arrays)
-    assert isinstance(found, Prepared)
-    return found
+    prepared = pickle.loads(pickled, buffers=arrays)
+    assert isinstance(prepared, Prepared)
+    return prepared
 
 
 def _store_case(prepared: Prepared) -> tuple[int, Answer]:

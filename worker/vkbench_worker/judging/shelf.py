@@ -45,10 +45,10 @@ class Shelf:
         self.preparers: list[Preparer] = []
         self.ahead: dict[str, Prepared] = {}  # of coming jobs
         self._due = ""  # key of the case of the job at hand
-        self._wanted: dict[str, Need] = {}  # by key: its case and those of coming jobs, in order
+        self._needs: dict[str, Need] = {}  # by key: its case and those of coming jobs, in order
 
     @contextmanager
-    def helped(self, processes: int) -> Iterator[None]:
+    def helped_by(self, processes: int) -> Iterator[None]:
         """Cases of coming jobs are prepared by so many processes, which start when one comes."""
         self._most = processes
         try:
@@ -59,7 +59,7 @@ class Shelf:
                 preparer.close()
             self.preparers.clear()
             self.ahead.clear()
-            self._wanted.clear()
+            self._needs.clear()
 
     @property
     def is_helped(self) -> bool:
@@ -75,8 +75,8 @@ class Shelf:
             return
         self._due = due.key if due else ""
         coming = [need for need in coming if not need.problem.kernel.content]  # these take no time
-        self._wanted = {need.key: need for need in (*([due] if due else []), *coming)}
-        self.ahead = {name: made for name, made in self.ahead.items() if name in self._wanted}
+        self._needs = {need.key: need for need in (*([due] if due else []), *coming)}
+        self.ahead = {name: made for name, made in self.ahead.items() if name in self._needs}
         if coming and not self.preparers:
             # with a thread for each processor, all of them would be in each other's way
             threads = max(1, system.usable_processors() // self._most)
@@ -88,15 +88,15 @@ class Shelf:
         name = key_of(problem)
         known = self._kept.pop(name, None)
         self.nbytes -= known.nbytes if known else 0
-        found = known or self._take_prepared(name) or prepare(problem, source, path)
-        self._kept[name] = found = for_path(problem, found, path)
-        self.nbytes += found.nbytes
+        prepared = known or self._take_prepared(name) or prepare(problem, source, path)
+        self._kept[name] = prepared = for_path(problem, prepared, path)
+        self.nbytes += prepared.nbytes
         while self.nbytes > self._limit and len(self._kept) > 1:
             self.nbytes -= self._kept.popitem(last=False)[1].nbytes
-        return found
+        return prepared
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def pause_preparing(self) -> Iterator[None]:
         """Nothing is prepared meanwhile."""
         try:
             for preparer in self.preparers:
@@ -127,14 +127,14 @@ class Shelf:
 
     def _take(self, preparer: Preparer) -> None:
         name, made = preparer.making, preparer.answer()
-        if made and name in self._wanted:
+        if made and name in self._needs:
             self.ahead[name] = made
         elif name and not preparer.making:  # it could not: the job's own turn says why
-            self._wanted.pop(name, None)
+            self._needs.pop(name, None)
 
     def _ask(self, preparer: Preparer) -> None:
         there = {self._due, *self.ahead, *(other.making for other in self.preparers)}
-        for name, need in self._wanted.items():
+        for name, need in self._needs.items():
             if name not in there and name not in self._kept:
                 if self._is_room_for(need.problem):
                     case = need.problem.case.name
@@ -144,8 +144,8 @@ class Shelf:
     def _is_room_for(self, problem: Problem) -> bool:
         made = sum(prepared.nbytes for prepared in self.ahead.values())
         making = [preparer.making for preparer in self.preparers if preparer.making]
-        asked = [self._wanted[name].problem for name in making if name in self._wanted]
-        return made + sum(map(_bytes_of, [*asked, problem])) <= AHEAD_BYTES
+        problems = [self._needs[name].problem for name in making if name in self._needs]
+        return made + sum(map(_bytes_of, [*problems, problem])) <= AHEAD_BYTES
 
 
 def key_of(problem: Problem) -> str:

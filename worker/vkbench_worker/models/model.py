@@ -82,13 +82,13 @@ class Prepared:
         }
         with phase("pipelines"):
             for level in scheduled.levels:
-                for each in level:
-                    self.device.make_ahead(each.program)
+                for launch in level:
+                    self.device.make_ahead(launch.program)
 
     @cached_property
     def recording(self) -> Recording:
         """The phase between two stamps."""
-        return self._model.recorded([Stamp(), *self.steps(), Stamp()])
+        return self._model.record_steps([Stamp(), *self.steps(), Stamp()])
 
     def stamped_steps(self) -> list[Step]:
         """All launches, with a stamp behind each level."""
@@ -99,10 +99,10 @@ class Prepared:
 
     def steps(self) -> list[Step]:
         """All launches, and the barriers between levels."""
-        found: list[Step] = []
+        steps: list[Step] = []
         for level in self.schedule.levels:
-            found += [*self._dispatches(level), Barrier(launches_only=True)]
-        return [*found[:-1], Barrier()]
+            steps += [*self._dispatches(level), Barrier(launches_only=True)]
+        return [*steps[:-1], Barrier()]
 
     def place(self, tokens: Ids, start: int) -> None:
         """Have the next run read these tokens (batch, tokens) at this position."""
@@ -133,17 +133,17 @@ class Prepared:
 
     def buffers(self) -> dict[str, Buffer]:
         """All buffers that it may touch, each under the name of one of its values."""
-        return dict({id(each): (name, each) for name, each in self._values.items()}.values())
+        return dict({id(buffer): (name, buffer) for name, buffer in self._values.items()}.values())
 
     def _dispatches(self, level: Sequence[Pass]) -> list[Step]:
         return [
             Dispatch(
-                self.device.pipeline(each.program),
-                [self._values[name] for name in each.values],
-                each.launch.groups,
-                each.launch.push,
+                self.device.pipeline(launch.program),
+                [self._values[name] for name in launch.values],
+                launch.launch.groups,
+                launch.launch.push,
             )
-            for each in level
+            for launch in level
         ]
 
     def _check_room(self, slots: Sequence[int]) -> None:
@@ -194,7 +194,7 @@ class Model(Closing):
         other.bundle, other._phases = bundle, {}
         return other
 
-    def prepared(
+    def prepare_reading(
         self,
         tokens: int,
         until: int,
@@ -207,7 +207,7 @@ class Model(Closing):
         Phases of other numbers have inputs and scratch of their own, to run in one recording.
         """
         options = self.options
-        asked = phase_at(
+        reading = phase_at(
             tokens,
             until,
             batch=options.batch,
@@ -215,12 +215,12 @@ class Model(Closing):
             cache=options.cache,
             products=options.products,
         )
-        return self._prepare_phase(replace(asked, wanted=wanted, kept=kept), number, graph_of)
+        return self._prepare_phase(replace(reading, wanted=wanted, kept=kept), number, graph_of)
 
-    def _prepare_phase(self, asked: Phase, number: int, wire: Wire) -> Prepared:
-        key = asked, number
+    def _prepare_phase(self, reading: Phase, number: int, wire: Wire) -> Prepared:
+        key = reading, number
         if key not in self._phases:
-            graph = wire(self.file, self.hyper, asked)
+            graph = wire(self.file, self.hyper, reading)
             scheduled = schedule(graph, self.bundle, self.device.facts, checked=self._checked)
             with phase("weights"):
                 self.weights.load(graph.weights, self._progress)
@@ -229,16 +229,16 @@ class Model(Closing):
 
     def logits(self, tokens: Ids, start: int = 0) -> Array:
         """Of all these tokens of one sequence, read from a position on: (tokens, vocabulary)."""
-        found = []
+        parts = []
         for at, until in parts_of(len(tokens)):
-            run = self.prepared(until - at, start + until)
-            found.append(run.run(tokens[None, at:until], start + at).reshape(until - at, -1))
-        return np.concatenate(found)
+            run = self.prepare_reading(until - at, start + until)
+            parts.append(run.run(tokens[None, at:until], start + at).reshape(until - at, -1))
+        return np.concatenate(parts)
 
     def shift(self, dropped: int, until: int) -> None:
         """Have the caches forget their first positions: those up to `until` move to the front."""
         options = self.options
-        asked = phase_at(
+        shifting = phase_at(
             until - dropped,
             until,
             batch=options.batch,
@@ -246,8 +246,8 @@ class Model(Closing):
             cache=options.cache,
             products=AS_NUMBERS,
         )
-        run = self._prepare_phase(asked, _SHIFTS, shift_graph_of)
-        given = shift_arrays(asked, dropped)
+        run = self._prepare_phase(shifting, _SHIFTS, shift_graph_of)
+        given = shift_arrays(shifting, dropped)
         for name, buffer in run.inputs.items():
             buffer.upload(given[name])
         run.recording.run()
@@ -259,13 +259,13 @@ class Model(Closing):
             self._caches[name].fill(0)
         return self._caches[name]
 
-    def recorded(self, steps: Sequence[Step]) -> Recording:
+    def record_steps(self, steps: Sequence[Step]) -> Recording:
         """A recording that closes with the model."""
         recording = self.device.record(steps)
         self.stack.callback(recording.close)
         return recording
 
-    def cached(self) -> Mapping[str, Buffer]:
+    def made_caches(self) -> Mapping[str, Buffer]:
         """The caches that were made so far."""
         return self._caches
 

@@ -24,7 +24,9 @@ class Passage:
         self.model, self.device, self.start = model, model.device, start
         self.places = parts_of(count)  # of each part: its first token, and the one behind it
         self.parts: Sequence[Prepared] = [
-            model.prepared(until - at, start + until, wanted=wanted, kept=kept, number=number)
+            model.prepare_reading(
+                until - at, start + until, wanted=wanted, kept=kept, number=number
+            )
             for number, (at, until) in enumerate(self.places)
         ]
 
@@ -54,13 +56,13 @@ class Passage:
     @cached_property
     def recording(self) -> Recording:
         """All parts between two stamps."""
-        return self.model.recorded([Stamp(), *self.steps(), Stamp()])
+        return self.model.record_steps([Stamp(), *self.steps(), Stamp()])
 
     @cached_property
     def stamped(self) -> Recording:
         """All parts with a stamp behind each level."""
         stamped = [step for part in self.parts for step in part.stamped_steps()]
-        return self.model.recorded([Stamp(), *stamped])
+        return self.model.record_steps([Stamp(), *stamped])
 
     def steps(self) -> list[Step]:
         return [step for part in self.parts for step in part.steps()]

@@ -23,7 +23,7 @@ class Repeats:
         self._writes: Counter[str] = Counter()
         self._left: dict[Hashable, Versions] = {}  # by a launch and what it was given
 
-    def dropped(
+    def drop_repeats(
         self,
         passes: Sequence[Launched],
         values: Sequence[str],

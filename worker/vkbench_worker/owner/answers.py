@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from vkbench.job import Job, Outcome
 from vkbench.process import log
 from vkbench.result import UNOPENED, Result
-from vkbench_worker.ended import ended
+from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.runner_process import RunnerProcess
 
 _log = logging.getLogger(__name__)
@@ -46,4 +46,4 @@ class Answers:
         level = logging.INFO if outcome is Outcome.SKIPPED else logging.WARNING
         ending = {"job": job.id, "case": job.case, "outcome": outcome, "reason": reason}
         log.event(_log, "job_failed", level, **about, **ending)
-        return ended(job, outcome, reason, began)
+        return result_of_end(job, outcome, reason, began)

@@ -17,7 +17,7 @@ from vkbench.job import Job, Outcome
 from vkbench.messages import wire
 from vkbench.process import log, system
 from vkbench.result import Result
-from vkbench_worker.progress import Tell, unheard
+from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, NOTICE, STAGE, Stage, read_line
 
 LONGEST_LINE = 16 << 20  # bytes; all samples of a long timing fit many times over
@@ -57,7 +57,7 @@ class Child:
         self,
         command: Sequence[str],
         environ: Mapping[str, str],
-        tell: Tell = unheard,
+        tell: Tell = tell_nobody,
         name: str = "it",
     ) -> None:
         self._name = name  # as reasons have it
@@ -74,7 +74,7 @@ class Child:
         self._outbox = bytearray()
         self._inbox = bytearray()
         self._scanned = 0  # bytes of the inbox that hold no line end
-        self._said: deque[bytes] = deque(maxlen=64)
+        self._stderr_ends: deque[bytes] = deque(maxlen=64)
         self._notices = 0
         self._tell = tell
         self._ready = selectors.PollSelector()
@@ -209,7 +209,7 @@ class Child:
 
     def last_words(self) -> str:
         """The last line of its stderr; "" if it wrote none."""
-        lines = b"".join(self._said).decode(errors="replace").split("\n")
+        lines = b"".join(self._stderr_ends).decode(errors="replace").split("\n")
         words = (line.strip() for line in reversed(lines) if not line.startswith(NOTICE))
         return next(filter(None, words), "")[:500]
 
@@ -251,7 +251,7 @@ class Child:
     def _listen(self) -> None:
         data = os.read(self._stderr, KEPT_STDERR)
         if data:
-            self._said.append(data)
+            self._stderr_ends.append(data)
             self._pass_on(data)
         else:
             self._ready.unregister(self._stderr)
@@ -271,7 +271,7 @@ class Child:
                 return
             if not data:
                 return
-            self._said.append(data)
+            self._stderr_ends.append(data)
             self._pass_on(data)
 
 

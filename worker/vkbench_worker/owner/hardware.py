@@ -36,7 +36,7 @@ class Hardware:
         return cls(lock_folder(settings), ready.hardware or ready.facts.key)
 
     @contextmanager
-    def held(self, *, alone: bool, leaving: Callable[[], bool]) -> Iterator[bool]:
+    def hold(self, *, alone: bool, leaving: Callable[[], bool]) -> Iterator[bool]:
         """Hold it, alone or with others that do not time; False if `leaving` came true before.
 
         A process that waits for it holds the turn, so the last holder cannot take it again first.
@@ -48,7 +48,7 @@ class Hardware:
                     use, self._use, not alone, leaving
                 )
             if is_held and self._processor:
-                is_held = use.enter_context(self._processor.held(alone=False, leaving=leaving))
+                is_held = use.enter_context(self._processor.hold(alone=False, leaving=leaving))
             yield is_held
 
 

@@ -56,10 +56,10 @@ def first_group(waiting: Iterable[Job]) -> Group:
 def identity(path: Path | None) -> tuple[int, int] | None:
     """What tells a file from another one that takes its place; None where there is none."""
     try:
-        found = path.stat() if path else None
+        status = path.stat() if path else None
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if found else None
+    return (status.st_dev, status.st_ino) if status else None
 
 
 def _is_strange(job: Job) -> bool:

@@ -17,7 +17,7 @@ from vkbench.process import log
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.command import contained_command
 from vkbench_worker.containment.support import in_force
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import Babble, Child, Gone, NoAnswer, Silence, ending
@@ -140,7 +140,7 @@ class RunnerProcess:
             child.kill()
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, if there is one."""
         child, self._child = self._child, None
         if child:
             with suppress(OSError):
@@ -149,4 +149,6 @@ class RunnerProcess:
     def _command(self) -> list[str]:
         numbers = ("--parent", str(os.getpid()), "--beside", str(self._beside))
         arguments = ("--device", self._selector, *numbers, *["--strange"] * self._strange)
-        return contained(self._settings.runner, *arguments, reads=map(Path, sorted(self._weights)))
+        return contained_command(
+            self._settings.runner, *arguments, reads=map(Path, sorted(self._weights))
+        )

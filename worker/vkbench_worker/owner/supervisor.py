@@ -30,7 +30,7 @@ from vkbench_worker.owner.reading import Group, first_group
 from vkbench_worker.owner.runner_process import RunnerProcess
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.peers.processes import Peers
-from vkbench_worker.progress import Tell, unheard
+from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import Ready
 
 AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines meanwhile
@@ -49,7 +49,7 @@ class Supervisor(Closing):
         settings: Settings,
         *,
         origin: str = "",
-        tell: Tell = unheard,
+        tell: Tell = tell_nobody,
         beside: int = 1,
     ) -> None:
         self._settings = settings
@@ -151,7 +151,7 @@ class Supervisor(Closing):
         if not ready:  # no runner ever started: `_run_part` says why, if none does
             return nullcontext(True)
         is_timed = any(job.mode not in CHECKS for job in jobs)
-        return Hardware.of(ready, self._settings).held(alone=is_timed, leaving=self._is_leaving)
+        return Hardware.of(ready, self._settings).hold(alone=is_timed, leaving=self._is_leaving)
 
     def _run_part(self, waiting: deque[Job], answers: Answers) -> None:
         ahead = AHEAD_JOBS

@@ -114,11 +114,11 @@ class Operation(Generic[M]):
         def array(of: str, stored: np.ndarray) -> np.ndarray:
             return self.problem.layout(of).view(stored.view(self.problem.format(of).dtype))
 
-        def given(of: str) -> np.ndarray:
+        def given_array(of: str) -> np.ndarray:
             return array(of, buffers[of].image(data=True).data)
 
-        found = self.row.order[name](self.problem, array(name, data), given)
-        return np.ascontiguousarray(found).reshape(-1).view(np.uint8)
+        ordered = self.row.order[name](self.problem, array(name, data), given_array)
+        return np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
 
     def _view(self, name: str, buffer: PeerBuffer[M]) -> View:
         fmt, layout = self.problem.format(name), self.problem.layout(name)
@@ -151,13 +151,13 @@ class PeerRecording(Generic[M]):
                     segments.append([])
                 case Barrier():
                     pass
-        self._run: Callable[[], list[float]] = library.timed(segments[:-1])
-        self._found: list[float] = []
+        self._run: Callable[[], list[float]] = library.time_segments(segments[:-1])
+        self._seconds: list[float] = []
 
     def run(self) -> list[float]:
         """Seconds from each stamp to the next."""
-        self._found = self._run()
-        return self._found
+        self._seconds = self._run()
+        return self._seconds
 
     def enqueue(self) -> None:
         """Run at once: a library has no queue of launches."""
@@ -165,7 +165,7 @@ class PeerRecording(Generic[M]):
 
     def seconds(self) -> list[float]:
         """What the last run gave."""
-        return self._found
+        return self._seconds
 
     def close(self) -> None:
         """Do nothing: a recording of a library holds no handles."""
@@ -206,7 +206,7 @@ class PeerDevice(Generic[M]):
         """Hold nothing: a library's functions stay anyway."""
         return nullcontext()
 
-    def quiet(self) -> None:
+    def stop_making(self) -> None:
         """Do nothing: no launch of a library is under way."""
 
     def record(self, steps: Sequence[Step]) -> PeerRecording[M]:

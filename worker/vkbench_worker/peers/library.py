@@ -70,7 +70,7 @@ class Library(Protocol[M]):
         """What does an operation on these arguments."""
         ...
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """What does all calls in order and returns the seconds of each segment but the first.
 
         The first one is done and not timed.

@@ -77,7 +77,7 @@ class NumpyLibrary:
         """A function and its arguments."""
         return partial(self.functions[function], *arguments)
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Wall time of each segment but the first."""
         return partial(wall_seconds, segments)
 

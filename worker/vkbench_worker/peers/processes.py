@@ -15,7 +15,7 @@ from vkbench.process.interpreter import python
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
-from vkbench_worker.ended import ended
+from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.child import Child, NoAnswer
 from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns
 from vkbench_worker.protocol import Ready, line_of, read_line
@@ -53,7 +53,7 @@ class Peers:
             result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
         except NoAnswer as error:
             self._end(peer)
-            return ended(job, error.outcome, str(error), began)
+            return result_of_end(job, error.outcome, str(error), began)
         if result is None:
             self._end(peer)  # it would answer in the middle of the next job
         return result

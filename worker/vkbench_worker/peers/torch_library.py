@@ -130,7 +130,7 @@ class TorchLibrary:
         """A function and its arguments."""
         return partial(self.functions[function], *arguments)
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Seconds of each segment but the first: by events on a GPU, by the host's clock else."""
         if not self._gpu:
             return partial(wall_seconds, segments)

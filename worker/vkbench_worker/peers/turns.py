@@ -29,7 +29,7 @@ _OURS, _THEIRS = "ours", "theirs"
 Ask = Callable[[Job], Result | None]  # None: whoever wanted the answer does not want it any more
 
 
-def in_turns(job: Job, ours: Ask, theirs: Ask, *, rounds: int = 1) -> Result | None:
+def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Result | None:
     """The result of a job of a peer: the peer's timing and verdict, beside our timing.
 
     Without both there is no timing: the result says which side could not, or was wrong. Only our
@@ -46,7 +46,7 @@ def in_turns(job: Job, ours: Ask, theirs: Ask, *, rounds: int = 1) -> Result | N
     done = 0
     while done < rounds or _needs_more(job, answers, done, rounds):
         for name in (_THEIRS, _OURS, _OURS, _THEIRS):
-            answer = (ours if name == _OURS else theirs)(visit)
+            answer = (ask_runner if name == _OURS else ask_peer)(visit)
             if answer is None:
                 return None
             answers[name].append(answer)
@@ -80,29 +80,32 @@ def _without(job: Job, answer: Result, *, of_peer: bool) -> Result:
     )
 
 
-def _together(job: Job, ours: Sequence[Result], theirs: Sequence[Result]) -> Result:
-    last, mine = theirs[-1], ours[-1]
+def _together(job: Job, runner_visits: Sequence[Result], peer_visits: Sequence[Result]) -> Result:
+    last, mine = peer_visits[-1], runner_visits[-1]
     return replace(
         last,
         variant=job.variant,
         settings=f"{last.settings},ours={mine.variant}",
         kernel_sha=mine.kernel_sha,
         bundle=mine.bundle,
-        timings=(_merge_timings(Side.THEIRS, theirs), _merge_timings(Side.OURS, ours)),
-        started=theirs[0].started,
-        seconds=sum(each.seconds for each in (*ours, *theirs)),
-        telemetry={**mine.telemetry, **_sum_phases((*ours, *theirs))},
+        timings=(
+            _merge_timings(Side.THEIRS, peer_visits),
+            _merge_timings(Side.OURS, runner_visits),
+        ),
+        started=peer_visits[0].started,
+        seconds=sum(visit.seconds for visit in (*runner_visits, *peer_visits)),
+        telemetry={**mine.telemetry, **_sum_phases((*runner_visits, *peer_visits))},
     )
 
 
 def _sum_phases(visits: Sequence[Result]) -> Mapping[str, float]:
     """The phases of all visits, which add up to what the job spent."""
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     for visit in visits:
         for name, value in visit.telemetry.items():
             if name.startswith(PREFIX):
-                found[name] += value
-    return found
+                seconds[name] += value
+    return seconds
 
 
 def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
@@ -125,9 +128,9 @@ def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
 
 def _balance_samples(visits: Sequence[Result]) -> list[float]:
     """The samples of several visits: as many of each, so that each weighs as much."""
-    each = [unpack_samples(visit.timings[0].samples) for visit in visits]
-    least = min(map(len, each))
-    return [sample for samples in each for sample in samples[:least]]
+    visit_samples = [unpack_samples(visit.timings[0].samples) for visit in visits]
+    least = min(map(len, visit_samples))
+    return [sample for samples in visit_samples for sample in samples[:least]]
 
 
 def _warnings(visits: Sequence[Timing], samples: int) -> tuple[str, ...]:

@@ -17,27 +17,27 @@ from vkbench_shaders.bundle import kept_bundles
 from vkbench_shaders.own.posing import posed
 from vkbench_worker import policy
 from vkbench_worker.runner.bounds import opening
-from vkbench_worker.runner.errand import alone, answered
+from vkbench_worker.runner.errand import answer_errand, hold_device
 from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 
 def main() -> int:
     """Compute, and return the exit status."""
-    return answered(lambda: [run(_arguments(), settings())])
+    return answer_errand(lambda: [run(_arguments(), settings())])
 
 
-def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
+def run(options: argparse.Namespace, settings: Settings) -> dict[str, str]:
     """Read the arrays, compute on the device that was asked for, write what came out."""
-    bundle = kept_bundles(ours).get(asked.bundle)
-    policy.check(ours.bundles, bundle.sha)
-    with np.load(asked.input, allow_pickle=False) as archive:
+    bundle = kept_bundles(settings).get(options.bundle)
+    policy.check(settings.bundles, bundle.sha)
+    with np.load(options.input, allow_pickle=False) as archive:
         arrays = dict(archive)
-    opened = VulkanDevice.open(asked.device, opening(ours, bundle))
-    with opened as device, alone(ours, device.facts.key):
-        problem = posed(bundle, asked.case)
-        outputs, variant = compute(device, bundle, problem, asked.variant, arrays)
-        np.savez(asked.output, **outputs)  # type: ignore[arg-type]
+    opened = VulkanDevice.open(options.device, opening(settings, bundle))
+    with opened as device, hold_device(settings, device.facts.key):
+        problem = posed(bundle, options.case)
+        outputs, variant = compute(device, bundle, problem, options.variant, arrays)
+        np.savez(options.output, **outputs)  # type: ignore[arg-type]
         return {"variant": variant, "device": device.facts.name}
 
 

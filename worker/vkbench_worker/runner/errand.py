@@ -16,7 +16,7 @@ from vkbench_worker.protocol import lock_path
 Answer = Mapping[str, object]
 
 
-def answered(work: Callable[[], Iterable[Answer]]) -> int:
+def answer_errand(work: Callable[[], Iterable[Answer]]) -> int:
     """Do the work, print each thing that it says as a line of JSON, and return the exit status."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # drivers talk on stdout
@@ -30,9 +30,9 @@ def answered(work: Callable[[], Iterable[Answer]]) -> int:
 
 
 @contextmanager
-def alone(ours: Settings, device: str) -> Iterator[None]:
+def hold_device(settings: Settings, device: str) -> Iterator[None]:
     """Hold a device's lock: no measurement runs there meanwhile."""
-    path = lock_path(ours, device)
+    path = lock_path(settings, device)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as lock:
         system.lock(lock)

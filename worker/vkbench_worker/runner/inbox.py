@@ -32,7 +32,7 @@ class Inbox:
             raise StopIteration
         return self._lines.popleft()
 
-    def arrived(self) -> Sequence[bytes]:
+    def lines_there(self) -> Sequence[bytes]:
         """The lines that come next, as far as they are there; waits for nothing."""
         while len(self._lines) < MOST_LINES and not self._ended and self._is_ready():
             self._read()

@@ -21,23 +21,23 @@ from vkbench_worker import policy
 from vkbench_worker.models.execute import variant_for
 from vkbench_worker.models.model import Model, Options
 from vkbench_worker.runner.bounds import opening
-from vkbench_worker.runner.errand import alone, answered
+from vkbench_worker.runner.errand import answer_errand, hold_device
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 
-def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
+def run(request: argparse.Namespace, settings: Settings) -> dict[str, str]:
     """Read the tokens, run the model on the device that was asked for, write its logits."""
-    bundle = kept_bundles(ours).get(asked.bundle)
-    policy.check(ours.bundles, bundle.sha)
-    tokens = np.load(asked.input, allow_pickle=False)
-    file = open_gguf(asked.model)
+    bundle = kept_bundles(settings).get(request.bundle)
+    policy.check(settings.bundles, bundle.sha)
+    tokens = np.load(request.input, allow_pickle=False)
+    file = open_gguf(request.model)
     hyper = hyper_of(file, len(tokens))
-    opened = VulkanDevice.open(asked.device, opening(ours, bundle))
-    with opened as device, alone(ours, device.facts.key):
-        variant = variant_for(asked.variant, device.facts)
-        options = Options(context=len(tokens), cache=asked.cache, products=VARIANTS[variant])
+    opened = VulkanDevice.open(request.device, opening(settings, bundle))
+    with opened as device, hold_device(settings, device.facts.key):
+        variant = variant_for(request.variant, device.facts)
+        options = Options(context=len(tokens), cache=request.cache, products=VARIANTS[variant])
         with Model(device, bundle, file, hyper, options) as model:
-            np.savez(asked.output, logits=model.logits(tokens))
+            np.savez(request.output, logits=model.logits(tokens))
         return {"variant": variant, "device": device.facts.name}
 
 
@@ -51,4 +51,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(answered(lambda: [run(_arguments(), settings())]))
+    sys.exit(answer_errand(lambda: [run(_arguments(), settings())]))

@@ -25,22 +25,22 @@ from vkbench_worker.models.execute import variant_for
 from vkbench_worker.models.foreseeing import foreseen
 from vkbench_worker.models.model import Model, Options
 from vkbench_worker.runner.bounds import opening
-from vkbench_worker.runner.errand import alone, answered
+from vkbench_worker.runner.errand import answer_errand, hold_device
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 
-def run(asked: argparse.Namespace, ours: Settings) -> Iterator[Mapping[str, object]]:
+def run(request: argparse.Namespace, settings: Settings) -> Iterator[Mapping[str, object]]:
     """Read windows (windows, tokens) one by one: the losses of each, and the device's seconds."""
-    bundle = kept_bundles(ours).get(asked.bundle)
-    policy.check(ours.bundles, bundle.sha)
-    windows = np.load(asked.input, allow_pickle=False)
+    bundle = kept_bundles(settings).get(request.bundle)
+    policy.check(settings.bundles, bundle.sha)
+    windows = np.load(request.input, allow_pickle=False)
     context = windows.shape[1]
-    file = typed(open_gguf(asked.model), asked.type)
+    file = typed(open_gguf(request.model), request.type)
     hyper = hyper_of(file, context)
-    opened = VulkanDevice.open(asked.device, opening(ours, bundle))
-    with opened as device, alone(ours, device.facts.key):
-        variant = variant_for(asked.variant, device.facts)
-        options = Options(context=context, cache=asked.cache, products=VARIANTS[variant])
+    opened = VulkanDevice.open(request.device, opening(settings, bundle))
+    with opened as device, hold_device(settings, device.facts.key):
+        variant = variant_for(request.variant, device.facts)
+        options = Options(context=context, cache=request.cache, products=VARIANTS[variant])
         yield {"variant": variant, "device": device.facts.name}
         with Model(device, bundle, file, hyper, options) as model:
             for window in windows:
@@ -58,4 +58,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(answered(lambda: run(_arguments(), settings())))
+    sys.exit(answer_errand(lambda: run(_arguments(), settings())))

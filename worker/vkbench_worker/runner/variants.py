@@ -61,18 +61,18 @@ class Choice:
         return text_of(self.problem.settings)
 
 
-def choose(problem: Problem, asked: str, device: DeviceFacts, measured: str = "") -> Choice:
+def choose(problem: Problem, variant: str, device: DeviceFacts, measured: str = "") -> Choice:
     """The configuration asked for, or the best that runs there; Unsupported says why there is none.
 
     `auto` takes what was measured to be the fastest on the device itself, else what the tuning
     table of its class has, else the first variant that runs there with estimated settings.
     """
-    if asked.casefold() != AUTO:
-        return _choose_asked(problem, parse(asked), device)
+    if variant.casefold() != AUTO:
+        return _choose_asked(problem, parse(variant), device)
     estimated = _estimated_best(problem, device)
     for known in filter(None, (measured, tables.configuration(problem, device))):
-        if found := _choose_measured(problem, parse(known), device):
-            return estimated if replace(found, is_named=False) == estimated else found
+        if choice := _choose_measured(problem, parse(known), device):
+            return estimated if replace(choice, is_named=False) == estimated else choice
     return estimated
 
 
@@ -117,25 +117,25 @@ def _claims(bundle: Bundle, entry: Entry) -> Claims | None:
 def _estimated_best(problem: Problem, device: DeviceFacts) -> Choice:
     reasons = []
     for variant in for_auto(problem, device):
-        found = _choose_estimated(problem, variant, device)
-        reason = obstacle(found.problem, variant, device)
+        choice = _choose_estimated(problem, variant, device)
+        reason = obstacle(choice.problem, variant, device)
         if not reason:
-            return found
+            return choice
         reasons.append(f"{variant.name}: {reason}")
     raise Unsupported("; ".join(reasons))
 
 
-def _choose_asked(problem: Problem, asked: Configuration, device: DeviceFacts) -> Choice:
-    variant = _find_variant(problem, asked.variant)
+def _choose_asked(problem: Problem, named: Configuration, device: DeviceFacts) -> Choice:
+    variant = _find_variant(problem, named.variant)
     try:
-        settings = problem.kernel.settings(asked.settings)
+        settings = problem.kernel.settings(named.settings)
     except UsageError as error:
         raise Unsupported(str(error)) from error
-    found = _choose_estimated(replace(problem, settings=settings), variant, device)
-    reason = obstacle(found.problem, variant, device)
+    choice = _choose_estimated(replace(problem, settings=settings), variant, device)
+    reason = obstacle(choice.problem, variant, device)
     if reason:
         raise Unsupported(f"variant {variant.name}: {reason}")
-    return replace(found, is_named=bool(settings))
+    return replace(choice, is_named=bool(settings))
 
 
 def _choose_measured(problem: Problem, known: Configuration, device: DeviceFacts) -> Choice | None:
@@ -158,12 +158,12 @@ def _choose_estimated(problem: Problem, variant: Variant, device: DeviceFacts) -
     return Choice(problem=replace(problem, settings=settings), variant=variant, is_named=False)
 
 
-def _find_variant(problem: Problem, asked: str) -> Variant:
+def _find_variant(problem: Problem, name: str) -> Variant:
     """A kernel without it is skipped, not an error: one word may select over many kernels."""
     try:
-        return problem.kernel.variant(asked)
+        return problem.kernel.variant(name)
     except UnknownName as error:
-        raise Unsupported(f"{problem.kernel.name} has no variant {asked}") from error
+        raise Unsupported(f"{problem.kernel.name} has no variant {name}") from error
 
 
 def _pack(bundle: Bundle, launch: Launch, entry: Entry, device: DeviceFacts) -> PackedLaunch:

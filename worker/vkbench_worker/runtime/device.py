@@ -127,7 +127,7 @@ class Recording(Protocol):
 class Flight(Recording, Protocol):
     """A recording whose parts overlap with copies to and from the host."""
 
-    def arrived(self) -> list[Bytes]:
+    def bytes_read(self) -> list[Bytes]:
         """Bytes that the last run read back, one array for each piece."""
 
 
@@ -171,7 +171,7 @@ class Device(Protocol):
     def held_pipelines(self) -> AbstractContextManager[None]:
         """Pipelines that are asked for in this context stay until its end."""
 
-    def quiet(self) -> None:
+    def stop_making(self) -> None:
         """Have nothing made ahead any more, until more is asked for."""
 
     def record(self, steps: Sequence[Step]) -> Recording:

@@ -12,7 +12,7 @@ import numpy as np
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.closing import Closing
-from vkbench_worker.judging.rounding import rounded
+from vkbench_worker.judging.rounding import round_values
 from vkbench_worker.runtime.device import (
     Barrier,
     Buffer,
@@ -33,7 +33,7 @@ from vkbench_worker.runtime.program import (
     Bytes,
     Image,
     Program,
-    padded,
+    pad_size,
     region_bytes,
 )
 
@@ -65,14 +65,14 @@ def run_reference(problem: Problem, shown: Shown) -> None:
         if binding.is_output:
             outputs[binding.name] = view
     for name, values in problem.kernel.check.reference(problem, inputs, None).items():
-        outputs[name][...] = rounded(values, problem.format(name))
+        outputs[name][...] = round_values(values, problem.format(name))
 
 
 class NullBuffer:
     """Host memory between guard bands."""
 
     def __init__(self, device: NullDevice, size: int) -> None:
-        if padded(size, 4) > device.facts.limits["max_storage_range"]:
+        if pad_size(size, 4) > device.facts.limits["max_storage_range"]:
             raise Unsupported(f"needs a storage buffer of {size:,} bytes")
         if region_bytes(size) > device.memory_left():
             raise OutOfMemory(f"needs {size:,} bytes, {device.memory_left():,} are left")
@@ -114,7 +114,7 @@ class NullRecording:
     def __init__(self, device: NullDevice, steps: Sequence[Step]) -> None:
         self._device = device
         self._steps = steps
-        self._found: list[float] = []
+        self._seconds: list[float] = []
 
     def run(self) -> list[float]:
         """Seconds from each stamp to the next, by the host's clock."""
@@ -137,8 +137,8 @@ class NullRecording:
                     stamps.append(time.perf_counter())
                 case Barrier():
                     pass
-        self._found = [after - before for before, after in pairwise(stamps)]
-        return self._found
+        self._seconds = [after - before for before, after in pairwise(stamps)]
+        return self._seconds
 
     def enqueue(self) -> None:
         """Run at once: this device has no queue."""
@@ -146,7 +146,7 @@ class NullRecording:
 
     def seconds(self) -> list[float]:
         """What the last run gave."""
-        return self._found
+        return self._seconds
 
     def close(self) -> None:
         """Do nothing: a recording of this device holds no handles."""
@@ -167,7 +167,7 @@ class NullFlight(NullRecording):
             _bytes_of_piece(piece)[:] = piece.data
         return super().run()
 
-    def arrived(self) -> list[Bytes]:
+    def bytes_read(self) -> list[Bytes]:
         """What the last run left."""
         return [_bytes_of_piece(piece).copy() for piece in self._reads]
 
@@ -245,7 +245,7 @@ class NullDevice(Closing):
         """Hold nothing: numpy programs stay anyway."""
         return nullcontext()
 
-    def quiet(self) -> None:
+    def stop_making(self) -> None:
         """Do nothing: no launch is ever under way."""
 
     def record(self, steps: Sequence[Step]) -> NullRecording:
@@ -271,6 +271,6 @@ class NullDevice(Closing):
             return
         for binding, buffer in zip(problem.kernel.bindings, buffers, strict=False):
             kind = problem.format(binding.name).dtype
-            visible = GUARD + (padded(buffer.size, 4) + GUARD) // kind.itemsize * kind.itemsize
+            visible = GUARD + (pad_size(buffer.size, 4) + GUARD) // kind.itemsize * kind.itemsize
             shown[binding.name] = buffer.bytes[GUARD:visible].view(kind)
         self.function(problem, shown)

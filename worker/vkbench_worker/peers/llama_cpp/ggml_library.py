@@ -86,10 +86,10 @@ class GgmlArray:
 
     def take_result(self, api: Api, node: Address) -> None:
         """Have the result of a node lie here."""
-        found = Tensor.from_address(node)
-        if found.type != self.format.ggml or api("ggml_nbytes", node) != self.nbytes:
+        tensor = Tensor.from_address(node)
+        if tensor.type != self.format.ggml or api("ggml_nbytes", node) != self.nbytes:
             raise CannotDo(f"{PEER} has no such operation to {self.format.name}")
-        found.view_src, found.data = None, None  # an operation in place lies elsewhere, too
+        tensor.view_src, tensor.data = None, None  # an operation in place lies elsewhere, too
         self._place(api, node)
 
     def _place(self, api: Api, tensor: Address) -> None:
@@ -108,8 +108,8 @@ class GgmlLibrary:
 
     def __init__(self, facts: DeviceFacts, folder: str) -> None:
         self.api = Api(folder, facts.index)
-        if (found := self.api.describe_device()) != facts.name:
-            raise CannotDo(f"{PEER} sees {found or 'no device'} where {facts.name} is")
+        if (seen := self.api.describe_device()) != facts.name:
+            raise CannotDo(f"{PEER} sees {seen or 'no device'} where {facts.name} is")
         self.backend: Address = self.api("ggml_backend_vk_init", 0)
         if not self.backend:
             raise CannotDo(f"{PEER} cannot set up {facts.name}")
@@ -153,11 +153,11 @@ class GgmlLibrary:
 
     def read(self, memory: GgmlMemory, start: int, end: int) -> np.ndarray:
         """A copy of bytes for the host."""
-        found = np.empty(end - start, np.uint8)
-        if found.nbytes:
-            at = found.ctypes.data
-            self.api("ggml_backend_tensor_get", memory.whole, at, start, found.nbytes)
-        return found
+        data = np.empty(end - start, np.uint8)
+        if data.nbytes:
+            at = data.ctypes.data
+            self.api("ggml_backend_tensor_get", memory.whole, at, start, data.nbytes)
+        return data
 
     def fill(self, memory: GgmlMemory, word: int) -> None:
         """Overwrite memory with a word, a piece at a time."""
@@ -190,7 +190,7 @@ class GgmlLibrary:
         """A launch on these arrays."""
         return Launch(self, function, arguments)
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Wall time of each segment but the first; launches behind each other are one graph."""
         return partial(wall_seconds, [self._join(segment) for segment in segments])
 
@@ -235,8 +235,8 @@ class Launch:
         if not isinstance(output, GgmlArray):
             raise CannotDo(f"{PEER} has no {function} to such a result")
         tensors = [
-            each.make_tensor(api, context) if isinstance(each, GgmlArray) else each
-            for each in inputs
+            argument.make_tensor(api, context) if isinstance(argument, GgmlArray) else argument
+            for argument in inputs
         ]
         node: Any = self._library.functions[function](context, *tensors)
         output.take_result(api, node)

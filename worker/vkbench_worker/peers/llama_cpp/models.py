@@ -73,7 +73,7 @@ class LlamaBench:
         self.backend = backend_of(facts, {**backends, PROCESSOR: ""})
         self._settled: dict[str, _Repetitions] = {}  # of the last visit to each case
 
-    def timed(self, job: Job, end: float) -> TimedModel:
+    def time_model(self, job: Job, end: float) -> TimedModel:
         """A model's case on a GPU whose clock is up; it ends by a moment of the monotonic clock."""
         if job.source is None:
             raise CannotDo(f"{BENCH} needs the file of the model")
@@ -105,10 +105,10 @@ class LlamaBench:
             raise TooSlow(f"{BENCH} did not bring the clock up within {job.limit_seconds:g} s")
         tests = (*self._test(case, repetitions.tokens), "-r", str(repetitions.count))
         command = [self._path, "-m", job.source.path, *tests, "-o", "json"]
-        said = run(command, self._environ, seconds)
+        answer = run(command, self._environ, seconds)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, f"{BENCH}.json")
-            file.write_text(said)
+            file.write_text(answer)
             [test] = read_tests(file)
         return test
 
@@ -128,10 +128,10 @@ class LlamaBench:
 def _while_up(seconds: Sequence[float]) -> Sequence[float]:
     """The repetitions that began when the device had been under load for a whole warm-up."""
     load = 0.0
-    for place, each in enumerate(seconds):
+    for place, repetition in enumerate(seconds):
         if load >= WARM_SECONDS:
             return seconds[place:]
-        load += each
+        load += repetition
     return ()
 
 

@@ -57,8 +57,8 @@ class Instance(Closing):
 
     def physical_devices(self) -> list[Any]:
         """Every device of every driver that the loader found, Vulkan 1.1 or later."""
-        found = vk.listed("vkEnumeratePhysicalDevices", "VkPhysicalDevice", self.handle)
-        usable = [device for device in found if self._minor(device) >= 1]
+        devices = vk.enumerate_all("vkEnumeratePhysicalDevices", "VkPhysicalDevice", self.handle)
+        usable = [device for device in devices if self._minor(device) >= 1]
         if not usable:
             raise NoDevice()
         return usable
@@ -95,13 +95,13 @@ class Instance(Closing):
             pEngineName=self._string(f"vkbench {vkbench.__version__}"),
         )
         info = vk.struct("VkInstanceCreateInfo", pApplicationInfo=application)
-        wanted = self._validating(info) if validation else []
+        extensions = self._validating(info) if validation else []
         if PORTABILITY in self._extensions():
             info.flags = _LIST_PORTABLE
-            wanted = [*wanted, PORTABILITY]
+            extensions = [*extensions, PORTABILITY]
         info.enabledExtensionCount, info.ppEnabledExtensionNames = (
-            len(wanted),
-            self._strings(wanted),
+            len(extensions),
+            self._strings(extensions),
         )
         handle = vk.ffi.new("VkInstance *")
         vk.check(vk.lib.vkCreateInstance(info, vk.ffi.NULL, handle), "vkCreateInstance")
@@ -109,7 +109,7 @@ class Instance(Closing):
 
     def _validating(self, info: Any) -> list[str]:
         """The extensions that validation needs; the layer, and what it is asked for, are set."""
-        layers = vk.listed("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
+        layers = vk.enumerate_all("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
         if LAYER not in {vk.text(layer.layerName) for layer in layers}:
             raise NoValidation()
         takes_settings = "VK_EXT_layer_settings" in self._extensions(LAYER)
@@ -124,8 +124,8 @@ class Instance(Closing):
             "vkEnumerateInstanceExtensionProperties",
             self._string(layer) if layer else vk.ffi.NULL,
         )
-        found = vk.listed(call, "VkExtensionProperties", name)
-        return {vk.text(extension.extensionName) for extension in found}
+        records = vk.enumerate_all(call, "VkExtensionProperties", name)
+        return {vk.text(extension.extensionName) for extension in records}
 
     def _settings(self) -> Any:
         """What asks a newer layer for synchronisation validation."""
@@ -143,11 +143,11 @@ class Instance(Closing):
 
     def _features(self) -> Any:
         """What asks an older layer, such as Debian 12's, for synchronisation validation."""
-        wanted = [vk.SYNCHRONISATION, *(_ASSISTED_FEATURES if self._is_assisted else ())]
-        enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", wanted)
+        numbers = [vk.SYNCHRONISATION, *(_ASSISTED_FEATURES if self._is_assisted else ())]
+        enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", numbers)
         features = vk.struct(
             "VkValidationFeaturesEXT",
-            enabledValidationFeatureCount=len(wanted),
+            enabledValidationFeatureCount=len(numbers),
             pEnabledValidationFeatures=enabled,
         )
         self._kept += [enabled, features]
@@ -187,6 +187,6 @@ class Instance(Closing):
 
 def _message(data: Any) -> str:
     """What a layer says, on one line; newer layers leave the broken rule's name out of the text."""
-    said = " ".join(vk.text(data.pMessage).split())
+    words = " ".join(vk.text(data.pMessage).split())
     rule = vk.text(data.pMessageIdName) if data.pMessageIdName else ""
-    return said if rule in said else f"{rule}: {said}"
+    return words if rule in words else f"{rule}: {words}"

@@ -7,7 +7,7 @@ import numpy as np
 from vkbench_worker.closing import Closing
 from vkbench_worker.runtime.device import Buffer, as_own
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.program import GUARD, POISON_A, padded, region_bytes
+from vkbench_worker.runtime.program import GUARD, POISON_A, pad_size, region_bytes
 from vkbench_worker.runtime.vulkan.logical import Logical
 from vkbench_worker.runtime.vulkan.memory import Memory
 from vkbench_worker.runtime.vulkan.transfers import Span, Transfers
@@ -18,12 +18,12 @@ class VulkanBuffer(Closing):
 
     def __init__(self, logical: Logical, memory: Memory, transfers: Transfers, size: int) -> None:
         limit = logical.facts.limits["max_storage_range"]
-        if padded(size, 4) > limit:
+        if pad_size(size, 4) > limit:
             raise Unsupported(
                 f"needs a storage buffer of {size:,} bytes; the device's limit is {limit:,}"
             )
         self.size = size
-        self.range = min(padded(size, 4) + GUARD, limit)  # what a descriptor shows
+        self.range = min(pad_size(size, 4) + GUARD, limit)  # what a descriptor shows
         self._logical, self._memory, self._transfers = logical, memory, transfers
         self.region = memory.allocate(region_bytes(size))
         logical.live["buffer"] += 1

@@ -49,11 +49,11 @@ class VulkanDevice(Closing):
         """
         instance = Instance(settings)
         try:
-            found = candidates(instance, settings.host)
-            facts = [candidate.facts for candidate in found]
+            devices = candidates(instance, settings.host)
+            facts = [candidate.facts for candidate in devices]
             chosen = one(selector, facts, settings.host) if selector else best(facts)
             prelude(chosen)
-            physical = next(c.physical for c in found if c.facts.key == chosen.key)
+            physical = next(c.physical for c in devices if c.facts.key == chosen.key)
             return cls(instance, physical, chosen, settings)
         except BaseException:
             instance.close()
@@ -89,7 +89,7 @@ class VulkanDevice(Closing):
         """Save the pipeline cache and free everything; closing twice is fine."""
         if self.logical.handle is None or self.logical.hangs:  # waiting for it would hang as well
             return
-        self._pipelines.quiet()
+        self._pipelines.stop_making()
         self.logical.wait_idle()
         self.cache.save()
         self._pipelines.close()
@@ -146,11 +146,11 @@ class VulkanDevice(Closing):
 
     def held_pipelines(self) -> AbstractContextManager[None]:
         """Pipelines that are asked for in this context stay until its end."""
-        return self._pipelines.held()
+        return self._pipelines.hold()
 
-    def quiet(self) -> None:
+    def stop_making(self) -> None:
         """Have nothing made ahead any more, until more is asked for."""
-        self._pipelines.quiet()
+        self._pipelines.stop_making()
 
     def record(self, steps: Sequence[Step]) -> VulkanRecording:
         """Steps ready to be run."""

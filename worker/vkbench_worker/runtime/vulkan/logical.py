@@ -131,10 +131,10 @@ class Logical:
     def _places(self) -> Places:
         """Where its queues are; also sets what a tick is."""
         families = self._families()
-        found = places(families)
-        self.tick_mask = (1 << families[found.compute.family].timestampValidBits) - 1
+        queues = places(families)
+        self.tick_mask = (1 << families[queues.compute.family].timestampValidBits) - 1
         self.tick_seconds = float(self.physical.core.limits.timestampPeriod) * 1e-9
-        return found
+        return queues
 
     def _queue(self, place: Place) -> Queue:
         handle = vk.ffi.new("VkQueue *")

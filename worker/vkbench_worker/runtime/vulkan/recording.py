@@ -34,7 +34,7 @@ class VulkanRecording(Closing):
         self._queries: Any = None
         self._sets: dict[tuple[int, ...], Any] = {}
         self._commands = logical.command_buffer()
-        self._found: list[float] = []  # by the host's clock
+        self._host_seconds: list[float] = []  # by the host's clock
         self._closed = False
         try:
             self._record(steps)
@@ -69,7 +69,7 @@ class VulkanRecording(Closing):
         self._transfers.flush(self._commands)
         elapsed = time.perf_counter() - started
         spans = max(0, self._stamps - 1)
-        self._found = [elapsed / spans] * spans if spans else []
+        self._host_seconds = [elapsed / spans] * spans if spans else []
         return self.seconds()
 
     def enqueue(self) -> None:
@@ -82,7 +82,7 @@ class VulkanRecording(Closing):
     def seconds(self) -> list[float]:
         """What the last run gave; it is submitted if it still waits."""
         self._transfers.flush()
-        return self._found if self._queries is None else self._seconds()
+        return self._host_seconds if self._queries is None else self._seconds()
 
     def _record(self, steps: Sequence[Step]) -> None:
         if self._stamps and self._logical.clock == "gpu":
@@ -124,21 +124,21 @@ class VulkanRecording(Closing):
     def _dispatch(self, step: Dispatch, bound: _Bound) -> _Bound:
         """Bind what the launch before did not and launch."""
         commands, pipeline = self._commands, as_own(VulkanPipeline, step.pipeline)
-        wanted, (known, pushed) = _identity(step), bound
-        if wanted[:1] != known[:1]:
+        launch, (known, pushed) = _identity(step), bound
+        if launch[:1] != known[:1]:
             vk.lib.vkCmdBindPipeline(commands, vk.COMPUTE_PIPELINE, pipeline.handle)
-        if step.push and (wanted[:1] != known[:1] or step.push != pushed):
+        if step.push and (launch[:1] != known[:1] or step.push != pushed):
             data = vk.ffi.from_buffer(step.push)
             vk.lib.vkCmdPushConstants(
                 commands, pipeline.layout, vk.COMPUTE_SHADER, 0, len(step.push), data
             )
-        if wanted != known:
-            sets, null = self._sets[wanted], vk.ffi.NULL
+        if launch != known:
+            sets, null = self._sets[launch], vk.ffi.NULL
             vk.lib.vkCmdBindDescriptorSets(
                 commands, vk.COMPUTE_PIPELINE, pipeline.layout, 0, 1, sets, 0, null
             )
         vk.lib.vkCmdDispatch(commands, *step.groups)
-        return wanted, step.push
+        return launch, step.push
 
     def _stamp(self, number: int) -> None:
         if self._queries is not None:
