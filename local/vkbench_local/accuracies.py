@@ -14,7 +14,7 @@ from vkbench.settings import settings
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
-from vkbench_local.foreseeing import Text
+from vkbench_local.compute import Text
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.models.perplexity import Foreseen, perplexity, ratio
 from vkbench_shaders.models.requantised import main_format

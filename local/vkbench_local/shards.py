@@ -20,7 +20,7 @@ from vkbench_db.work.ended import add_ended
 from vkbench_db.work.runs import create_run
 from vkbench_local.compute import answers
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained_command
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.shards.outcome import Sharded
 
 

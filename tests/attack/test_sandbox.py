@@ -17,7 +17,7 @@ import pytest
 from planted_tampering import ATTEMPTS, OF_ROOT, SHARED, call
 from vkbench.settings import Sandbox, settings
 from vkbench_worker.containment import environment, shared_memory, user
-from vkbench_worker.containment.command import contained_command
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.containment.support import support
 
 PLANTED = Path(__file__).parents[1] / "planted"

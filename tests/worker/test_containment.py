@@ -18,7 +18,7 @@ import pytest
 from vkbench.errors import UsageError
 from vkbench.settings import Sandbox, read, settings
 from vkbench_worker.containment import environment, support
-from vkbench_worker.containment.command import contained_command
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.containment.support import NotContained, Support, require_support
 
 PLANTED = Path(__file__).parents[1] / "planted"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from vkbench.result import Side, Timing
 from vkbench_local.demo.recording import RecordedTiming
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 MOST = 12  # samples of a timing, to keep the file small
 LEAST_SCATTER = 0.0005
@@ -23,8 +21,8 @@ def timing(
     scatter = max(LEAST_SCATTER, recorded.mad / recorded.seconds) if recorded.seconds else 0.0
     drawn = rng.gamma(TAIL, scatter, count)
     values = (seconds * (1 + drawn - TAIL * scatter)).tolist()
-    timed = timing_of(
-        values,
+    how = Sampling(
+        side=side,
         metric=recorded.metric,
         launches=recorded.launches,
         stop=recorded.stop,
@@ -33,4 +31,4 @@ def timing(
         flops=recorded.flops,
         warnings=recorded.warnings,
     )
-    return replace(timed, side=side)
+    return timing_of(values, how)

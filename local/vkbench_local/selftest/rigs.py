@@ -84,7 +84,6 @@ def stream(
     *,
     steps: Sequence[Step] = (),
     touched: Sequence[int] = (),
-    is_gradual: bool = False,
     metrics: Sequence[str] = (HOT,),
 ) -> Stream:
     """The case of a number, with the noise of all its nights drawn."""
@@ -94,7 +93,6 @@ def stream(
         case=f"add/f32/b1_c1_h{number + 1}_w400",
         steps=steps,
         touched=touched,
-        is_gradual=is_gradual,
         noise=noise,
         days=days,
         nightly={metric: days[metric] + own[metric] for metric in metrics},

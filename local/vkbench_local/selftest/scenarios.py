@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -162,7 +162,8 @@ def _decay(name: str, rng: Rng) -> Rig:
             Step(night=first + 3 * turn, factor=1.006, cause=KERNEL, is_wanted=turn == 9)
             for turn in range(10)
         ]
-        streams.append(stream(number, noise, rng, DECAY, steps=steps, is_gradual=True))
+        decaying = stream(number, noise, rng, DECAY, steps=steps)
+        streams.append(replace(decaying, is_gradual=True))
     return Rig(name=name, streams=streams, rng=rng)
 
 

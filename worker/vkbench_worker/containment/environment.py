@@ -1,12 +1,14 @@
-"""The variables that a process which loads a driver is given: no secret is among them."""
+"""The command and the variables of a process that loads a driver: no secret is among them."""
 
 from __future__ import annotations
 
 import os
 import site
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
+from vkbench.process.interpreter import python
 from vkbench.settings import PREFIX, Settings
 from vkbench_worker.containment.places import driver_folder
 
@@ -61,3 +63,12 @@ def _variables_passed_on(variables: Mapping[str, str]) -> dict[str, str]:
 def of(settings: Settings) -> dict[str, str]:
     """What a process that this one starts is given."""
     return hand_down_variables(settings, os.environ)
+
+
+def contained_command(
+    module: str, *arguments: str, reads: Iterable[Path] = (), writes: Iterable[Path] = ()
+) -> list[str]:
+    """Run a module contained; it may read and write more than runners do."""
+    more = [*(f"--read={path}" for path in reads), *(f"--write={path}" for path in writes)]
+    enter = "vkbench_worker.containment.enter"
+    return python("-m", enter, *more, module, *arguments)

@@ -10,7 +10,7 @@ from vkbench.device import DeviceFacts
 from vkbench.messages import wire
 from vkbench.settings import Settings, settings
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained_command
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.protocol import Listing
 from vkbench_worker.runtime.errors import NoDevice, RuntimeFault
 

@@ -17,7 +17,7 @@ from vkbench.process import log
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained_command
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.containment.support import in_force
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import Babble, Child, Gone, NoAnswer, Silence, ending

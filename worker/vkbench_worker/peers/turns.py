@@ -19,7 +19,7 @@ from vkbench_worker.phases import PREFIX
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
 from vkbench_worker.timing.statistics import half_width
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 CPU_ROUNDS: Final = 3
 KNOWN_WELL: Final = 0.02  # half the interval of a median, as a share of it
@@ -113,9 +113,9 @@ def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
     timings = [visit.timings[0] for visit in visits]
     samples = _balance_samples(visits)
     first = timings[0]
-    timing = timing_of(
-        samples,
+    how = Sampling(
         metric=HOT,
+        side=side,
         launches=first.launches,
         stop=max(timing.stop for timing in timings),  # time rather than noise, if any was
         clock=first.clock,
@@ -123,7 +123,7 @@ def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
         flops=first.flops,
         warnings=_warnings(timings, len(samples)),
     )
-    return replace(timing, side=side)
+    return timing_of(samples, how)
 
 
 def _balance_samples(visits: Sequence[Result]) -> list[float]:

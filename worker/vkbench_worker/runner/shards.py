@@ -16,13 +16,11 @@ from typing import cast
 from vkbench.messages.wire import to_builtins
 from vkbench.settings import settings
 from vkbench_shaders import catalogue
-from vkbench_shaders.bundle import kept_bundles
-from vkbench_worker import policy
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.protocol import lock_folder
 from vkbench_worker.runner.bounds import checks_bounds, note_bounds_checked, opening
-from vkbench_worker.runner.errand import Answer, answer_errand, hold_device
+from vkbench_worker.runner.errand import Answer, answer_errand, hold_device, take_bundle
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.shards.division import division_of
 from vkbench_worker.shards.outcome import outcome
@@ -37,8 +35,7 @@ def main() -> int:
 def run(request: argparse.Namespace) -> Iterator[Answer]:
     """What became of the case with each number of shards."""
     current = settings()
-    bundle = kept_bundles(current).get(request.bundle)
-    policy.check(current.bundles, bundle.sha)
+    bundle = take_bundle(request.bundle, current)
     problem = catalogue.problem(request.case)
     for count in request.shards:
         division_of(problem, count, request.pieces)

@@ -23,7 +23,7 @@ from vkbench_worker.runtime.device import Device
 from vkbench_worker.shards.shards import Shards
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import few
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 CHANGED = "outputs changed while they were timed"
 
@@ -89,16 +89,15 @@ def _timings(shards: Shards, seconds: float) -> Iterator[Timing]:
         samples = shards.time_shards(seconds, moves=moves)
         if not shards.still_right():
             return
-        yield timing_of(
-            samples,
+        how = Sampling(
             metric=metric,
             launches=1,
-            stop="time",
             clock="host",
             bytes_moved=shards.problem.bytes_moved,
             flops=shards.problem.flops,
             warnings=(*_how(shards), *few(len(samples))),
         )
+        yield timing_of(samples, how)
 
 
 def _how(shards: Shards) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ from vkbench_worker.runtime.device import (
 from vkbench_worker.runtime.load import WARM_SECONDS
 from vkbench_worker.timing.rotation import Restored, Rotation, restoring
 from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, first_reached
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 T = TypeVar("T")
 
@@ -365,8 +365,7 @@ def _timing(
     stop: str,
     warnings: tuple[str, ...],
 ) -> Timing:
-    return timing_of(
-        samples,
+    how = Sampling(
         metric=metric,
         launches=launches,
         stop=stop,
@@ -375,6 +374,7 @@ def _timing(
         flops=work.flops,
         warnings=(*warnings, *_warnings(device, samples)),
     )
+    return timing_of(samples, how)
 
 
 def few(samples: int) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from vkbench_worker.peers.llama_cpp.models import LlamaBench
 from vkbench_worker.peers.llama_cpp.program import TooSlow
 from vkbench_worker.protocol import Ready
 from vkbench_worker.timing.measure import few
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 SAID_OF_MODELS: Final = "timed by llama-bench, by the host's clock, and not judged"
 
@@ -77,13 +77,6 @@ class Ggml:
 
 
 def _timing(samples: Sequence[float], launches: int, warning: str) -> Timing:
-    return timing_of(
-        samples,
-        metric=HOT,
-        launches=launches,
-        stop="time",
-        clock="host",
-        bytes_moved=0,
-        flops=0,
-        warnings=(warning, *few(len(samples))),
-    )
+    warnings = (warning, *few(len(samples)))
+    how = Sampling(metric=HOT, launches=launches, clock="host", warnings=warnings)
+    return timing_of(samples, how)
