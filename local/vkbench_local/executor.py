@@ -163,7 +163,7 @@ class Executor:
 
 @contextmanager
 def stopped_after(executor: Executor, seconds: float | None) -> Iterator[None]:
-    """The executor begins no job after so many seconds; None: it goes on to the end."""
+    """Have the executor begin no job after so many seconds; None: it goes on to the end."""
     if seconds is None:
         yield
         return
@@ -178,7 +178,7 @@ def stopped_after(executor: Executor, seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def stoppable(executor: Executor) -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop the executor between jobs instead of ending this process."""
+    """Have Ctrl-C and SIGTERM stop the executor between jobs instead of ending this process."""
     before = {number: signal.signal(number, executor.interrupt) for number in STOPPING}
     try:
         yield

@@ -38,7 +38,7 @@ class View(Protocol):
         """Take note that a job ended."""
 
     def tell(self, stage: Stage) -> None:
-        """A job waits for a file."""
+        """Show that a job waits for a file."""
 
 
 class Journal:

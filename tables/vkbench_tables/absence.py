@@ -22,7 +22,7 @@ def absence(attendance: Attendance, now: float) -> str:
 
 
 def describe_pause(reason: str, by: str, at: float | None, now: float) -> str:
-    """That a device is paused: by whom, since when and why, as far as that is known."""
+    """Words that a device is paused: by whom, since when and why, as far as that is known."""
     words = f"paused by {by}" if by else "paused"
     if at is not None:
         words += f" for {span(max(0.0, now - at))}"

@@ -34,7 +34,7 @@ class StepCases:
 
     @property
     def main(self) -> str:
-        """The case that most of them are."""
+        """The case that most of the steps have."""
         return self.cases.most_common(1)[0][0]
 
 

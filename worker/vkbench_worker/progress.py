@@ -44,5 +44,5 @@ def heard_by(tell: Tell) -> Iterator[None]:
 
 
 def stage(what: str) -> Callable[[int, int], None]:
-    """What tells how many bytes of how many are done."""
+    """A function that tells how many bytes of how many are done."""
     return lambda done, total: _TELL.get()(Stage(what=what, done=done, total=total))

@@ -56,7 +56,7 @@ def run_line(lab: Lab, night: int, label: str, began: float) -> RunLine:
 
 
 def job_lines(lab: Lab, night: int, began: float) -> Iterator[JobLine]:
-    """Its jobs on each device."""
+    """The jobs of a calibration run on each device."""
     cases = [_launch(), *(_case(peak) for peak in PEAKS for _ in range(peak.times))]
     return nights.job_lines(lab, night, [[case] for case in cases], began, 1)
 

@@ -80,7 +80,7 @@ class Machine:
         return night in self.versions
 
     def seconds(self, case: RecordedCase, seconds: float, own: float) -> float:
-        """What a launch needs here that needed so long on the recorded device.
+        """Seconds of a launch here that took so many on the recorded device.
 
         `own` is the case's deviation, from a standard normal distribution: no case is faster than
         the device's rates allow.
@@ -94,7 +94,7 @@ class Machine:
         return (seconds * factor + self.launching) * (1 + spread * min(2.0, abs(own)))
 
     def runs(self, cases: Sequence[RecordedCase]) -> RecordedCase | None:
-        """Of one case by several code paths, the one that `auto` takes here."""
+        """The recording that `auto` would take here, of one case by several code paths."""
         able = [case for case in cases if (case.needs or case.variant) in self.paths]
         return min(
             able, key=lambda case: self.paths.index(case.needs or case.variant), default=None

@@ -101,7 +101,7 @@ class Lab:
 
 @cache
 def deviation(text: str) -> float:
-    """A number from a standard normal distribution that belongs to a text for good."""
+    """A number from a standard normal distribution, always the same for a text."""
     return float(np.random.default_rng(zlib.crc32(text.encode())).normal())
 
 

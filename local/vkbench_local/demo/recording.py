@@ -51,7 +51,7 @@ class RecordedCase:
 
     @property
     def kernel(self) -> str:
-        """The first part of its name."""
+        """The kernel that the case is of."""
         return self.case.partition("/")[0]
 
 

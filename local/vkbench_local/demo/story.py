@@ -29,7 +29,7 @@ class Planted:
     machines: Sequence[Machine] = MACHINES
 
     def holds(self, case: str, machine: Machine, night: int) -> bool:
-        """Whether it changes a case on a device in a night."""
+        """Whether the planted change holds for a case on a device in a night."""
         is_here = any(changed is machine for changed in self.machines)
         return is_here and self.since <= night < self.until and fnmatchcase(case, self.cases)
 

@@ -41,7 +41,7 @@ class Step:
     is_wanted: bool = True  # whether people have to hear of it
 
     def holds(self, night: int, metric: str) -> bool:
-        """Whether it is there in what was new in a night."""
+        """Whether the step's change is in what was new in a night."""
         return self.night <= night < self.until and metric in self.metrics
 
 
@@ -59,7 +59,7 @@ class Stream:
 
     @property
     def metrics(self) -> Sequence[str]:
-        """What of it is timed."""
+        """The metrics that are timed."""
         return list(self.nightly)
 
     def level(self, metric: str, bundle: int, driver: int, night: int) -> float:

@@ -30,7 +30,7 @@ Make = Callable[[str, Rng], Rig]  # by the device's name
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One kind of trouble."""
+    """One kind of trouble that a simulated lab has."""
 
     name: str
     about: str  # in words for people

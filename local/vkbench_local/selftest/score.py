@@ -141,12 +141,12 @@ class Row:
 
     @property
     def blamed_per_1000(self) -> float:
-        """Those that a kernel or a driver is blamed for."""
+        """Changes blamed on a kernel or a driver that were none, for each thousand results."""
         return self.false_per_1000(*BLAMED)
 
     @property
     def all_false_per_1000(self) -> float:
-        """Those of any cause."""
+        """Changes of any cause that were none, for each thousand results."""
         return self.false_per_1000(*self.score.false)
 
     @property
@@ -156,7 +156,7 @@ class Row:
 
     @property
     def missed(self) -> list[str]:
-        """The targets that it misses."""
+        """The targets that the scenario misses."""
         outcomes, sizes = self.score.outcomes, self.score.sizes
         right = [item.answer is Answer.RIGHT for item in outcomes]
         blames = [item.answer in (Answer.RIGHT, Answer.MISPLACED) for item in outcomes]
@@ -172,13 +172,13 @@ class Row:
         return [words for words, is_met in zip(TARGETS, met, strict=True) if not is_met]
 
     def _is_share(self, good: Sequence[bool], least: float) -> bool:
-        """Whether so many are good, or may be by chance."""
+        """Whether the share of good ones is reached, or missed by chance alone."""
         if self.is_whole:
             return sum(good) >= least * len(good)
         return binomial_tail(len(good) - sum(good), len(good), 1 - least) >= CHANCE
 
     def _is_rate(self, count: int, most_per_1000: float) -> bool:
-        """Whether so few were counted in all results, or may have been by chance."""
+        """Whether the rate is low enough, or too high by chance alone."""
         expected = most_per_1000 * self.score.results / 1000
         if self.is_whole:
             return count <= expected

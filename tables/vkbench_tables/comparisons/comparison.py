@@ -224,7 +224,7 @@ def _counts(old: int, new: int) -> str:
 
 
 def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: bool) -> str:
-    """What is not as it was: where to look for the cause first. On another device all else is."""
+    """What differs between the sides, to look for the cause first; not on another device."""
     if not (old and new):
         return ""
     fields = {

@@ -84,7 +84,7 @@ def _other_ends(comparison: Comparison) -> str:
 
 
 def device_lines(comparison: Comparison) -> list[str]:
-    """What each device changed by, and all of them, where there are more; shares of their roofs."""
+    """Lines of each device's mean, of all devices alike, and of shares of their roofs."""
     lines = [
         f"  {name} ({key}): {_mean(mean)}" for (key, name), mean in comparison.device_means.items()
     ]
@@ -97,7 +97,7 @@ def device_lines(comparison: Comparison) -> list[str]:
 
 
 def drift_lines(drifts: Sequence[Drift]) -> list[str]:
-    """What each device's canary says: what it changed by, no kernel did."""
+    """Lines of what each device's canary changed by, which no kernel did."""
     return [
         f"  canary of {drift.name} ({drift.device}): {drift.ratio:.4f} of what it was"
         for drift in drifts
@@ -105,7 +105,7 @@ def drift_lines(drifts: Sequence[Drift]) -> list[str]:
 
 
 def one_sided_cases(comparison: Comparison) -> str:
-    """What only one side has."""
+    """A clause that counts the cases of only one side."""
     if not (comparison.only_old or comparison.only_new):
         return ""
     old = counted(comparison.only_old, "case")
@@ -118,19 +118,19 @@ def one_sided_cases(comparison: Comparison) -> str:
 
 
 def timing_counts(comparison: Comparison) -> tuple[int, int]:
-    """Slower and faster ones."""
+    """How many timings are slower, and how many faster."""
     slower, faster, _ = (sum(pair.word == word for pair in comparison.pairs) for word in COUNTED)
     return slower, faster
 
 
 def verdict_counts(comparison: Comparison) -> tuple[int, int]:
-    """What became wrong, and what is right now."""
+    """How many verdicts became wrong, and how many are right now."""
     ends = ends_of(comparison)
     return ends[JobState.WRONG], ends[JobState.PASSED]
 
 
 def ends_of(comparison: Comparison) -> Counter[JobState]:
-    """How many of the changed verdicts are which one now."""
+    """The changed verdicts counted by what they are now."""
     return Counter(change.new for change in comparison.changes)
 
 

@@ -86,7 +86,7 @@ class Bench:
 
     @property
     def test(self) -> str:
-        """What the table calls it."""
+        """The test's name in the table."""
         return f"pp{self.n_prompt}" if self.n_prompt else f"tg{self.n_gen}"
 
 
@@ -131,7 +131,7 @@ def in_markdown(tests: Sequence[Sampled]) -> str:
 
 
 def in_json(tests: Sequence[Sampled]) -> str:
-    """A list of objects."""
+    """JSON: a list of tests with their samples."""
     objects = [
         {**asdict(test.bench), "samples_ns": test.samples_ns, "samples_ts": test.samples_ts}
         for test in tests

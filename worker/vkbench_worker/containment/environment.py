@@ -35,7 +35,7 @@ _PREFIXES: Final = (
 
 
 def hand_down_variables(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
-    """What is handed down of `variables`, the settings that a runner reads, and its home folder."""
+    """The part of `variables` that a runner gets, its settings, and its home folder."""
     home, passed = driver_folder(settings), _variables_passed_on(variables)
     data_home = variables.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     own = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in _SETTINGS}
@@ -68,7 +68,7 @@ def of(settings: Settings) -> dict[str, str]:
 def contained_command(
     module: str, *arguments: str, reads: Iterable[Path] = (), writes: Iterable[Path] = ()
 ) -> list[str]:
-    """Run a module contained; it may read and write more than runners do."""
+    """The command that runs a module contained, which may read and write more than runners do."""
     more = [*(f"--read={path}" for path in reads), *(f"--write={path}" for path in writes)]
     enter = "vkbench_worker.containment.enter"
     return python("-m", enter, *more, module, *arguments)

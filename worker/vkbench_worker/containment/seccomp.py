@@ -81,12 +81,12 @@ def _refuse_calls(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
 
 
 def _where(number: int, steps: Sequence[Instruction]) -> list[Instruction]:
-    """What a call of this number has to pass; what does is allowed."""
+    """Allow a call of this number if it passes these instructions."""
     return [(_EQUAL, 0, len(steps) + 1, number), *steps, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _unless(refused_if: Instruction) -> list[Instruction]:
-    """Refuse a call if its first argument takes the next step."""
+    """Refuse a call whose first argument passes a test."""
     return [(_LOAD, 0, 0, _FIRST), refused_if, _error(_EPERM)]
 
 

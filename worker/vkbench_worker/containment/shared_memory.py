@@ -20,7 +20,7 @@ _PLAIN: Final = 0x2 | 0x4 | 0x8  # MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 
 def separate() -> bool:
-    """Give this process one, if it can have one; it has no other thread yet."""
+    """Give this process a /dev/shm of its own, if possible; it has no other thread yet."""
     if not is_possible():
         return False
     _mount()
@@ -28,7 +28,7 @@ def separate() -> bool:
 
 
 def is_possible() -> bool:
-    """Whether a child of this process can: half of it cannot be taken back."""
+    """Try `separate` in a child process: half of it could not be taken back here."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1] == 0

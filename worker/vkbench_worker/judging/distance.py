@@ -91,7 +91,7 @@ def without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
 
 
 def steps(reference: Array, fmt: Format) -> Array:
-    """From each element to the next larger one of a narrow format; 0 in singles, and of Inf."""
+    """Distance from each element to the next larger one in a narrow format; else 0, also of Inf."""
     if not is_float(fmt) or reference.itemsize >= _SINGLE:
         return np.zeros(())
     at = np.ascontiguousarray(reference)
@@ -102,7 +102,7 @@ def steps(reference: Array, fmt: Format) -> Array:
 
 
 def _sum_squares(values: Array) -> float:
-    """The sum of the squares."""
+    """The sum of the squares of all elements."""
     parts = (values[at : at + _ALONE] for at in range(0, values.size, _ALONE))
     return sum(float(part @ part) for part in parts)
 
@@ -113,6 +113,6 @@ def _subtract_expected(made: Array, expected: Array) -> Array:
 
 
 def _replace_not_finite(values: Array) -> Array:
-    """The same, with 0 for what is not finite."""
+    """The numbers, with 0 for those that are not finite."""
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, 0.0)

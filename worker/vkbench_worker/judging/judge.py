@@ -61,7 +61,7 @@ class Expected:
 
 @dataclass
 class Findings:
-    """What was found so far over all outputs."""
+    """Errors counted so far over all outputs."""
 
     compared: int = 0
     total: int = 0
@@ -183,7 +183,7 @@ class _Output:
             )
 
     def _judge_finite(self, findings: Findings) -> None:
-        """Finite everywhere, but where the reference is not."""
+        """Complain of elements that are not finite where the reference is, or the reverse."""
         if (
             are_finite(self.views[0], self.format).all()
             and are_finite(self.reference, self.format).all()
@@ -335,7 +335,7 @@ def _judge_guards(name: str, first: Image, second: Image, findings: Findings) ->
 
 
 def _judge_counters(first: Image, second: Image, findings: Findings) -> None:
-    """Zero again: the next launch relies on it."""
+    """Complain of counters that are not zero again: the next launch relies on that."""
     left = max(int(np.count_nonzero(image.data.view(np.uint32))) for image in (first, second))
     if left:
         total = first.data.size // 4
@@ -351,7 +351,7 @@ def _gaps(layout: Layout) -> Array:
 
 
 def _axis(problem: Problem, output: str) -> int:
-    """Which axis the sampled rows lie along, from the last one: batches come before."""
+    """The axis of the sampled rows, counted from the last one: batches come before."""
     dims = problem.kernel.binding(output).dims
     return dims.index(problem.kernel.check.rows) - len(dims)
 
@@ -366,7 +366,7 @@ def _relative(sizes: Array, rms: float) -> float:
 
 
 def _nearest(sizes: Array, allowed: Array) -> tuple[float, float]:
-    """The error nearest to what is allowed of its element, or farthest past it; and that."""
+    """The error nearest its element's limit, or farthest past it, and that limit."""
     past = np.where(sizes > 0, np.inf, 0.0)
     at = np.argmax(np.divide(sizes, allowed, out=past, where=allowed > 0))
     return float(sizes.reshape(-1)[at]), float(allowed.reshape(-1)[at])

@@ -42,7 +42,7 @@ class Prepared:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Bytes that a prepared case holds."""
         held, expected = self.storages, self.expected
         arrays = (*held.values(), *expected.outputs.values(), *expected.deviations.values())
         return sum(array.nbytes for array in arrays)
@@ -73,7 +73,7 @@ def expect(problem: Problem, inputs: Arrays) -> Expected:
 
 
 def _round_to_stored(array: Array, fmt: Format) -> Array:
-    """As it is stored; numbers that become blocks stay numbers, for they are judged as such."""
+    """Numbers rounded to their format; those that become blocks stay, for they are judged so."""
     return array if fmt.quantised else round_values(array, fmt)
 
 

@@ -30,7 +30,7 @@ class Need:
 
     @property
     def key(self) -> str:
-        """The key of its case."""
+        """The key of the case that is needed."""
         return key_of(self.problem)
 
 
@@ -49,7 +49,7 @@ class Shelf:
 
     @contextmanager
     def helped_by(self, processes: int) -> Iterator[None]:
-        """Cases of coming jobs are prepared by so many processes, which start when one comes."""
+        """Have so many processes prepare cases of coming jobs; they start when one comes."""
         self._most = processes
         try:
             yield
@@ -63,7 +63,7 @@ class Shelf:
 
     @property
     def is_helped(self) -> bool:
-        """Whether `expect` does anything."""
+        """Whether preparers help, so that `expect` does anything."""
         return self._most > 0
 
     def expect(self, due: Need | None, coming: Sequence[Need]) -> None:
@@ -97,7 +97,7 @@ class Shelf:
 
     @contextmanager
     def pause_preparing(self) -> Iterator[None]:
-        """Nothing is prepared meanwhile."""
+        """Have no case prepared within this context."""
         try:
             for preparer in self.preparers:
                 preparer.stop()
@@ -107,7 +107,7 @@ class Shelf:
                 preparer.go_on()
 
     def _take_prepared(self, name: str) -> Prepared | None:
-        """A case that was asked for ahead; waits if it is being made."""
+        """A case that was prepared ahead; waits if it is being prepared."""
         self._turn()
         made = self.ahead.pop(name, None)
         for preparer in self.preparers:
@@ -117,7 +117,7 @@ class Shelf:
         return made
 
     def _turn(self) -> None:
-        """Take what was made, and ask for more."""
+        """Take cases that preparers have made, and have more made."""
         for preparer in self.preparers:
             if not preparer.is_idle and not preparer.is_gone:
                 self._take(preparer)

@@ -53,7 +53,7 @@ class PhaseWork(LaunchWork):
 
 @dataclass(frozen=True, kw_only=True)
 class Posed:
-    """A model's job, understood."""
+    """What a model's job asks for: file, case and code path."""
 
     case: ModelCase
     file: GgufFile
@@ -64,7 +64,7 @@ class Posed:
 
 
 def pose_job(job: Job, device: DeviceFacts) -> Posed:
-    """What a job asks for; an error says why it cannot be had."""
+    """The model task of a job; an error says why it cannot be done."""
     if not job.source:
         raise UsageError(f"{job.case} needs the file of the model, and the job names none")
     case, file = named(job.case), open_gguf(Path(job.source.path))
@@ -114,7 +114,7 @@ def _loading(file: GgufFile) -> Progress:
 
 
 def _about(model: Model) -> dict[str, float]:
-    """How large a model is, and what it took on the device."""
+    """Telemetry of a model: its size, and what it took on the device."""
     tensors = model.file.tensors.values()
     return {
         MODEL_BYTES: float(sum(tensor.bytes for tensor in tensors)),
@@ -124,7 +124,7 @@ def _about(model: Model) -> dict[str, float]:
 
 
 def check_trial(trial: Trial) -> tuple[Left, Verdict]:
-    """What a run left, and the verdict on it and a second one that follows another prompt."""
+    """What a run left, and the verdict on it and on a second run after another prompt."""
     with phase("launches"):
         first, second = trial.left_over(POISON_A), trial.left_again(POISON_B)
     with phase("judging"):
@@ -147,7 +147,7 @@ def variant_for(variant: str, device: DeviceFacts) -> str:
 
 
 def work_of(run: Passage) -> PhaseWork:
-    """A passage, to be timed."""
+    """A passage as work that can be timed."""
     return PhaseWork(passes=(), bytes_moved=run.bytes_moved, flops=run.flops, steps=run.steps())
 
 

@@ -54,7 +54,7 @@ _WORDS: Final = 2048  # words of the vocabulary
 
 @dataclass
 class Findings:
-    """What was found so far."""
+    """Errors counted so far in a model's values."""
 
     path: str
     compared: int = 0
@@ -132,7 +132,7 @@ def _path(trial: Trial) -> str:
 
 
 def _judge_memory(findings: Findings, trial: Trial, first: Left, second: Left) -> None:
-    """Guards, poison, counters, and whether both runs left the same."""
+    """Judge guards, poison and counters, and whether both runs left the same."""
     for left in (first, second):
         for name, image in left.guards:
             if changed := guard_changes(image):
@@ -156,7 +156,7 @@ def _judge_repeated(findings: Findings, name: str, one: Image, other: Image) -> 
 
 
 def _judge_whole(findings: Findings, trial: Trial, left: Left) -> None:
-    """Logits of the last token, and of the steps before it, by a reference of all layers.
+    """Judge logits of the last token, and of the steps before it, by a reference of all layers.
 
     Then those behind caches whose older half was dropped, by the reference's own that were cut so.
     """
@@ -195,7 +195,7 @@ class _Sampled(Reference):
 
 
 def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) -> None:
-    """Embedding, some layers and some logits of some tokens of a sequence."""
+    """Judge the embedding, some layers and some logits of some tokens of a sequence."""
     model, case = trial.model, trial.case
     count = max(_ROWS, len(trial.run.parts))
     rows = np.array(_spread(case.timed, min(count, case.timed)))

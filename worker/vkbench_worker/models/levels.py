@@ -85,7 +85,7 @@ class Levels:
         return self._spans.get(name, (0, 0))
 
     def _is_of_weights(self, use: Use, later: Sequence[Use]) -> bool:
-        """Whether it makes of weights alone, in untouched memory, what a later launch needs."""
+        """Whether a launch makes of weights alone, in untouched memory, what a later one needs."""
         return (
             bool(use.read)
             and use.read <= self.constant
@@ -94,7 +94,7 @@ class Levels:
         )
 
     def _ahead(self, level: int) -> Place:
-        """Where one runs that is needed at a level, or behind it."""
+        """Where a launch runs whose results a level needs."""
         if earlier := [reader for reader in self._fed if reader < level]:
             return Place(level=max(earlier), is_ahead=True)
         return Place(level=max(level - 1, 0))

@@ -117,7 +117,7 @@ class Prepared:
         return self.read(LOGITS)
 
     def read(self, name: str) -> Array:
-        """A value of numbers that was kept: (rows, columns) are the caller's to know."""
+        """A kept value as flat numbers; the caller knows its rows and columns."""
         count = self.graph.sizes[name] // 4
         image = self.device.images([self._values[name]])[0]
         return image.data.view(np.float32)[:count]
@@ -228,7 +228,7 @@ class Model(Closing):
         return self._phases[key]
 
     def logits(self, tokens: Ids, start: int = 0) -> Array:
-        """Of all these tokens of one sequence, read from a position on: (tokens, vocabulary)."""
+        """Logits of tokens of one sequence, read from a position on: (tokens, vocabulary)."""
         parts = []
         for at, until in parts_of(len(tokens)):
             run = self.prepare_reading(until - at, start + until)
@@ -271,7 +271,7 @@ class Model(Closing):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that it has taken on the device; none go before the model does."""
+        """Bytes that the model has taken on the device; none are freed before it closes."""
         made = [*self.weights.buffers.values(), *self._caches.values(), *self._tables.values()]
         for run in self._phases.values():
             made += [*run.inputs.values(), *run.slots, *run.counters.values()]

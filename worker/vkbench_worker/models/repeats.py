@@ -30,7 +30,7 @@ class Repeats:
         writes: Collection[str],
         scratch: Collection[str],
     ) -> tuple[list[Launched], list[str]]:
-        """A step's launches that are no repeats; and its values, maybe with others' scratch.
+        """A step's launches without repeats, and its values, some of them in others' scratch.
 
         Beside its own scratch, the step changes what it writes.
         """

@@ -64,7 +64,7 @@ class Schedule:
 
 
 def _misfit(has: int, needs: int) -> tuple[bool, int]:
-    """What fits best comes first; else what grows least."""
+    """Sort key of slots: the best fit first, else the one that grows least."""
     return (has < needs, abs(has - needs))
 
 

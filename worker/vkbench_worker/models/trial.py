@@ -73,14 +73,14 @@ class Trial:
         return self.tokens[:, self.start :]
 
     def left_over(self, poison: int) -> Left:
-        """One run over memory that holds poison."""
+        """What one run over memory full of poison left."""
         self.run.poison(poison)
         self.run.place(self.given)
         self.run.recording.run()
         return self.collect_left()
 
     def left_again(self, poison: int) -> Left:
-        """As `left_over`, after another prompt went through the caches and this one was read anew.
+        """As `left_over`, once another prompt went through the caches and this one was read anew.
 
         What follows another trial leaves the caches as those are.
         """
@@ -107,7 +107,7 @@ class Trial:
 
     @property
     def dropped(self) -> int:
-        """Positions that `shifted` drops."""
+        """Positions that `shifted_logits` drops."""
         return self.case.tokens // 2
 
     def collect_left(self) -> Left:
@@ -141,6 +141,6 @@ class Trial:
 
 
 def _tokens(case: ModelCase, vocabulary: int) -> Ids:
-    """Seeded by the case alone."""
+    """Random tokens, seeded by the case alone."""
     numbers = np.random.Generator(np.random.Philox(key=int(case.case.hash[:16], 16)))
     return numbers.integers(0, vocabulary, (case.batch, case.tokens))

@@ -27,7 +27,7 @@ class Weights:
     def load(
         self, needed: Mapping[str, Weight], progress: Progress = lambda done, all: None
     ) -> None:
-        """Bring those to the device that are not there yet; OutOfMemory says what they need."""
+        """Bring weights to the device that are not there yet; OutOfMemory says what they need."""
         missing = {name: weight for name, weight in needed.items() if name not in self.buffers}
         sizes = {name: weight.bytes(self.file) for name, weight in missing.items()}
         total, left = sum(sizes.values()), self._device.memory_left()

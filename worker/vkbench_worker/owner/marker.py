@@ -15,7 +15,7 @@ _EMPTY = b" " * _SIZE
 
 
 class Marker(Closing):
-    """24 bytes: job id and token, or blanks."""
+    """A file of 24 bytes: job id and token, or blanks."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,11 +33,11 @@ class Marker(Closing):
         os.close(self._file)
 
     def write(self, job: Job) -> None:
-        """This job is on the device now."""
+        """Note that this job is on the device now."""
         os.pwrite(self._file, f"{job.id:15d} {job.token:8d}".encode(), 0)
 
     def clear(self) -> None:
-        """No job is on the device."""
+        """Note that no job is on the device."""
         os.pwrite(self._file, _EMPTY, 0)
 
     def read(self) -> tuple[int, int] | None:

@@ -62,7 +62,7 @@ class PeerBuffer(Generic[M]):
         self._library.copy(source.memory, self.memory)
 
     def image(self, *, data: bool) -> Image:
-        """What it holds, or its guards alone."""
+        """What the memory holds, or its guards alone."""
         read, end = self._library.read, region_bytes(self.size)
         behind = GUARD + self.size
         return Image(
@@ -73,7 +73,7 @@ class PeerBuffer(Generic[M]):
         )
 
     def close(self) -> None:
-        """It goes when nothing holds it any more."""
+        """Let go of the memory, which the library then frees."""
         self.memory, self.in_order = self._library.memory(0), _as_it_is
 
 
@@ -200,7 +200,7 @@ class PeerDevice(Generic[M]):
         return Operation(self._library, program.problem)
 
     def make_ahead(self, program: Program) -> None:
-        """There is nothing to be made."""
+        """Do nothing: there is no pipeline to be made."""
 
     def held_pipelines(self) -> AbstractContextManager[None]:
         """Hold nothing: a library's functions stay anyway."""
@@ -220,7 +220,7 @@ class PeerDevice(Generic[M]):
         return [as_own(PeerBuffer, buffer).image(data=data) for buffer, data in buffers]
 
     def raise_messages(self) -> None:
-        """There is no validation layer to complain."""
+        """Do nothing: there is no validation layer to complain."""
 
     def save_cache(self) -> None:
-        """There is no driver to compile."""
+        """Do nothing: there is no driver that compiles."""

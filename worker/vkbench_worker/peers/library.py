@@ -39,7 +39,7 @@ class Library(Protocol[M]):
         ...
 
     def memory(self, nbytes: int) -> M:
-        """Memory on the device."""
+        """Allocate memory on the device."""
         ...
 
     def write(self, memory: M, offset: int, data: np.ndarray) -> None:
@@ -47,7 +47,7 @@ class Library(Protocol[M]):
         ...
 
     def read(self, memory: M, start: int, end: int) -> np.ndarray:
-        """A copy of bytes for the host."""
+        """A copy of bytes of the memory for the host."""
         ...
 
     def fill(self, memory: M, word: int) -> None:
@@ -67,11 +67,11 @@ class Library(Protocol[M]):
         ...
 
     def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
-        """What does an operation on these arguments."""
+        """A call that does an operation on these arguments."""
         ...
 
     def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
-        """What does all calls in order and returns the seconds of each segment but the first.
+        """A function that does all calls and returns the seconds of each segment but the first.
 
         The first one is done and not timed.
         """

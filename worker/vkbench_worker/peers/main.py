@@ -54,13 +54,13 @@ LIBRARIES: Final[Mapping[str, Callable[[DeviceFacts], Library[Any]]]] = {
 
 
 def of_library(peer: str, ready: Ready) -> Answer:
-    """What answers by a library's functions."""
+    """Answer jobs by a library's functions."""
     device = PeerDevice(library := LIBRARIES[peer](ready.facts), ready.facts, ready.environment)
     return lambda job: execute_peer(library, device, packaged(), job)
 
 
 def of_ggml(peer: str, ready: Ready) -> Answer:
-    """What answers by llama.cpp's libraries and programs."""
+    """Answer jobs by llama.cpp's libraries and programs."""
     from vkbench_worker.peers.llama_cpp.execute import Ggml
 
     return Ggml(ready, settings())
@@ -94,7 +94,7 @@ def main() -> int:
 
 
 def _answering(peer: str, ready: Ready) -> Answer:
-    """What answers jobs: the peer, or the reason why there is none here."""
+    """Answer jobs by the peer, or with the reason why there is none here."""
     try:
         return PEERS[peer](peer, ready)
     except CannotDo as error:

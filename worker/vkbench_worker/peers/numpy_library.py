@@ -41,7 +41,7 @@ class NumpyLibrary:
         self.functions: Mapping[str, Callable[..., object]] = FUNCTIONS
 
     def takes(self, function: str, fmt: str) -> bool:
-        """All that is an array's type of numpy, where one call does it."""
+        """Whether numpy has a format as a type, and does the function in one call."""
         return fmt == "f32" if function in _IN_SINGLES else fmt in _NUMBERS
 
     def memory(self, nbytes: int) -> Memory:
@@ -53,7 +53,7 @@ class NumpyLibrary:
         memory[offset : offset + data.nbytes] = data.reshape(-1).view(np.uint8)
 
     def read(self, memory: Memory, start: int, end: int) -> Memory:
-        """A copy of bytes."""
+        """A copy of bytes of the memory."""
         return memory[start:end].copy()
 
     def fill(self, memory: Memory, word: int) -> None:
@@ -70,11 +70,11 @@ class NumpyLibrary:
         return layout.view(memory[offset : offset + size].view(fmt.dtype))
 
     def array(self, values: Array, fmt: str) -> Array:
-        """An array in a format."""
+        """An array of its own in a format."""
         return np.ascontiguousarray(values, format_named(fmt).dtype)
 
     def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
-        """A function and its arguments."""
+        """A call of a function with its arguments."""
         return partial(self.functions[function], *arguments)
 
     def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:

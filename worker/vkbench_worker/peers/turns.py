@@ -65,7 +65,7 @@ def _needs_more(job: Job, answers: Mapping[str, Sequence[Result]], done: int, ro
 
 
 def _without(job: Job, answer: Result, *, of_peer: bool) -> Result:
-    """What became of a job of which one side has no timing."""
+    """The result of a job of which one side has no timing."""
     if not of_peer:
         return replace(answer, timings=(), reason=f"ours: {answer.reason}")
     right = answer.outcome is Outcome.SKIPPED
@@ -134,6 +134,6 @@ def _balance_samples(visits: Sequence[Result]) -> list[float]:
 
 
 def _warnings(visits: Sequence[Timing], samples: int) -> tuple[str, ...]:
-    """Those of all visits, each once; few samples of one may be enough of all."""
+    """Warnings of all visits, each once; few samples of one visit may be enough of all."""
     words = dict.fromkeys(word for visit in visits for word in visit.warnings)
     return (*few(samples), *(word for word in words if not word.endswith(FEW)))

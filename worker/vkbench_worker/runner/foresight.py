@@ -30,7 +30,7 @@ class Needs:
 
 
 class Foresight:
-    """What the lines that come next need."""
+    """Makes ahead what the jobs of coming lines need."""
 
     def __init__(self, device: Device, bundle_of: Callable[[str], Bundle]) -> None:
         self._device = device

@@ -25,7 +25,7 @@ class Inbox:
         return self
 
     def __next__(self) -> bytes:
-        """The next line; waits for it."""
+        """The next line, for which it waits."""
         while not self._lines and not self._ended:
             self._read()
         if not self._lines:

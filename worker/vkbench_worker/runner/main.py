@@ -137,7 +137,7 @@ def serve(
 
 
 def _look(canary: CanaryTimer | None, job: Job) -> Mapping[str, float]:
-    """The canary that a job's timings are seen beside, and how long it took just now."""
+    """Telemetry of a job's canary: its reading, and how long it took just now."""
     if not canary or job.mode is not Mode.PERFORMANCE:
         return {}
     began = time.perf_counter()

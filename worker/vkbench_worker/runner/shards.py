@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def run(request: argparse.Namespace) -> Iterator[Answer]:
-    """What became of the case with each number of shards."""
+    """The outcome of the case with each number of shards."""
     current = settings()
     bundle = take_bundle(request.bundle, current)
     problem = catalogue.problem(request.case)
@@ -60,7 +60,7 @@ def run(request: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _apart(devices: list[VulkanDevice]) -> list[VulkanDevice]:
-    """Those that can work at one time: CPU drivers share their processors."""
+    """The devices that can work at one time: CPU drivers share their processors."""
     by_hardware = {device.hardware or device.facts.key: device for device in reversed(devices)}
     return [device for device in devices if device in by_hardware.values()]
 

@@ -139,7 +139,7 @@ def _choose_asked(problem: Problem, named: Configuration, device: DeviceFacts) -
 
 
 def _choose_measured(problem: Problem, known: Configuration, device: DeviceFacts) -> Choice | None:
-    """A configuration of a similar case, where this one can have it too."""
+    """The configuration measured on a similar case, if this case can have it too."""
     names = [variant.name for variant in for_auto(problem, device)]
     if known.variant not in names:
         return None
@@ -153,13 +153,13 @@ def _choose_measured(problem: Problem, known: Configuration, device: DeviceFacts
 
 
 def _choose_estimated(problem: Problem, variant: Variant, device: DeviceFacts) -> Choice:
-    """With the settings that should be the fastest."""
+    """A variant with the settings that should be the fastest."""
     settings = next(iter(problem.candidates(device, variant)), problem.settings)
     return Choice(problem=replace(problem, settings=settings), variant=variant, is_named=False)
 
 
 def _find_variant(problem: Problem, name: str) -> Variant:
-    """A kernel without it is skipped, not an error: one word may select over many kernels."""
+    """The variant of a name; Unsupported, not an error: one word may select over many kernels."""
     try:
         return problem.kernel.variant(name)
     except UnknownName as error:
@@ -167,7 +167,7 @@ def _find_variant(problem: Problem, name: str) -> Variant:
 
 
 def _pack(bundle: Bundle, launch: Launch, entry: Entry, device: DeviceFacts) -> PackedLaunch:
-    """Unsupported where the device's limits are too low, or the shaders take something else."""
+    """Pack a launch; Unsupported if limits are too low or shaders take other values."""
     try:
         interface = bundle.interface(entry.key)
         packed = pack(launch, interface, entry.key)

@@ -32,7 +32,7 @@ class Load:
         return not self._fell and self._is_at_top()
 
     def note_warm_up(self) -> None:
-        """A whole warm-up has ended just now."""
+        """Note that a whole warm-up has ended just now."""
         self._is_whole, self._fell = True, False
         if self._gauge:
             self._least = min(self._least, self._gauge())

@@ -239,7 +239,7 @@ class NullDevice(Closing):
         return program
 
     def make_ahead(self, program: Program) -> None:
-        """There is nothing to be made."""
+        """Do nothing: there is no pipeline to be made."""
 
     def held_pipelines(self) -> AbstractContextManager[None]:
         """Hold nothing: numpy programs stay anyway."""
@@ -259,10 +259,10 @@ class NullDevice(Closing):
         return [as_own(NullBuffer, buffer).image(data=data) for buffer, data in buffers]
 
     def raise_messages(self) -> None:
-        """There is no validation layer to complain."""
+        """Do nothing: there is no validation layer to complain."""
 
     def save_cache(self) -> None:
-        """There is no driver to compile."""
+        """Do nothing: there is no driver that compiles."""
 
     def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         """Run the function on the buffers of the last launch: it does the work of all of them."""

@@ -171,7 +171,7 @@ class Worker:
         return runnable
 
     def _provide(self, job: Job) -> None:
-        """Have the bundles of a job."""
+        """Fetch the bundles of a job that are not here."""
         for sha in job.bundles:
             self._depot.provide(sha)
 

@@ -182,7 +182,7 @@ def _find_library(name: str, folder: str) -> Path | None:
 
 
 def _identify_build(base: ctypes.CDLL, vulkan: Path) -> Mapping[str, str]:
-    """What the build says of itself, what tells it from any other, and what variables it reads."""
+    """The build's version, commit and hash, and the variables that it reads."""
     build = {}
     for name in ("version", "commit"):
         function = getattr(base, f"ggml_{name}", None)

@@ -75,7 +75,7 @@ class GgmlArray:
         return replace(self, layout=Layout.contiguous(shape))
 
     def make_tensor(self, api: Api, context: Address) -> Address:
-        """A tensor of it."""
+        """A ggml tensor of the array."""
         *outer, inner = self.layout.shape
         dims = [self.format.numbers(inner), *reversed(outer)]
         dims += [1] * (_DIMS - len(dims))
@@ -152,7 +152,7 @@ class GgmlLibrary:
             self.api("ggml_backend_tensor_set", memory.whole, at, offset, data.nbytes)
 
     def read(self, memory: GgmlMemory, start: int, end: int) -> np.ndarray:
-        """A copy of bytes for the host."""
+        """A copy of bytes of the memory for the host."""
         data = np.empty(end - start, np.uint8)
         if data.nbytes:
             at = data.ctypes.data
@@ -183,7 +183,7 @@ class GgmlLibrary:
         return GgmlArray(memory=memory, offset=offset, format=fmt, layout=layout)
 
     def array(self, values: np.ndarray, fmt: str) -> Any:
-        """No factor is converted before."""
+        """Refuse: ggml takes no factor that was converted before."""
         raise CannotDo(f"{PEER} converts nothing to {fmt} here")
 
     def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
@@ -262,7 +262,7 @@ class Graph:
             known.add(node)
 
     def __call__(self) -> None:
-        """Compute it, and wait."""
+        """Compute the graph, and wait."""
         api = self._library.api
         status = api("ggml_backend_graph_compute", self._library.backend, self._graph)
         if status == _NO_MEMORY:

@@ -45,7 +45,7 @@ _MOST_REPETITIONS: Final = 5000
 
 @dataclass(frozen=True, kw_only=True)
 class _Repetitions:
-    """What a start of the program repeats."""
+    """How often a start of the program repeats how many tokens."""
 
     tokens: int  # that each generates; 1 of a prompt, which counts whole
     count: int
@@ -53,7 +53,7 @@ class _Repetitions:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedModel:
-    """What the program found of a model's case."""
+    """Samples that the program took of a model's case."""
 
     test: PeerTest
     samples: Sequence[float]  # seconds of a token, or of a prompt, once the clock was up
@@ -92,7 +92,7 @@ class LlamaBench:
             repetitions = _until_up(tokens, tokens * fastest, job.measure_seconds)
 
     def _first(self, job: Job) -> _Repetitions:
-        """Those of a first start: few, unless an earlier visit told how long they take."""
+        """Repetitions of a first start: few, unless an earlier visit told how long they take."""
         if self._is_cpu:
             return _Repetitions(tokens=1, count=REPETITIONS)
         return self._settled.get(job.case) or _Repetitions(tokens=1, count=1)

@@ -195,7 +195,7 @@ def _of_numbers(problem: Problem) -> str:
 
 
 def _product_path(problem: Problem) -> str:
-    """By whether x may become bytes, and sums may be in halves."""
+    """The arithmetic of a product, by whether x may become bytes and sums may be in halves."""
     has_blocks = problem.format("weights").quantised
     if problem.shape["n"] <= _MOST_VECTORS:
         return "ggml_vectors" if has_blocks else "library_sums"

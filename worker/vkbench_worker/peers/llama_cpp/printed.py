@@ -33,7 +33,7 @@ class Printed:
         self.path, self.program = path, program
 
     def text(self) -> str:
-        """All of it, if that is not too much."""
+        """The file's text; UsageError if it is too long."""
         try:
             with self.path.open("rb") as file:
                 data = file.read(MOST_BYTES + 1)
@@ -44,7 +44,7 @@ class Printed:
         return data.decode(errors="replace").strip()
 
     def refusal(self, complaint: str) -> UsageError:
-        """What is wrong with it, as an error."""
+        """An error that says what is wrong with the file."""
         return UsageError(
             f"{self.path} is no output of {self.program} that can be read: {complaint}"
         )
@@ -57,14 +57,14 @@ class Fields:
         self.printed, self.number, self.row = printed, number, row
 
     def wrong_field(self, name: str, complaint: str) -> UsageError:
-        """What is wrong with a field."""
+        """An error that says what is wrong with a field."""
         if name not in self.row:
             return self.printed.refusal(f"test {self.number} has no {name}")
         value = str(self.row[name])[:40]
         return self.printed.refusal(f"test {self.number}: {name} is {value!a}, {complaint}")
 
     def word(self, name: str, default: str | None = None) -> str:
-        """A text of one line."""
+        """A field that is a text of one line."""
         value = self.row.get(name, default)
         if not isinstance(value, str) or len(value) > MOST_TEXT or not value.isprintable():
             raise self.wrong_field(name, "no text that can be shown")
@@ -80,7 +80,7 @@ class Fields:
         return value
 
     def number_of(self, name: str, most: float) -> float:
-        """A number above 0."""
+        """A field that is a number above 0."""
         value = self.row.get(name)
         try:
             number = float(value) if isinstance(value, (str, int, float)) else -1.0
@@ -91,7 +91,7 @@ class Fields:
         return number
 
     def moment(self, name: str) -> float:
-        """A moment of UTC."""
+        """A field that is a moment of UTC, as Unix time."""
         text = self.word(name)
         try:
             date = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -128,7 +128,7 @@ class Instance(Closing):
         return {vk.text(extension.extensionName) for extension in records}
 
     def _settings(self) -> Any:
-        """What asks a newer layer for synchronisation validation."""
+        """The settings that have a newer layer validate synchronisation."""
         names = (*_SETTINGS, _ASSISTED_SETTING) if self._is_assisted else _SETTINGS
         on = vk.ffi.new("VkBool32[]", [1])
         settings = vk.ffi.new("VkLayerSettingEXT[]", len(names))
@@ -142,7 +142,7 @@ class Instance(Closing):
         return info
 
     def _features(self) -> Any:
-        """What asks an older layer, such as Debian 12's, for synchronisation validation."""
+        """The struct that has an older layer, such as Debian 12's, validate synchronisation."""
         numbers = [vk.SYNCHRONISATION, *(_ASSISTED_FEATURES if self._is_assisted else ())]
         enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", numbers)
         features = vk.struct(

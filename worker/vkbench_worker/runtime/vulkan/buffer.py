@@ -43,7 +43,7 @@ class VulkanBuffer(Closing):
         return self.region.offset + GUARD
 
     def upload(self, data: np.ndarray) -> None:
-        """Guard bands filled with poison, data copied in, before whatever runs next."""
+        """Fill guard bands with poison and copy data in, before whatever runs next."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if flat.size != self.size:
             raise ValueError(f"{flat.size} bytes for a buffer of {self.size}")
@@ -54,12 +54,12 @@ class VulkanBuffer(Closing):
         self._transfers.upload(Span(self.region, GUARD, self.size), flat)
 
     def fill(self, word: int) -> None:
-        """Data and guard bands filled with a word, before whatever runs next."""
+        """Fill data and guard bands with a word, before whatever runs next."""
         self.poison = word
         self._transfers.fill(Span(self.region, 0, self._end), word)
 
     def copy_from(self, other: Buffer) -> None:
-        """Data and guard bands of a buffer of the same size, copied on the device."""
+        """Copy data and guard bands of a buffer of the same size, on the device."""
         source = as_own(VulkanBuffer, other)
         self.poison = source.poison
         self._transfers.copy(Span(source.region, 0, self._end), Span(self.region, 0, self._end))

@@ -20,7 +20,7 @@ MOST_AHEAD: Final = 64  # asked for and not yet taken
 
 
 class Closable(Protocol):
-    """What is made of a program."""
+    """What a cache of pipelines keeps, and closes."""
 
     def close(self) -> None: ...
 

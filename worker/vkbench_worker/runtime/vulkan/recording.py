@@ -122,7 +122,7 @@ class VulkanRecording(Closing):
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
 
     def _dispatch(self, step: Dispatch, bound: _Bound) -> _Bound:
-        """Bind what the launch before did not and launch."""
+        """Bind what the launch before has not bound, and launch."""
         commands, pipeline = self._commands, as_own(VulkanPipeline, step.pipeline)
         launch, (known, pushed) = _identity(step), bound
         if launch[:1] != known[:1]:
