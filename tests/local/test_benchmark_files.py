@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
+from planted_forms import require_refusal, written
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
 from vkbench.result import unpack_samples
@@ -89,12 +90,6 @@ READERS: dict[str, tuple[Callable[[Path], list[NamedTest]], dict[str, Any]]] = {
     "google": (read_google, GOOGLE),
     "nvbench": (read_nvbench, NVBENCH),
 }
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "bench.json"
-    path.write_text(text)
-    return path
 
 
 def jobs(tests: list[NamedTest], device: Any = None) -> tuple[list[Any], Any]:
@@ -178,12 +173,7 @@ def test_a_peer_s_name_is_no_code_path_s(name: str) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(reader: str, text: str, complaint: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        READERS[reader][0](written(tmp_path, text))
-    said = str(raised.value)
-    assert complaint in said
-    assert said.isprintable()
-    assert len(said) < 300
+    require_refusal(READERS[reader][0], written(tmp_path, text), complaint)
 
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
+from planted_forms import in_csv, require_refusal, written
+from planted_forms import in_sql as in_sql_table
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
 from vkbench_local.peers.ggml import PEER, ggml_timing
@@ -67,28 +69,12 @@ def for_people(tests: list[dict[str, str]]) -> str:
     return PEOPLE.format(product=tests[0]["op_params"], softmax=tests[-1]["op_params"])
 
 
-def in_csv(tests: list[dict[str, str]]) -> str:
-    file = io.StringIO()
-    file.write(",".join(tests[0]) + "\n")
-    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(test.values() for test in tests)
-    return file.getvalue()
-
-
-def in_sql(tests: list[dict[str, str]]) -> str:
-    lines = ["CREATE TABLE IF NOT EXISTS test_backend_ops (", "  test_time TEXT", ");", ""]
-    for test in tests:
-        values = ", ".join(f"'{value}'" for value in test.values())
-        lines.append(f"INSERT INTO test_backend_ops ({', '.join(test)}) VALUES ({values});")
-    return "\n".join(lines) + "\n"
-
-
-FORMS = {"people": for_people, "csv": in_csv, "sql": in_sql}
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "ops"
-    path.write_text(text)
-    return path
+in_sql = partial(in_sql_table, "test_backend_ops")
+FORMS: dict[str, Callable[[list[dict[str, str]]], str]] = {
+    "people": for_people,
+    "csv": in_csv,
+    "sql": in_sql,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -229,12 +215,7 @@ def test_the_device_has_to_be_known(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(text: str, complaint: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        read_ops(written(tmp_path, text))
-    said = str(raised.value)
-    assert complaint in said
-    assert said.isprintable()
-    assert len(said) < 300
+    require_refusal(read_ops, written(tmp_path, text), complaint)
 
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from dataclasses import replace
@@ -16,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
+from planted_forms import in_csv, in_sql, require_refusal, written
 from planted_runs import DEVICE
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
@@ -70,34 +69,12 @@ def plain(test: dict[str, Any]) -> dict[str, Any]:
     return {name: int(value) if value is True else value for name, value in told.items()}
 
 
-def in_csv(tests: list[dict[str, Any]]) -> str:
-    file = io.StringIO()
-    file.write(",".join(plain(tests[0])) + "\n")
-    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(plain(test).values() for test in tests)
-    return file.getvalue()
-
-
-def in_sql(tests: list[dict[str, Any]]) -> str:
-    names = ", ".join(plain(tests[0]))
-    lines = ["CREATE TABLE IF NOT EXISTS llama_bench (", "  build_commit TEXT,", ");", ""]
-    for test in tests:
-        values = ", ".join(f"'{value}'" for value in plain(test).values())
-        lines.append(f"INSERT INTO llama_bench ({names}) VALUES ({values});")
-    return "\n".join(lines) + "\n"
-
-
 FORMS = {
     "json": lambda tests: json.dumps(tests, indent=2),
     "jsonl": lambda tests: "".join(json.dumps(test) + "\n" for test in tests),
-    "csv": in_csv,
-    "sql": in_sql,
+    "csv": lambda tests: in_csv([plain(test) for test in tests]),
+    "sql": lambda tests: in_sql("llama_bench", [plain(test) for test in tests]),
 }
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "bench"
-    path.write_text(text)
-    return path
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -116,7 +93,9 @@ def test_each_form_says_the_same(form: str, tmp_path: Path) -> None:
 
 
 def test_a_statement_s_text_may_have_quotes(tmp_path: Path) -> None:
-    text = in_sql([FIELDS]).replace("'Vulkan'", "'it''s, (Vulkan);'").replace("'7123'", "7123")
+    text = (
+        FORMS["sql"]([FIELDS]).replace("'Vulkan'", "'it''s, (Vulkan);'").replace("'7123'", "7123")
+    )
     (test,) = read_tests(written(tmp_path, text))
     assert test.settings["backend"] == "it_s_Vulkan_"
     assert test.settings["number"] == "7123"
@@ -148,12 +127,7 @@ def test_a_statement_s_text_may_have_quotes(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(text: str, complaint: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        read_tests(written(tmp_path, text))
-    said = str(raised.value)
-    assert complaint in said
-    assert said.isprintable()
-    assert len(said) < 300
+    require_refusal(read_tests, written(tmp_path, text), complaint)
 
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +186,7 @@ def test_a_peer_s_times_are_those_of_our_cases(tmp_path: Path) -> None:
 
 
 def test_a_mean_has_the_deviation_that_the_file_tells(tmp_path: Path) -> None:
-    (test,) = read_tests(written(tmp_path, in_csv([GENERATED])))
+    (test,) = read_tests(written(tmp_path, FORMS["csv"]([GENERATED])))
     found = run_of([test], [], [], H200, MODEL)
     [job] = [line.record for line in found.records if line.kind == "job"]
     (timing,) = job.timings

@@ -11,8 +11,7 @@ from vkbench_db.transfer.lines import JobLine, RunLine
 from vkbench_local.demo import nights
 from vkbench_local.demo.lab import BYTES, MATRICES, RECORDED_BANDWIDTH
 from vkbench_local.demo.nights import Lab
-from vkbench_local.demo.recording import RecordedCase, RecordedTiming
-from vkbench_local.demo.samples import MOST
+from vkbench_local.demo.recording import MOST, RecordedCase, RecordedTiming
 from vkbench_shaders.catalogue import problem
 
 TIMES = 8  # that the canary is timed, for its noise

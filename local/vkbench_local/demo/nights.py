@@ -18,8 +18,7 @@ from vkbench.result import Timing, Verdict
 from vkbench_db.transfer.lines import AttemptLine, JobLine, RunLine
 from vkbench_local.demo import story
 from vkbench_local.demo.lab import MACHINES, Machine
-from vkbench_local.demo.recording import RecordedCase, Recording
-from vkbench_local.demo.samples import timing
+from vkbench_local.demo.recording import RecordedCase, Recording, timing
 
 NIGHT = 86_400.0
 BEGINS = 3_600.0  # seconds after midnight

@@ -13,8 +13,7 @@ from vkbench_detection.steps import conclude
 from vkbench_local.demo import story
 from vkbench_local.demo.lab import Machine
 from vkbench_local.demo.nights import Lab, verdict_of
-from vkbench_local.demo.recording import RecordedCase
-from vkbench_local.demo.samples import timing
+from vkbench_local.demo.recording import RecordedCase, timing
 from vkbench_scheduler.watch import confirm
 
 PAIR_SECONDS = 4.0

@@ -18,8 +18,7 @@ import numpy as np
 from vkbench.case import SEED, WEIGHTS
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS
-from vkbench_worker.peers.library import CannotDo, Library
-from vkbench_worker.peers.row import Arguments, Row, Views
+from vkbench_worker.peers.library import Arguments, CannotDo, Library, Row, Views
 
 M = TypeVar("M")
 

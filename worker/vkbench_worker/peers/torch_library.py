@@ -18,9 +18,8 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders import quants
 from vkbench_shaders.formats import Format
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.library import Call, CannotDo
+from vkbench_worker.peers.library import Call, CannotDo, Row
 from vkbench_worker.peers.numpy_library import wall_seconds
-from vkbench_worker.peers.row import Row
 from vkbench_worker.peers.table import ROWS
 from vkbench_worker.peers.torch_functions import functions
 from vkbench_worker.runtime.errors import OutOfMemory

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -25,8 +24,8 @@ from vkbench_worker.runtime.device import (
     Step,
     as_own,
 )
+from vkbench_worker.runtime.eager import EagerDevice, EagerRecording
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
-from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import (
     GUARD,
     POISON_A,
@@ -108,16 +107,14 @@ class NullBuffer:
         return Image(lead, rest[: self.size if data else 0], rest[self.size :], poison=self.poison)
 
 
-class NullRecording:
+class NullRecording(EagerRecording):
     """Steps carried out one after the other by the host."""
 
     def __init__(self, device: NullDevice, steps: Sequence[Step]) -> None:
         self._device = device
         self._steps = steps
-        self._seconds: list[float] = []
 
-    def run(self) -> list[float]:
-        """Seconds from each stamp to the next, by the host's clock."""
+    def _run(self) -> list[float]:
         stamps = []
         for step in self._steps:
             match step:
@@ -137,19 +134,7 @@ class NullRecording:
                     stamps.append(time.perf_counter())
                 case Barrier():
                     pass
-        self._seconds = [after - before for before, after in pairwise(stamps)]
-        return self._seconds
-
-    def enqueue(self) -> None:
-        """Run at once: this device has no queue."""
-        self.run()
-
-    def seconds(self) -> list[float]:
-        """What the last run gave."""
-        return self._seconds
-
-    def close(self) -> None:
-        """Do nothing: a recording of this device holds no handles."""
+        return [after - before for before, after in pairwise(stamps)]
 
 
 class NullFlight(NullRecording):
@@ -161,11 +146,10 @@ class NullFlight(NullRecording):
         self._uploads = [piece for part in parts for piece in part.uploads]
         self._reads = [piece for part in parts for piece in part.reads]
 
-    def run(self) -> list[float]:
-        """Seconds of the steps, by the host's clock."""
+    def _run(self) -> list[float]:
         for piece in self._uploads:
             _bytes_of_piece(piece)[:] = piece.data
-        return super().run()
+        return super()._run()
 
     def bytes_read(self) -> list[Bytes]:
         """What the last run left."""
@@ -177,10 +161,8 @@ def _bytes_of_piece(piece: Piece) -> Bytes:
     return as_own(NullBuffer, piece.buffer).bytes[start : start + piece.size]
 
 
-class NullDevice(Closing):
+class NullDevice(EagerDevice, Closing):
     """A device that computes with `function`: the reference, or what a test plants in its place."""
-
-    checks_bounds = False
 
     def __init__(
         self,
@@ -190,6 +172,7 @@ class NullDevice(Closing):
         memory_bytes: int = 1 << 30,
         host: str = "null",
     ) -> None:
+        super().__init__()
         uuid = "0" * 32
         self.facts = DeviceFacts(
             key=device_key(host, uuid),
@@ -220,10 +203,6 @@ class NullDevice(Closing):
         self.function = function
         self.clock = "host"
         self.tick_seconds = 1e-9
-        self.pci_address = ""
-        self.makes_ahead = False
-        self.load = Load()
-        self.patience_seconds = 600.0
         self.used_bytes = 0
 
     def close(self) -> None:
@@ -238,16 +217,6 @@ class NullDevice(Closing):
     def pipeline(self, program: Program) -> Program:
         return program
 
-    def make_ahead(self, program: Program) -> None:
-        """Do nothing: there is no pipeline to be made."""
-
-    def held_pipelines(self) -> AbstractContextManager[None]:
-        """Hold nothing: numpy programs stay anyway."""
-        return nullcontext()
-
-    def stop_making(self) -> None:
-        """Do nothing: no launch is ever under way."""
-
     def record(self, steps: Sequence[Step]) -> NullRecording:
         return NullRecording(self, steps)
 
@@ -257,12 +226,6 @@ class NullDevice(Closing):
     def images(self, whole: Sequence[Buffer], guards: Sequence[Buffer] = ()) -> list[Image]:
         buffers = [(buffer, True) for buffer in whole] + [(buffer, False) for buffer in guards]
         return [as_own(NullBuffer, buffer).image(data=data) for buffer, data in buffers]
-
-    def raise_messages(self) -> None:
-        """Do nothing: there is no validation layer to complain."""
-
-    def save_cache(self) -> None:
-        """Do nothing: there is no driver that compiles."""
 
     def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         """Run the function on the buffers of the last launch: it does the work of all of them."""

@@ -22,7 +22,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.library import Call, CannotDo
+from vkbench_worker.peers.library import Call, CannotDo, Row
 from vkbench_worker.peers.llama_cpp.api import PEER, Address, Api, Tensor
 from vkbench_worker.peers.llama_cpp.operations import (
     FUNCTIONS,
@@ -33,7 +33,6 @@ from vkbench_worker.peers.llama_cpp.operations import (
     ROWS,
 )
 from vkbench_worker.peers.numpy_library import wall_seconds
-from vkbench_worker.peers.row import Row
 from vkbench_worker.runtime.errors import OutOfMemory
 
 _BYTES: Final = 24  # ggml's type of signed bytes

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from vkbench_shaders.kernel import Array, Problem
-from vkbench_worker.peers.row import Arguments, Row, Views
+from vkbench_worker.peers.library import Arguments, Row, Views
 
 # What each function takes behind the context: tensors, floats, integers, truth values.
 FUNCTIONS: Final[Mapping[str, str]] = {

@@ -134,7 +134,7 @@ class FeatureChain:
         return frozenset(name for name, value in members.items() if value)
 
     def _keep_only_needed(self) -> None:
-        """All compute features stay on as found; bounds checks would slow every kernel."""
+        """Switch off core features but number types: bounds checks would slow every kernel."""
         core = self.head.features
         kept = {
             name: getattr(core, name) for name in ("shaderInt64", "shaderFloat64", "shaderInt16")
