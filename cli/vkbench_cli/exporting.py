@@ -6,12 +6,12 @@ import gzip
 import lzma
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, cast
+from typing import IO, TYPE_CHECKING, Literal, TypeVar, cast
 
 from vkbench.selector import one
 from vkbench.words.units import count_of
@@ -25,10 +25,11 @@ from vkbench_db.transfer import exchange
 from vkbench_db.transfer.intake import import_records
 
 if TYPE_CHECKING:
-    from vkbench.device import DeviceFacts
-    from vkbench_local.peers.imported import PeerRun
+    from vkbench_local.peers.imported import PeerFile, PeerTest, PeerTiming
 
-BLOCK_BYTES = 1 << 20  # read at once to count lines
+T = TypeVar("T", bound="PeerTest")
+
+KILOBYTE = 1000  # bytes
 
 
 def export_run(database: Database, run: int, path: Path) -> None:
@@ -45,21 +46,31 @@ def export_run(database: Database, run: int, path: Path) -> None:
 
 def import_file(database: Database, path: Path) -> exchange.Imported:
     """Read what `export_run` wrote, whole or not at all; what is known already stays as it is."""
+    check_readable(path)
+    total = path.stat().st_size // KILOBYTE
     with (
-        CountedProgress(f"lines of {path.name}", _count_lines(path)) as progress,
+        CountedProgress(f"kB of {path.name}", total) as progress,
         path.open("rb") as raw,
         _open_by_name(raw, path, "rb") as file,
         database.transaction() as tx,
     ):
         texts = TextIOWrapper(file, encoding="utf-8", errors="replace")
-        lines = progress.over(exchange.lines_of(texts))
+
+        def count_lines() -> Iterator[str]:
+            for line in exchange.lines_of(texts):
+                progress.tell(raw.tell() // KILOBYTE)
+                yield line
+
         try:
-            return exchange.import_lines(tx, lines, time.time())
+            return exchange.import_lines(tx, count_lines(), time.time())
         except ImportRefused as error:
             raise ImportRefused(f"cannot import {path}: {error}") from error
+        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+            kind = path.suffix[1:]
+            raise ImportRefused(f"cannot import {path}: it is no whole {kind} file") from error
 
 
-def import_peer(
+def import_llama_bench(
     database: Database, path: Path, device: str, model: Path | None
 ) -> exchange.Imported:
     """Read what llama-bench printed, and store it as results of a peer.
@@ -67,75 +78,65 @@ def import_peer(
     `device` names the device, and `model` the file, where what is stored does not tell them.
     """
     from vkbench_db.ask.model_results import model_names
-    from vkbench_local.peers.llama_bench import peer_run
+    from vkbench_local.peers.imported import PeerFile
+    from vkbench_local.peers.llama_bench import PEER, check_one_model, llama_timing
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.cases import name_of
     from vkbench_worker.peers.llama_cpp.llama_bench_file import read_tests
 
     tests = read_tests(path)
     name = name_of(open_gguf(model)) if model else ""
-    label = f"llama-bench {path.name}"
-
-    def run(tx: Transaction, known: list[DeviceFacts], chosen: DeviceFacts | None) -> PeerRun:
-        return peer_run(tests, label, known, model_names(tx), chosen, name)
-
-    return _import_run(database, device, run)
+    if name:
+        check_one_model(tests)
+    file = PeerFile(peer=PEER, label=f"llama-bench {path.name}")
+    with database.transaction() as tx:
+        return _import_run(tx, device, file, tests, partial(llama_timing, model_names(tx), name))
 
 
 def import_ggml(database: Database, path: Path, device: str) -> exchange.Imported:
     """Read what test-backend-ops printed, and store it as results of a peer."""
-    from vkbench_local.peers.ggml import ggml_run
+    from vkbench_local.peers.ggml import PEER, ggml_timing
+    from vkbench_local.peers.imported import PeerFile
     from vkbench_worker.peers.llama_cpp.ggml_file import read_ops
 
     tests = read_ops(path)
-    label, moment = f"test-backend-ops {path.name}", path.stat().st_mtime
-
-    def run(tx: Transaction, known: list[DeviceFacts], chosen: DeviceFacts | None) -> PeerRun:
-        return ggml_run(tests, label, known, chosen, moment)
-
-    return _import_run(database, device, run)
+    moment = path.stat().st_mtime
+    file = PeerFile(peer=PEER, label=f"test-backend-ops {path.name}", moment=moment)
+    with database.transaction() as tx:
+        return _import_run(tx, device, file, tests, ggml_timing)
 
 
 def import_named(
     database: Database, path: Path, device: str, peer: str, *, is_google: bool
 ) -> exchange.Imported:
     """Read what Google Benchmark or nvbench wrote, and store it as results of a peer."""
-    from vkbench_local.peers.benchmark_files import GOOGLE, NVBENCH, read_google, read_nvbench
-    from vkbench_local.peers.named import check_peer, named_run
+    from vkbench_local.peers import benchmark_files as files
+    from vkbench_local.peers.imported import PeerFile
 
-    program = GOOGLE if is_google else NVBENCH
-    name = check_peer(peer or program.lower().replace(" ", "-"))
-    tests = (read_google if is_google else read_nvbench)(path)
+    program = files.GOOGLE if is_google else files.NVBENCH
+    name = files.check_peer(peer or program.lower().replace(" ", "-"))
+    tests = (files.read_google if is_google else files.read_nvbench)(path)
     label, moment = f"{name} {path.name}", path.stat().st_mtime
-
-    def run(tx: Transaction, known: list[DeviceFacts], chosen: DeviceFacts | None) -> PeerRun:
-        return named_run(name, program, tests, label, known, chosen, moment)
-
-    return _import_run(database, device, run)
+    file = PeerFile(peer=name, label=label, moment=moment, example=files.EXAMPLE)
+    with database.transaction() as tx:
+        return _import_run(tx, device, file, tests, partial(files.named_timing, program))
 
 
 def _import_run(
-    database: Database,
+    tx: Transaction,
     device: str,
-    run: Callable[[Transaction, list[DeviceFacts], DeviceFacts | None], PeerRun],
+    file: PeerFile,
+    tests: Sequence[T],
+    timing_of: Callable[[T], PeerTiming],
 ) -> exchange.Imported:
     """Store what a peer timed, and say which of its tests have no case."""
-    with database.transaction() as tx:
-        known = [row.facts for row in queries.devices(tx)]
-        found = run(tx, known, one(device, known) if device else None)
-        for reason, count in found.left_out.items():
-            tell(f"left out {count_of(count, 'test')} {reason}: vkbench has no such case")
-        return import_records(tx, found.records, time.time())
+    from vkbench_local.peers.imported import peer_run
 
-
-def _count_lines(path: Path) -> int:
-    check_readable(path)
-    with path.open("rb") as raw, _open_by_name(raw, path, "rb") as file:
-        try:
-            return sum(block.count(b"\n") for block in iter(partial(file.read, BLOCK_BYTES), b""))
-        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-            kind = path.suffix[1:]
-            raise ImportRefused(f"cannot import {path}: it is no whole {kind} file") from error
+    known = [row.facts for row in queries.devices(tx)]
+    run = peer_run(file, tests, timing_of, known, one(device, known) if device else None)
+    for reason, count in run.left_out.items():
+        tell(f"left out {count_of(count, 'test')} {reason}: vkbench has no such case")
+    return import_records(tx, run.records, time.time())
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from vkbench.settings import settings
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
-from vkbench_local.foreseeing import Text
+from vkbench_local.compute import Text
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.models.perplexity import Foreseen, perplexity, ratio
 from vkbench_shaders.models.requantised import main_format
@@ -53,10 +53,10 @@ def of_products(loss: Loss, model: str, now: float) -> Accuracy:
 
 
 def of_model(
-    reader: Reader, found: Foreseen, base: Reader, base_found: Foreseen, now: float
+    reader: Reader, foreseen: Foreseen, base: Reader, base_foreseen: Foreseen, now: float
 ) -> Accuracy:
     """How well a model foresaw a text; `base` is the first one, itself without a loss."""
-    own, risen = perplexity(found.losses), ratio(found.losses, base_found.losses)
+    own, risen = perplexity(foreseen.losses), ratio(foreseen.losses, base_foreseen.losses)
     is_base = reader is base
     size = sum(tensor.bytes for tensor in reader.file.tensors.values())
     windows = reader.text.windows
@@ -76,20 +76,20 @@ def of_model(
         text_sha=hashlib.sha256(windows.astype("<i8").tobytes()).hexdigest(),
         context=windows.shape[1],
         windows=len(windows),
-        tokens=len(found.losses),
+        tokens=len(foreseen.losses),
         cache=reader.text.cache,
-        variant=found.variant,
-        tokens_per_second=found.tokens_per_second,
+        variant=foreseen.variant,
+        tokens_per_second=foreseen.tokens_per_second,
         host=settings().host,
-        device_name=found.device,
+        device_name=foreseen.device,
         measured_at=now,
     )
 
 
 def keep(
     database: Database,
-    found: Sequence[Accuracy],
-    asked: Mapping[str, object],
+    accuracies: Sequence[Accuracy],
+    selection: Mapping[str, object],
     label: str,
     now: float,
 ) -> int:
@@ -98,10 +98,10 @@ def keep(
         run = store.create_run(
             tx,
             mode=Mode.ACCURACY,
-            selection=asked,
+            selection=selection,
             now=now,
             track="",
             words=RunWords(user=user_name(), label=label, purpose=Purpose(kind=RunKind.ACCURACY)),
         )
-        add_accuracies(tx, run.id, dict(enumerate(found)))
+        add_accuracies(tx, run.id, dict(enumerate(accuracies)))
     return run.id

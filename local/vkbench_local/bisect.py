@@ -22,36 +22,36 @@ from vkbench_scheduler.watch.bisect import step_one
 def devices_of(database: Database, number: int) -> list[DeviceFacts]:
     """The devices of a bisection that this machine has; NothingToDo if it has none of them."""
     with database.reading() as tx:
-        wanted = bisections.find(tx, number).devices
-    found = [facts for facts in all_devices() if facts.key in wanted]
-    if not found:
+        keys = bisections.find(tx, number).devices
+    here = [facts for facts in all_devices() if facts.key in keys]
+    if not here:
         raise NothingToDo(f"bisection {number} is for a device of another machine")
-    return found
+    return here
 
 
 def search(
-    database: Database, ours: Settings, number: int, devices: Sequence[DeviceFacts], show: Show
+    database: Database, settings: Settings, number: int, devices: Sequence[DeviceFacts], show: Show
 ) -> bool:
     """Measure until a bisection ends; return whether it did, or was stopped.
 
     `show` shows how far each of its runs is.
     """
-    executor = Executor(database, ours, lambda result: None)
-    told: set[int] = set()
+    executor = Executor(database, settings, lambda result: None)
+    told_steps: set[int] = set()
     with stoppable(executor):
         while not executor.stopped:
             step_one(database, number, time.time())
             with database.reading() as tx:
-                found = bisections.find(tx, number)
-            _tell(found, told)
-            if found.state != RUNNING:
+                bisection = bisections.find(tx, number)
+            _tell(bisection, told_steps)
+            if bisection.state != RUNNING:
                 return True
-            for each in found.steps:
-                if not each.verdict and not executor.stopped:
-                    with show(each.run) as view:
+            for step in bisection.steps:
+                if not step.verdict and not executor.stopped:
+                    with show(step.run) as view:
                         executor.follow(view)
-                        executor.work(each.run, devices)
-                    _check(database, executor, each.run)
+                        executor.work(step.run, devices)
+                    _check(database, executor, step.run)
     return False
 
 
@@ -62,11 +62,11 @@ def _check(database: Database, executor: Executor, run: int) -> None:
         raise NothingToDo(f"{left} jobs of run {run} are not done: is the device paused?")
 
 
-def _tell(found: Bisection, told: set[int]) -> None:
+def _tell(bisection: Bisection, told_steps: set[int]) -> None:
     """Print each step when it has its verdict."""
-    for each in found.steps:
-        if each.verdict and each.position not in told:
-            told.add(each.position)
-            ratio = f", ratio {each.ratio:.3f} after {each.pairs} pairs" if each.ratio else ""
-            label = found.candidates[each.position].label
-            print(visible(f"{label}: {each.verdict}{ratio}"), file=sys.stderr)
+    for step in bisection.steps:
+        if step.verdict and step.position not in told_steps:
+            told_steps.add(step.position)
+            ratio = f", ratio {step.ratio:.3f} after {step.pairs} pairs" if step.ratio else ""
+            label = bisection.candidates[step.position].label
+            print(visible(f"{label}: {step.verdict}{ratio}"), file=sys.stderr)

@@ -1,24 +1,30 @@
-"""Runs one computation in a process of its own, so that a driver's crash is an error message."""
+"""Runs computations in processes of their own, so that a driver's crash is an error message."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from subprocess import PIPE
 from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Event, Timer
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
 from vkbench_shaders.kernel import Arrays
+from vkbench_shaders.models.perplexity import Foreseen
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.owner.child import ending
+
+_ERRANDS: Final = "vkbench_worker.runner.errand"
 
 
 class ComputationFailed(VkbenchError):
@@ -56,50 +62,86 @@ class Computed:
     device: str  # name of the device
 
 
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A text, in windows of tokens, and how a model reads it."""
+
+    windows: NDArray[np.integer]  # (windows, tokens)
+    cache: str  # format of keys and values
+    variant: str
+    device: str  # selector
+    bundle: str
+
+
 def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Settings) -> Computed:
     """Run a kernel on arrays; ComputationFailed has the worker's error or how it ended."""
     with TemporaryDirectory(prefix="vkbench-") as folder:
-        given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
+        given, output = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(given, **dict(arrays))  # type: ignore[arg-type]
-        return _read_computed(_command(errand, given, found), found, limit_seconds, settings)
+        about = ("--case", errand.case, "--output", str(output))
+        command = _command("compute", errand, [given], *about, writes=[output.parent])
+        return _read_computed(command, output, limit_seconds, settings)
 
 
 def logits(errand: LogitsErrand, limit_seconds: float, settings: Settings) -> Computed:
     """A model's logits of tokens; ComputationFailed has the worker's error or how it ended."""
     with TemporaryDirectory(prefix="vkbench-") as folder:
-        given, found = Path(folder, "in.npy"), Path(folder, "out.npz")
+        given, output = Path(folder, "in.npy"), Path(folder, "out.npz")
         np.save(given, np.array(errand.tokens))
         model = errand.model.resolve()
-        arguments = [
-            *("--model", str(model), "--cache", errand.cache, "--variant", errand.variant),
-            *("--device", errand.device, "--bundle", errand.bundle),
-            *("--input", str(given), "--output", str(found)),
-        ]
-        command = contained(
-            "vkbench_worker.runner.logits",
-            *arguments,
-            reads=[given, model],
-            writes=[found.parent],
-        )
-        return _read_computed(command, found, limit_seconds, settings)
+        about = ("--model", str(model), "--cache", errand.cache, "--output", str(output))
+        command = _command("logits", errand, [given, model], *about, writes=[output.parent])
+        return _read_computed(command, output, limit_seconds, settings)
+
+
+def foreseen(
+    model: Path,
+    type: str,
+    text: Text,
+    limit_seconds: float,
+    settings: Settings,
+    tell_done: Callable[[int], None] = lambda done: None,
+) -> Foreseen:
+    """How well a file's model foresees all windows, quantised to a type unless that is "".
+
+    `tell_done` is called with how many are done. ComputationFailed says why there is no answer.
+    """
+    with TemporaryDirectory(prefix="vkbench-") as folder:
+        given, model = Path(folder, "windows.npy"), model.resolve()
+        np.save(given, text.windows)
+        about = ("--model", str(model), "--cache", text.cache, "--type", type)
+        command = _command("perplexity", text, [given, model], *about)
+        lines = map(json.loads, answers(command, limit_seconds, environment.of(settings)))
+        by, windows = next(lines), []
+        for window in lines:
+            windows.append(window)
+            tell_done(len(windows))
+    return Foreseen(
+        losses=np.concatenate([window["losses"] for window in windows]),
+        tokens_per_second=text.windows.shape[1] / median(window["seconds"] for window in windows),
+        variant=by["variant"],
+        device=by["device"],
+    )
 
 
 def _read_computed(
-    command: list[str], found: Path, limit_seconds: float, settings: Settings
+    command: list[str], output: Path, limit_seconds: float, settings: Settings
 ) -> Computed:
-    said = json.loads(ask(command, limit_seconds, environment.of(settings)))
-    return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
+    words = json.loads(ask(command, limit_seconds, environment.of(settings)))
+    return Computed(outputs=output.read_bytes(), variant=words["variant"], device=words["device"])
 
 
-def _command(errand: Errand, given: Path, found: Path) -> list[str]:
-    arguments = [
-        *("--case", errand.case, "--variant", errand.variant),
-        *("--device", errand.device, "--bundle", errand.bundle),
-        *("--input", str(given), "--output", str(found)),
-    ]
-    return contained(
-        "vkbench_worker.runner.compute", *arguments, reads=[given], writes=[found.parent]
-    )
+def _command(
+    name: str,
+    errand: Errand | LogitsErrand | Text,
+    reads: Sequence[Path],
+    *about: str,
+    writes: Sequence[Path] = (),
+) -> list[str]:
+    """The command of an errand, whose input is the first file that it reads."""
+    where = ("--variant", errand.variant, "--device", errand.device, "--bundle", errand.bundle)
+    arguments = (name, *where, "--input", str(reads[0]), *about)
+    return contained_command(_ERRANDS, *arguments, reads=reads, writes=writes)
 
 
 def ask(command: list[str], limit_seconds: float, environ: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from vkbench_scheduler.watch import confirm
 
 def confirm_here(
     database: Database,
-    ours: Settings,
+    settings: Settings,
     devices: Sequence[DeviceFacts],
     change: int | None,
     show: Show,
@@ -31,7 +31,7 @@ def confirm_here(
 
     With `change`, measure that change alone. `show` shows how far each of its runs is.
     """
-    executor = Executor(database, ours, lambda result: None)
+    executor = Executor(database, settings, lambda result: None)
 
     def is_wanted(waiting: Waiting) -> bool:
         return change in (None, waiting.change)
@@ -69,8 +69,8 @@ def _say(database: Database, changes: Iterable[int]) -> None:
     """Say what was decided about changes, and why."""
     with database.reading() as tx:
         decided = [confirmations.decided_about(tx, change) for change in changes]
-    for each in decided:
-        print(visible(_line(each)), file=sys.stderr)
+    for decision in decided:
+        print(visible(_line(decision)), file=sys.stderr)
 
 
 def _keys(devices: Sequence[DeviceFacts]) -> list[str]:
@@ -80,7 +80,7 @@ def _keys(devices: Sequence[DeviceFacts]) -> list[str]:
 def _runs(database: Database, devices: Sequence[DeviceFacts]) -> list[int]:
     """Runs of confirmations on these devices that have not ended."""
     with database.reading() as tx:
-        return [each.run for each in confirmations.running(tx, _keys(devices))]
+        return [waiting.run for waiting in confirmations.running(tx, _keys(devices))]
 
 
 def _is_pending(database: Database, run: int) -> bool:
@@ -89,7 +89,7 @@ def _is_pending(database: Database, run: int) -> bool:
         return is_pending(tx, run)
 
 
-def _line(found: Confirmed) -> str:
-    cause = f" ({found.cause})" if found.cause else ""
-    where = f"{found.case} {found.metric}"
-    return f"change {found.change}, {where}: {found.state}{cause}, {found.note}"
+def _line(decision: Confirmed) -> str:
+    cause = f" ({decision.cause})" if decision.cause else ""
+    where = f"{decision.case} {decision.metric}"
+    return f"change {decision.change}, {where}: {decision.state}{cause}, {decision.note}"

@@ -96,20 +96,20 @@ def devices(settings: Settings) -> Iterator[CheckResult]:
     try:
         from vkbench_worker.owner.probe import local_devices
 
-        found = local_devices()
+        facts_of_all = local_devices()
     except (VkbenchError, ImportError) as error:
         trouble, _, remedy = str(error).partition(": ")  # the message has both
         yield CheckResult(
             what="Vulkan device", ok=False, detail=trouble, fix=remedy or INSTALL_DRIVER
         )
         return
-    for facts in found:
+    for facts in facts_of_all:
         yield CheckResult(
             what=f"Vulkan device {facts.index}", ok=True, detail=f"{facts.name} ({facts.type})"
         )
 
 
-def uncontained(settings: Settings) -> Iterator[CheckResult]:
+def uncontained_devices(settings: Settings) -> Iterator[CheckResult]:
     """Devices that answer only uncontained: their drivers need more than they get."""
     if settings.sandbox is Sandbox.OFF:
         return
@@ -137,11 +137,11 @@ def containment(settings: Settings) -> Iterator[CheckResult]:
     """Which parts of the sandbox the kernel of this machine puts around drivers."""
     from vkbench_worker.containment.support import in_force, support
 
-    is_off, found = settings.sandbox is Sandbox.OFF, support()
-    lacks = () if is_off else (*found.lacks, *_shared_memory())
+    is_off, kernel = settings.sandbox is Sandbox.OFF, support()
+    lacks = () if is_off else (*kernel.lacks, *_shared_memory())
     yield CheckResult(
         what="containment",
-        ok=found.is_enough and not is_off,
+        ok=kernel.is_enough and not is_off,
         detail="; ".join([in_force(settings.sandbox), *lacks]),
         fix="unset VKBENCH_SANDBOX" if is_off else "a kernel with Landlock and seccomp filters",
         needed_for=RUN if settings.sandbox is Sandbox.REQUIRE else "VKBENCH_SANDBOX=require",
@@ -159,17 +159,17 @@ def _shared_memory() -> Iterator[str]:
 
 def service(settings: Settings) -> Iterator[CheckResult]:
     """What systemd takes from the worker, if it has one."""
-    found = _properties(WORKER_UNIT)
-    if found.get("LoadState") != "loaded":
+    properties = _properties(WORKER_UNIT)
+    if properties.get("LoadState") != "loaded":
         return
     lacks = [
         words
         for words, is_lacking in (
-            ("root runs it: no User=", found.get("User", "") in ("", "root", "0")),
-            ("it may gain privileges: no NoNewPrivileges=", found["NoNewPrivileges"] != "yes"),
+            ("root runs it: no User=", properties.get("User", "") in ("", "root", "0")),
+            ("it may gain privileges: no NoNewPrivileges=", properties["NoNewPrivileges"] != "yes"),
             (
                 "it may write to the system: no ProtectSystem",
-                found["ProtectSystem"] != "strict",
+                properties["ProtectSystem"] != "strict",
             ),
         )
         if is_lacking
@@ -177,7 +177,8 @@ def service(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(
         what=WORKER_UNIT,
         ok=not lacks,
-        detail="; ".join(lacks) or f"its user is {found['User']}, who cannot write to the system",
+        detail="; ".join(lacks)
+        or f"its user is {properties['User']}, who cannot write to the system",
         fix="take the unit of docs/howto/gpu-host.md",
         needed_for="a contained worker",
     )
@@ -187,12 +188,12 @@ def _properties(unit: str) -> Mapping[str, str]:
     """What systemd knows of a unit; nothing where there is no systemd."""
     names = "--property=LoadState,User,NoNewPrivileges,ProtectSystem"
     try:
-        said = subprocess.run(
+        answer = subprocess.run(
             ["systemctl", "show", unit, names], capture_output=True, text=True, timeout=5
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    pairs = (line.partition("=") for line in said.stdout.splitlines())
+    pairs = (line.partition("=") for line in answer.stdout.splitlines())
     return {name: value for name, _, value in pairs}
 
 
@@ -206,11 +207,11 @@ def validation_layer(settings: Settings) -> Iterator[CheckResult]:
     )
     name = "VkLayer_khronos_validation.json"
     places = [Path(folder).expanduser() / "explicit_layer.d" / name for folder in folders]
-    found = [str(place) for place in places if place.exists()]
+    manifests = [str(place) for place in places if place.exists()]
     yield CheckResult(
         what="validation layer",
-        ok=bool(found),
-        detail=found[0] if found else "no VK_LAYER_KHRONOS_validation in the usual places",
+        ok=bool(manifests),
+        detail=manifests[0] if manifests else "no VK_LAYER_KHRONOS_validation in the usual places",
         fix="apt install vulkan-validationlayers",
         needed_for="VKBENCH_VALIDATION=1",
     )
@@ -222,15 +223,15 @@ def bundle(settings: Settings) -> Iterator[CheckResult]:
     from vkbench_shaders.compile.tree import TREE, tree_sha
 
     def look() -> str:
-        found = packaged()
-        if found.is_compiled:
-            found.check()
-        if found.manifest.tree != tree_sha(TREE):
+        kernels = packaged()
+        if kernels.is_compiled:
+            kernels.check()
+        if kernels.manifest.tree != tree_sha(TREE):
             raise VkbenchError(
-                f"bundle {found.sha[:12]} was compiled from other sources than the installed ones"
+                f"bundle {kernels.sha[:12]} was compiled from other sources than the installed ones"
             )
-        rest = "" if found.is_compiled else ", most of it left to its first need"
-        return f"bundle {found.sha[:12]}{rest}"
+        rest = "" if kernels.is_compiled else ", most of it left to its first need"
+        return f"bundle {kernels.sha[:12]}{rest}"
 
     yield attempt("compiled kernels", look, fix="python -m vkbench_shaders.compile.build")
 
@@ -329,7 +330,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     packages,
     loader,
     devices,
-    uncontained,
+    uncontained_devices,
     containment,
     service,
     bundle,

@@ -33,7 +33,7 @@ from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import Submitted, submit
 from vkbench_scheduler.planning.sweeps import Sweep
 from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
-from vkbench_worker.progress import Tell, unheard
+from vkbench_worker.progress import Tell, tell_nobody
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 # A signal that comes just as the main thread begins to wait is handled only when that wakes.
@@ -112,7 +112,7 @@ class Executor:
     """Does the jobs of one run, all devices at once, until they are done or it is stopped."""
 
     def __init__(
-        self, database: Database, settings: Settings, watch: Watch, tell: Tell = unheard
+        self, database: Database, settings: Settings, watch: Watch, tell: Tell = tell_nobody
     ) -> None:
         self._settings = settings
         self._journal = Journal(database, settings, watch, tell)
@@ -164,7 +164,7 @@ class Executor:
 
 @contextmanager
 def stopped_after(executor: Executor, seconds: float | None) -> Iterator[None]:
-    """The executor begins no job after so many seconds; None: it goes on to the end."""
+    """Have the executor begin no job after so many seconds; None: it goes on to the end."""
     if seconds is None:
         yield
         return
@@ -179,7 +179,7 @@ def stopped_after(executor: Executor, seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def stoppable(executor: Executor) -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop the executor between jobs instead of ending this process."""
+    """Have Ctrl-C and SIGTERM stop the executor between jobs instead of ending this process."""
     before = {number: signal.signal(number, executor.interrupt) for number in STOPPING}
     try:
         yield

@@ -21,7 +21,6 @@ from vkbench.words.visible import visible
 from vkbench_db.database import Database, Transaction
 from vkbench_db.work import store
 from vkbench_db.work.store import Picked
-from vkbench_scheduler.bundles import find_stored
 from vkbench_scheduler.queue.chunks import ChunkBounds
 from vkbench_scheduler.tuned import with_tuned
 from vkbench_shaders.bundle import kept_bundles
@@ -38,7 +37,7 @@ class View(Protocol):
         """Take note that a job ended."""
 
     def tell(self, stage: Stage) -> None:
-        """A job waits for a file."""
+        """Show that a job waits for a file."""
 
 
 class Journal:
@@ -98,9 +97,9 @@ class Journal:
 
     def bring_bundles(self, jobs: Sequence[Job]) -> None:
         """Write the bundles that jobs need to this machine's folder; a job without one fails."""
-        wanted = {sha for job in jobs for sha in job.bundles if sha}
+        needed = {sha for job in jobs for sha in job.bundles if sha}
         with self._bringing:
-            for sha in sorted(wanted - self._brought):
+            for sha in sorted(needed - self._brought):
                 self._brought.add(sha)
                 try:
                     self._bring(sha)
@@ -111,9 +110,9 @@ class Journal:
         if self._bundles.is_whole(sha):
             return
         with self._database.reading() as tx:
-            found = find_stored(tx, sha)
-        if found:
-            self._bundles.put(found)
+            bundle = find_stored(tx, sha)
+        if bundle:
+            self._bundles.put(bundle)
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:

@@ -17,8 +17,8 @@ def all_devices() -> list[DeviceFacts]:
 
 def chosen_devices(selectors: Sequence[str], settings: Settings) -> list[DeviceFacts]:
     """The devices of this machine that selectors mean; the best one if there are none."""
-    found = all_devices()
-    asked = list(selectors) or list(filter(None, [settings.device]))
-    if asked:
-        return choose(asked, found, settings.host)
-    return [best(found)]
+    devices = all_devices()
+    given = list(selectors) or list(filter(None, [settings.device]))
+    if given:
+        return choose(given, devices, settings.host)
+    return [best(devices)]

@@ -20,7 +20,7 @@ from vkbench_db.work.ended import add_ended
 from vkbench_db.work.runs import create_run
 from vkbench_local.compute import answers
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.shards.outcome import Sharded
 
 
@@ -37,13 +37,13 @@ class Sharding:
     pieces: int = 1  # of each shard
 
 
-def shard(asked: Sharding, limit_seconds: float, settings: Settings) -> Iterator[Sharded]:
+def shard(sharding: Sharding, limit_seconds: float, settings: Settings) -> Iterator[Sharded]:
     """What came of each number of shards, as it comes; ComputationFailed says why it does not."""
-    command = contained(
+    command = contained_command(
         "vkbench_worker.runner.shards",
-        *("--case", asked.case, "--variant", asked.variant, "--bundle", asked.bundle),
-        *("--device", *asked.devices, "--shards", *map(str, asked.counts)),
-        *("--seconds", str(asked.seconds), "--pieces", str(asked.pieces)),
+        *("--case", sharding.case, "--variant", sharding.variant, "--bundle", sharding.bundle),
+        *("--device", *sharding.devices, "--shards", *map(str, sharding.counts)),
+        *("--seconds", str(sharding.seconds), "--pieces", str(sharding.pieces)),
     )
     for line in answers(command, limit_seconds, environment.of(settings)):
         yield from_builtins(json.loads(line), Sharded)
@@ -51,23 +51,25 @@ def shard(asked: Sharding, limit_seconds: float, settings: Settings) -> Iterator
 
 def keep(
     database: Database,
-    asked: Sharding,
-    found: Sequence[Sharded],
+    sharding: Sharding,
+    outcomes: Sequence[Sharded],
     devices: Sequence[DeviceFacts],
     *,
     label: str,
     now: float,
 ) -> int:
     """Store what came as a run, a job for each number of shards; its number."""
-    ended = [(_job(asked, each), _name_worker(each.result, devices)) for each in found]
+    ended = [
+        (_job(sharding, sharded), _name_worker(sharded.result, devices)) for sharded in outcomes
+    ]
     with database.transaction() as tx:
         ids = [store_device(tx, facts) for facts in devices]
-        for each in found:
-            store_environment(tx, each.environment)
+        for sharded in outcomes:
+            store_environment(tx, sharded.environment)
         run = create_run(
             tx,
             mode=Mode.SHARDED,
-            selection=asdict(asked),
+            selection=asdict(sharding),
             now=now,
             track=SHARDS,
             words=RunWords(user=user_name(), label=label, purpose=Purpose(kind=RunKind.SHARD)),
@@ -77,16 +79,16 @@ def keep(
     return run.id
 
 
-def _job(asked: Sharding, each: Sharded) -> PlannedJob:
+def _job(sharding: Sharding, sharded: Sharded) -> PlannedJob:
     return PlannedJob(
-        device=each.result.device,
-        case=each.result.case,
+        device=sharded.result.device,
+        case=sharded.result.case,
         mode=Mode.SHARDED,
-        variant=each.asked,
-        bundle=asked.bundle,
-        measure_seconds=asked.seconds,
+        variant=sharded.requested,
+        bundle=sharding.bundle,
+        measure_seconds=sharding.seconds,
         noise=0.0,
-        estimate_seconds=each.result.seconds,
+        estimate_seconds=sharded.result.seconds,
     )
 
 

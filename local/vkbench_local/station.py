@@ -72,7 +72,7 @@ class Station:
         )
 
     def _begin(self, supervisor: Supervisor) -> bool:
-        """Have the device, and what it left undone; False if the run is stopped meanwhile."""
+        """Take the device and its unfinished jobs; False if the run is stopped meanwhile."""
         name, device, journal = self._facts.name, self._facts.key, self._journal
         if journal.stopped:
             return False

@@ -61,13 +61,13 @@ MODEL_COLUMNS = (
 )
 
 
-def perplexity_row(file: str, type: str, found: Accuracy) -> dict[str, Cell]:
+def perplexity_row(file: str, type: str, accuracy: Accuracy) -> dict[str, Cell]:
     """How well the model of a file, by its name, foresaw a text.
 
     A type is what the file was quantised to for that; "" if it was read as it is.
     """
-    told = {column.key: getattr(found, column.key, None) for column in MODEL_COLUMNS}
-    return told | {"model": file, "type": type or None}
+    cells = {column.key: getattr(accuracy, column.key, None) for column in MODEL_COLUMNS}
+    return cells | {"model": file, "type": type or None}
 
 
 KEPT_COLUMNS = (
@@ -104,8 +104,8 @@ KEPT_COLUMNS = (
 
 def kept_row(row: AccuracyRow) -> dict[str, Cell]:
     """A loss; what its subject does not have is left empty."""
-    told = {column.key: getattr(row, column.key) for column in KEPT_COLUMNS}
-    return {key: None if _is_none(value) else value for key, value in told.items()}
+    cells = {column.key: getattr(row, column.key) for column in KEPT_COLUMNS}
+    return {key: None if _is_none(value) else value for key, value in cells.items()}
 
 
 def _is_none(value: Cell) -> bool:

@@ -34,16 +34,16 @@ class StepCases:
 
     @property
     def main(self) -> str:
-        """The case that most of them are."""
+        """The case that most of the steps have."""
         return self.cases.most_common(1)[0][0]
 
 
 def steps_of(attempt: AttemptRow | None) -> dict[str, float]:
     """Seconds of each label's steps, as an attempt's telemetry tells."""
-    told = attempt.telemetry if attempt else {}
+    telemetry = attempt.telemetry if attempt else {}
     return {
         name.removeprefix(STEP): float(seconds)
-        for name, seconds in told.items()
+        for name, seconds in telemetry.items()
         if name.startswith(STEP)
     }
 
@@ -52,12 +52,12 @@ def rows_of(
     story: JobStory, cases: Mapping[str, StepCases], alone: Mapping[str, float]
 ) -> Sequence[Mapping[str, Cell]]:
     """A row for each label, the longest first; `alone` is what each case takes by itself, hot."""
-    found = steps_of(story.settling)
+    steps = steps_of(story.settling)
     before = steps_of(story.last_good.attempt) if story.last_good else {}
-    whole = sum(found.values())
+    whole = sum(steps.values())
     return [
         _row(story, label, seconds, whole, before.get(label), cases.get(label), alone)
-        for label, seconds in sorted(found.items(), key=lambda each: -each[1])
+        for label, seconds in sorted(steps.items(), key=lambda item: -item[1])
     ]
 
 

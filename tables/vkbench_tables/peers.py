@@ -41,24 +41,24 @@ COLUMNS = (
 )
 
 
-def table_of_case(found: Sequence[Standing]) -> Table:
+def table_of_case(standings: Sequence[Standing]) -> Table:
     """A row for each peer that one case of one device was compared with."""
-    told = ("host", "device_name", "device", "case")
-    columns = [column for column in COLUMNS if column.key not in told]
-    return Table(columns=columns, rows=[_row(each) for each in found])
+    known = ("host", "device_name", "device", "case")
+    columns = [column for column in COLUMNS if column.key not in known]
+    return Table(columns=columns, rows=[_row(standing) for standing in standings])
 
 
-def table(found: Sequence[Standing], left: Sequence[Uncompared] = ()) -> Table:
+def table(standings: Sequence[Standing], left: Sequence[Uncompared] = ()) -> Table:
     """A row a comparison, then a row a case without one; the geometric mean of the ratios."""
-    rows = [*map(_row, found), *map(_row_without, left)]
-    return Table(columns=COLUMNS, rows=rows, footer=_mean(found))
+    rows = [*map(_row, standings), *map(_row_without, left)]
+    return Table(columns=COLUMNS, rows=rows, footer=_mean(standings))
 
 
 def reasons(left: Sequence[Uncompared]) -> list[str]:
     """Why cases were not compared: a line for each reason, most cases first."""
     cases: dict[tuple[str, str], dict[str, None]] = {}
-    for each in left:
-        cases.setdefault((each.peer, each.reason), {})[each.case_name] = None
+    for case in left:
+        cases.setdefault((case.peer, case.reason), {})[case.case_name] = None
     ordered = sorted(cases.items(), key=lambda item: -len(item[1]))
     return [
         f"{count_of(len(names), 'case')} not compared: {reason} ({_some(list(names))})"
@@ -73,8 +73,8 @@ def _some(names: Sequence[str]) -> str:
 
 def _row_without(left: Uncompared) -> dict[str, Cell]:
     empty: dict[str, Cell] = dict.fromkeys(column.key for column in COLUMNS)
-    told: dict[str, Cell] = {key: getattr(left, key) for key in vars(left) if key in empty}
-    return empty | told | {"case": left.case_name}
+    cells: dict[str, Cell] = {key: getattr(left, key) for key in vars(left) if key in empty}
+    return empty | cells | {"case": left.case_name}
 
 
 def _row(standing: Standing) -> dict[str, Cell]:
@@ -104,10 +104,12 @@ def _row(standing: Standing) -> dict[str, Cell]:
     }
 
 
-def _mean(found: Sequence[Standing]) -> dict[str, Cell] | None:
+def _mean(standings: Sequence[Standing]) -> dict[str, Cell] | None:
     from vkbench_detection.statistics.ratios import geometric_mean
 
-    ratios = [(each.ratio.ratio, each.pair.case_name) for each in found if each.ratio]
+    ratios = [
+        (standing.ratio.ratio, standing.pair.case_name) for standing in standings if standing.ratio
+    ]
     mean = geometric_mean([ratio for ratio, _ in ratios], alike=[case for _, case in ratios])
     if mean is None or mean.count < 2:
         return None

@@ -11,10 +11,10 @@ from vkbench_tables.table import Cell, Column, Table, ValueKind
 def answer(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Rows of a database by the names of their columns."""
     keys = _distinct(names)
-    found = [dict(zip(keys, map(_cell, row), strict=True)) for row in rows]
+    cells = [dict(zip(keys, map(_cell, row), strict=True)) for row in rows]
     return Table(
-        columns=[_column(key, found) for key in keys],
-        rows=found,
+        columns=[_column(key, cells) for key in keys],
+        rows=cells,
         nothing="the query gives no row",
     )
 

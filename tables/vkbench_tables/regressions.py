@@ -87,8 +87,8 @@ def story_row(story: RegressionStory) -> dict[str, Cell]:
     """A regression with its changes and events, for programs."""
     return {
         **asdict(story.row),
-        "members": [member_row(each) for each in story.members],
-        "events": [asdict(each) for each in story.events],
+        "members": [member_row(row) for row in story.members],
+        "events": [asdict(row) for row in story.events],
     }
 
 
@@ -100,7 +100,7 @@ def member_row(member: MemberRow) -> dict[str, Cell]:
 
 
 def short_member(member: MemberRow) -> dict[str, Cell]:
-    """For people, who see what is the same at a glance."""
+    """A change of a regression for people, with shortened hashes."""
     row = member_row(member)
     for name in ("before_kernel", "after_kernel", "before_bundle", "after_bundle"):
         row[name] = str(row[name])[:SHA_SHOWN]

@@ -122,7 +122,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         "max_abs": first.max_abs,
         **_metric("hot", timed),
         **_metric("cold", timed),
-        **{f"{each}_seconds": timed[each].seconds if each in timed else None for each in _OTHERS},
+        **{f"{name}_seconds": timed[name].seconds if name in timed else None for name in _OTHERS},
         "tokens_per_second": _token_rate(first.case_name, timed.get("hot")),
         "bytes_per_second": _scale_giga(rated.gb_per_second if rated else None),
         "flops_per_second": _scale_giga(rated.gflop_per_second if rated else None),
@@ -168,9 +168,9 @@ def _scale_giga(giga: float | None) -> float | None:
 
 
 def _remark(results: Sequence[ResultRow], warnings: list[str]) -> str:
-    first, said = results[0], " ".join(warnings)
+    first, words = results[0], " ".join(warnings)
     cause = f"{first.cause}: {first.reason}" if first.cause else first.reason
-    flags = dict.fromkeys(row.flag for row in results if row.flag and row.flag not in said)
+    flags = dict.fromkeys(row.flag for row in results if row.flag and row.flag not in words)
     return "; ".join(filter(None, (cause, *flags, *warnings)))
 
 

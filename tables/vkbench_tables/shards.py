@@ -38,17 +38,17 @@ class ShardsRow:
 
 def shards_table(rows: Sequence[ShardsRow]) -> Table:
     """A row for each number of shards; speed-ups are those over the first row."""
-    return Table(columns=COLUMNS, rows=[_row(each, rows[0]) for each in rows])
+    return Table(columns=COLUMNS, rows=[_row(row, rows[0]) for row in rows])
 
 
-def _row(each: ShardsRow, first: ShardsRow) -> dict[str, Cell]:
-    result, verdict = each.result, each.result.verdict
+def _row(row: ShardsRow, first: ShardsRow) -> dict[str, Cell]:
+    result, verdict = row.result, row.result.verdict
     compute, whole = (_timing(result, metric) for metric in (HOT, COPIES))
     return {
         "case": result.case,
-        "shards": each.shards,
-        "devices": each.devices,
-        "how": _how(each),
+        "shards": row.shards,
+        "devices": row.devices,
+        "how": _how(row),
         "variant": variant_of(result.variant),
         "verdict": str(result.outcome),
         "nmse": verdict.nmse if verdict else None,
@@ -62,14 +62,14 @@ def _row(each: ShardsRow, first: ShardsRow) -> dict[str, Cell]:
 
 
 def _timing(result: Result, metric: str) -> Timing | None:
-    found = (timing for timing in result.timings if timing.metric == metric)
-    return next((timing for timing in found if timing.seconds), None)
+    timings = (timing for timing in result.timings if timing.metric == metric)
+    return next((timing for timing in timings if timing.seconds), None)
 
 
-def _how(each: ShardsRow) -> str:
-    if each.shards == 1:
+def _how(row: ShardsRow) -> str:
+    if row.shards == 1:
         return "alone"
-    return "simulated" if each.is_simulated else "side by side"
+    return "simulated" if row.is_simulated else "side by side"
 
 
 def _speedup(before: Timing | None, after: Timing | None) -> float | None:

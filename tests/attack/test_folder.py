@@ -21,7 +21,7 @@ from vkbench_local.selftest import trial
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.compile.compiler import NoCompiler, _fetched
 from vkbench_worker.judging.preparer import Preparer, Request
-from vkbench_worker.owner.peers import Peers
+from vkbench_worker.peers.processes import Peers
 from vkbench_worker.protocol import Ready
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice

@@ -17,7 +17,7 @@ import pytest
 from planted_tampering import ATTEMPTS, OF_ROOT, SHARED, call
 from vkbench.settings import Sandbox, settings
 from vkbench_worker.containment import environment, shared_memory, user
-from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.containment.support import support
 
 PLANTED = Path(__file__).parents[1] / "planted"
@@ -89,7 +89,7 @@ def tamper(folder: Path, cache: Path, sandbox: Sandbox) -> Tampered:
         user, terminal = os.openpty()
         before = state(files)
         done = subprocess.run(
-            contained("planted_tampering", str(outside), str(readable), name, *numbers),
+            contained_command("planted_tampering", str(outside), str(readable), name, *numbers),
             stdin=terminal,
             capture_output=True,
             env={**environment.of(ours), "PYTHONPATH": str(PLANTED)},

@@ -66,12 +66,12 @@ def test_a_driver_that_containment_breaks_is_named(
         "    os.environ['VK_DRIVER_FILES'] = os.environ['VK_ICD_FILENAMES'] = '/nonexistent'\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    finding = only(diagnosis.uncontained)
+    finding = only(diagnosis.uncontained_devices)
     assert not finding.ok
     assert "answers only when it is not contained" in finding.detail
     assert "VKBENCH_SANDBOX=off" in finding.fix
     monkeypatch.delenv("PYTHONPATH")
-    assert list(diagnosis.uncontained(settings())) == []
+    assert list(diagnosis.uncontained_devices(settings())) == []
 
 
 def test_what_only_a_fleet_needs_does_not_fail() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import IO, Any, Literal
 
 import pytest
 
+from vkbench_cli import exporting
 from vkbench_cli import main as cli
 
 RECORDED = Path(__file__).parents[2] / "docs/results/h100-models.jsonl.xz"
@@ -34,8 +36,21 @@ def test_a_file_of_another_kind_is_named(
 
 @pytest.mark.parametrize(("ending", "begins"), [("gz", b"\x1f\x8b"), ("xz", b"\xfd7zXZ")])
 def test_an_export_is_compressed_as_its_name_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str, begins: bytes
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    ending: str,
+    begins: bytes,
 ) -> None:
+    reads: list[Path] = []
+    open_by_name = exporting._open_by_name
+
+    def note(raw: IO[bytes], path: Path, mode: Literal["rb", "wb"]) -> Any:
+        reads.extend([path] if mode == "rb" else [])
+        return open_by_name(raw, path, mode)
+
+    monkeypatch.setattr(exporting, "_open_by_name", note)
+
     def run(*words: str | Path) -> tuple[int, str, str]:
         status = cli.main([*map(str, words), "--database", str(tmp_path / "some.db")])
         said = capsys.readouterr()
@@ -48,6 +63,7 @@ def test_an_export_is_compressed_as_its_name_says(
     assert packed.stat().st_size < plain.stat().st_size / 2
     for path in (plain, packed):
         assert "16 known" in run("import", path)[1]
+    assert reads == [RECORDED, plain, packed]  # each once: to decompress takes its time
     packed.write_bytes(packed.read_bytes()[:-9])
     complaint = f"cannot import {packed}: it is no whole {ending} file"
     assert run("import", packed) == (2, "", f"vkbench: {complaint}\n")

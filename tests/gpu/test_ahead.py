@@ -43,7 +43,7 @@ def test_what_runs_ahead_changes_no_bit(
             monkeypatch.setattr("vkbench_worker.models.levels.accesses", lambda code: None)
         with Model(lavapipe, bundle, file, hyper_of(file), Options(context=128)) as model:
             logits = [model.logits(PROMPT), model.logits(PROMPT[::-1])]
-            levels = model.prepared(len(PROMPT), len(PROMPT)).schedule.levels
+            levels = model.prepare_reading(len(PROMPT), len(PROMPT)).schedule.levels
             ahead = sum(each.is_ahead for level in levels for each in level)
             found.append((logits, len(levels), ahead))
     (logits, count, ahead), (wanted, most, none) = found

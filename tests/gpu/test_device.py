@@ -16,7 +16,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.settings import Settings, read
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.judging.poison import changed
+from vkbench_worker.judging.poison import changed_guards
 from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime.device import Barrier, Copy, Fill, Stamp
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
@@ -160,7 +160,7 @@ def test_copies_of_a_recording_go_along_with_the_one_behind_it(
             assert len(submissions) == before + 1
         [image] = device.images([target])
     assert list(image.data) == list(range(10))
-    assert not any(side.any() for side in changed(image))
+    assert not any(side.any() for side in changed_guards(image))
 
 
 @each_memory

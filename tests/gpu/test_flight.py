@@ -101,7 +101,7 @@ def test_parts_are_read_back_after_their_steps_and_steps_follow_uploads(
                 [seconds] = flight.run()
                 assert seconds > 0
                 assert flight.seconds() == [seconds]
-                found = flight.arrived()
+                found = flight.bytes_read()
                 assert np.array_equal(np.concatenate(found[::2]), data)
                 assert not any(piece.any() for piece in found[1::2])
     device.raise_messages()

@@ -15,7 +15,7 @@ from vkbench_shaders.bundle import FRAGMENTS, PACKING, Bundle
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime import fragments
 from vkbench_worker.runtime.fragments import COLUMNS, QUADS, UNKNOWN, columns, order, places, quads
-from vkbench_worker.runtime.packing import packed
+from vkbench_worker.runtime.packing import pack_on_device
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.runtime.vulkan.pipelines import Pipelines
 
@@ -87,7 +87,7 @@ def matrices(lavapipe: VulkanDevice) -> VulkanDevice:
 
 def test_lavapipe_has_columns(matrices: VulkanDevice, bundle: Bundle) -> None:
     """Also where another probe ran before, as on GPUs: each has a pipeline of its own."""
-    packed(matrices, bundle.code(PACKING.key), np.zeros(128, np.float32))
+    pack_on_device(matrices, bundle.code(PACKING.key), np.zeros(128, np.float32))
     unit = bundle.entry(FRAGMENTS[8].key)
     found = places(matrices, bundle.code(unit.key), 8, unit.sha256)
     assert all(np.array_equal(each, columns()) for each in found)

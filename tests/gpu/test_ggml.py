@@ -24,12 +24,12 @@ from vkbench.result import Result, unpack_samples
 from vkbench.settings import settings
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.catalogue import problem
-from vkbench_worker.owner.peers import Peers
 from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import Tensor
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary, Launch
+from vkbench_worker.peers.processes import Peers
 from vkbench_worker.protocol import Ready
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice

@@ -156,7 +156,7 @@ def test_joined_steps_need_five_levels_a_layer(
             tiny = Tiny.wide(fmt=fmt, layers=layers)
             options = Options(context=32, products=products)
             with opened(lavapipe, bundle, tmp_path, tiny, options)[0] as model:
-                found[joins, layers] = len(model.prepared(1, 2).schedule.levels)
+                found[joins, layers] = len(model.prepare_reading(1, 2).schedule.levels)
     assert {joins: (found[joins, 3] - found[joins, 1]) / 2 for joins in (False, True)} == {
         False: 9,
         True: 5,
@@ -207,9 +207,9 @@ def test_a_shifted_cache_of_one_layer_is_a_fresh_one(
     tokens = np.stack([PROMPT, PROMPT[::-1]])
     count = len(PROMPT) - 4
     with model:
-        model.prepared(len(PROMPT), len(PROMPT)).run(tokens, 0)
+        model.prepare_reading(len(PROMPT), len(PROMPT)).run(tokens, 0)
         model.shift(4, len(PROMPT))
-        found = model.prepared(1, count + 1).run(np.array([[1], [2]]), count).reshape(2, -1)
+        found = model.prepare_reading(1, count + 1).run(np.array([[1], [2]]), count).reshape(2, -1)
     for row, sequence in enumerate(tokens):
         reference.caches.clear()
         reference.logits(sequence[4:])
@@ -231,9 +231,9 @@ def test_sequences_of_a_batch_see_only_themselves(
     tokens = np.stack([PROMPT, PROMPT[::-1], PROMPT // 2])
     model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32, batch=3))
     with model:
-        run = model.prepared(len(PROMPT), len(PROMPT))
+        run = model.prepare_reading(len(PROMPT), len(PROMPT))
         found = run.run(tokens, 0).reshape(3, len(PROMPT), -1)
-        step = model.prepared(1, len(PROMPT) + 1).run(np.array([[1], [2], [3]]), len(PROMPT))
+        step = model.prepare_reading(1, len(PROMPT) + 1).run(np.array([[1], [2], [3]]), len(PROMPT))
     for row, (sequence, logits) in enumerate(zip(tokens, found, strict=True)):
         reference.caches.clear()
         assert nmse(logits, reference.logits(sequence)) < 1e-8

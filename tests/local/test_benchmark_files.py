@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
+from planted_forms import require_refusal, written
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
 from vkbench.result import unpack_samples
 from vkbench_local.peers import benchmark_files
-from vkbench_local.peers.benchmark_files import NamedTest, read_google, read_nvbench
-from vkbench_local.peers.named import check_peer, named_run
+from vkbench_local.peers.benchmark_files import (
+    EXAMPLE,
+    NamedTest,
+    check_peer,
+    named_timing,
+    read_google,
+    read_nvbench,
+)
+from vkbench_local.peers.imported import PeerFile, peer_run
 
 H200 = replace(DEVICE, name="NVIDIA H200")
 CASE = "sum/f32/b1_c1_h8_w1024"
@@ -83,14 +92,9 @@ READERS: dict[str, tuple[Callable[[Path], list[NamedTest]], dict[str, Any]]] = {
 }
 
 
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "bench.json"
-    path.write_text(text)
-    return path
-
-
 def jobs(tests: list[NamedTest], device: Any = None) -> tuple[list[Any], Any]:
-    found = named_run("cub", "a program", tests, "x", [DEVICE, H200], device, 5.0)
+    file = PeerFile(peer="cub", label="x", moment=5.0, example=EXAMPLE)
+    found = peer_run(file, tests, partial(named_timing, "a program"), [DEVICE, H200], device)
     return [line.record for line in found.records if line.kind == "job"], found.left_out
 
 
@@ -125,7 +129,9 @@ def test_google_benchmark_names_no_device(tmp_path: Path) -> None:
 
 def test_no_benchmark_is_a_case(tmp_path: Path) -> None:
     file = {"benchmarks": [repetition(0, 1.0, "BM_x")]}
-    with pytest.raises(UsageError, match="none of the 1 benchmarks is named as a case, such as"):
+    with pytest.raises(
+        UsageError, match="here: 1 whose name is no case; a case is named such as mul"
+    ):
         jobs(read_google(written(tmp_path, json.dumps(file))), H200)
 
 
@@ -167,12 +173,7 @@ def test_a_peer_s_name_is_no_code_path_s(name: str) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(reader: str, text: str, complaint: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        READERS[reader][0](written(tmp_path, text))
-    said = str(raised.value)
-    assert complaint in said
-    assert said.isprintable()
-    assert len(said) < 300
+    require_refusal(READERS[reader][0], written(tmp_path, text), complaint)
 
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

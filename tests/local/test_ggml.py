@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
+from planted_forms import in_csv, require_refusal, written
+from planted_forms import in_sql as in_sql_table
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
-from vkbench_local.peers.ggml import PEER, ggml_run
+from vkbench_local.peers.ggml import PEER, ggml_timing
+from vkbench_local.peers.imported import PeerFile, PeerRun, peer_run
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.peers.llama_cpp import ggml_file, printed
 from vkbench_worker.peers.llama_cpp.ggml_file import OpTest, read_ops
@@ -66,28 +69,12 @@ def for_people(tests: list[dict[str, str]]) -> str:
     return PEOPLE.format(product=tests[0]["op_params"], softmax=tests[-1]["op_params"])
 
 
-def in_csv(tests: list[dict[str, str]]) -> str:
-    file = io.StringIO()
-    file.write(",".join(tests[0]) + "\n")
-    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(test.values() for test in tests)
-    return file.getvalue()
-
-
-def in_sql(tests: list[dict[str, str]]) -> str:
-    lines = ["CREATE TABLE IF NOT EXISTS test_backend_ops (", "  test_time TEXT", ");", ""]
-    for test in tests:
-        values = ", ".join(f"'{value}'" for value in test.values())
-        lines.append(f"INSERT INTO test_backend_ops ({', '.join(test)}) VALUES ({values});")
-    return "\n".join(lines) + "\n"
-
-
-FORMS = {"people": for_people, "csv": in_csv, "sql": in_sql}
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "ops"
-    path.write_text(text)
-    return path
+in_sql = partial(in_sql_table, "test_backend_ops")
+FORMS: dict[str, Callable[[list[dict[str, str]]], str]] = {
+    "people": for_people,
+    "csv": in_csv,
+    "sql": in_sql,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -110,9 +97,13 @@ def test_checks_and_what_a_backend_has_not_are_passed_over(tmp_path: Path) -> No
         read_ops(written(tmp_path, in_sql(others)))
 
 
-def run(*tests: dict[str, str], tmp_path: Path, device: Any = None) -> Any:
-    found = read_ops(written(tmp_path, in_sql(list(tests))))
-    return ggml_run(found, "x", [DEVICE, H200], device, 5.0)
+def run_of(tests: list[OpTest], device: Any = None, moment: float = 5.0) -> PeerRun:
+    file = PeerFile(peer=PEER, label="x", moment=moment)
+    return peer_run(file, tests, ggml_timing, [DEVICE, H200], device)
+
+
+def run(*tests: dict[str, str], tmp_path: Path, device: Any = None) -> PeerRun:
+    return run_of(read_ops(written(tmp_path, in_sql(list(tests)))), device)
 
 
 def test_a_test_is_a_result_of_our_case(tmp_path: Path) -> None:
@@ -192,7 +183,7 @@ def test_what_is_no_case_of_ours_is_counted(
 
 def test_a_file_of_no_time_is_the_same_run_whenever_it_is_read(tmp_path: Path) -> None:
     tests = read_ops(written(tmp_path, for_people([FIELDS, SOFTMAX])))
-    runs = [ggml_run(tests, "x", [H200], None, moment) for moment in (5.0, 7.0)]
+    runs = [run_of(tests, moment=moment) for moment in (5.0, 7.0)]
     one, other = (next(line.record for line in run.records if line.kind == "run") for run in runs)
     assert one.uuid == other.uuid
     assert (one.created_at, other.created_at) == (5.0, 7.0)
@@ -224,12 +215,7 @@ def test_the_device_has_to_be_known(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(text: str, complaint: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        read_ops(written(tmp_path, text))
-    said = str(raised.value)
-    assert complaint in said
-    assert said.isprintable()
-    assert len(said) < 300
+    require_refusal(read_ops, written(tmp_path, text), complaint)
 
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +239,6 @@ def test_damaged_files(form: str, tmp_path: Path) -> None:
     def check(data: bytes) -> None:
         path.write_bytes(data)
         with understood_or():
-            tests: list[OpTest] = read_ops(path)
-            ggml_run(tests, "x", [H200], H200, 5.0)
+            run_of(read_ops(path), H200)
 
     check()

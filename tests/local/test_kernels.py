@@ -25,7 +25,7 @@ from vkbench_shaders import bundle as bundles
 from vkbench_shaders.bundle import PROBES, compile_rest, load, packaged
 from vkbench_shaders.compile.build import begin
 from vkbench_shaders.compile.tree import TREE
-from vkbench_worker.runner.plans import planned
+from vkbench_worker.runner.plans import plan_job
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullDevice
 
@@ -80,7 +80,7 @@ def test_a_run_finds_all_its_code_and_little_else(database: Database, begun: Pat
     wanted: set[str] = set()
     for case, variant in WORKS:
         with suppress(Unsupported):  # an error of missing code is another one
-            launches = planned(here, job_of(case, variant), FACTS, checked=False).launches
+            launches = plan_job(here, job_of(case, variant), FACTS, checked=False).launches
             wanted |= {program.sha for program, _ in launches.passes}
     assert len(wanted) > 20
     probes = {here.entry(unit.key).sha256 for unit in PROBES}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
+from planted_forms import in_csv, in_sql, require_refusal, written
 from planted_runs import DEVICE
+from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.result import unpack_samples
-from vkbench_local.peers.llama_bench import PEER, peer_run
+from vkbench_local.peers.imported import PeerFile, PeerRun, peer_run
+from vkbench_local.peers.llama_bench import PEER, check_one_model, llama_timing
 from vkbench_shaders.models.making.seeded import seeded_of
 from vkbench_worker.peers.llama_cpp import llama_bench_file, printed
 from vkbench_worker.peers.llama_cpp.llama_bench_file import PeerTest, read_tests
@@ -67,34 +69,12 @@ def plain(test: dict[str, Any]) -> dict[str, Any]:
     return {name: int(value) if value is True else value for name, value in told.items()}
 
 
-def in_csv(tests: list[dict[str, Any]]) -> str:
-    file = io.StringIO()
-    file.write(",".join(plain(tests[0])) + "\n")
-    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(plain(test).values() for test in tests)
-    return file.getvalue()
-
-
-def in_sql(tests: list[dict[str, Any]]) -> str:
-    names = ", ".join(plain(tests[0]))
-    lines = ["CREATE TABLE IF NOT EXISTS llama_bench (", "  build_commit TEXT,", ");", ""]
-    for test in tests:
-        values = ", ".join(f"'{value}'" for value in plain(test).values())
-        lines.append(f"INSERT INTO llama_bench ({names}) VALUES ({values});")
-    return "\n".join(lines) + "\n"
-
-
 FORMS = {
     "json": lambda tests: json.dumps(tests, indent=2),
     "jsonl": lambda tests: "".join(json.dumps(test) + "\n" for test in tests),
-    "csv": in_csv,
-    "sql": in_sql,
+    "csv": lambda tests: in_csv([plain(test) for test in tests]),
+    "sql": lambda tests: in_sql("llama_bench", [plain(test) for test in tests]),
 }
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "bench"
-    path.write_text(text)
-    return path
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -113,7 +93,9 @@ def test_each_form_says_the_same(form: str, tmp_path: Path) -> None:
 
 
 def test_a_statement_s_text_may_have_quotes(tmp_path: Path) -> None:
-    text = in_sql([FIELDS]).replace("'Vulkan'", "'it''s, (Vulkan);'").replace("'7123'", "7123")
+    text = (
+        FORMS["sql"]([FIELDS]).replace("'Vulkan'", "'it''s, (Vulkan);'").replace("'7123'", "7123")
+    )
     (test,) = read_tests(written(tmp_path, text))
     assert test.settings["backend"] == "it_s_Vulkan_"
     assert test.settings["number"] == "7123"
@@ -145,12 +127,7 @@ def test_a_statement_s_text_may_have_quotes(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(text: str, complaint: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        read_tests(written(tmp_path, text))
-    said = str(raised.value)
-    assert complaint in said
-    assert said.isprintable()
-    assert len(said) < 300
+    require_refusal(read_tests, written(tmp_path, text), complaint)
 
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,13 +156,24 @@ def test_damaged_files(form: str, tmp_path: Path) -> None:
     check()
 
 
+def run_of(
+    tests: list[PeerTest],
+    devices: list[DeviceFacts],
+    models: list[str],
+    device: DeviceFacts | None = None,
+    model: str = "",
+) -> PeerRun:
+    timing_of = partial(llama_timing, models, model)
+    return peer_run(PeerFile(peer=PEER, label="x"), tests, timing_of, devices, device)
+
+
 def read_back(tmp_path: Path, *tests: dict[str, Any]) -> list[PeerTest]:
     return read_tests(written(tmp_path, json.dumps(tests)))
 
 
 def test_a_peer_s_times_are_those_of_our_cases(tmp_path: Path) -> None:
     """Seconds of a whole prompt, and of one token."""
-    found = peer_run(read_back(tmp_path, PROMPT, GENERATED), "x", [DEVICE, H200], [MODEL])
+    found = run_of(read_back(tmp_path, PROMPT, GENERATED), [DEVICE, H200], [MODEL])
     jobs = [line.record for line in found.records if line.kind == "job"]
     assert [job.case for job in jobs] == [f"model/{MODEL}/pp512", f"model/{MODEL}/tg128"]
     assert {(job.device, job.variant) for job in jobs} == {(H200.key, PEER)}
@@ -198,8 +186,8 @@ def test_a_peer_s_times_are_those_of_our_cases(tmp_path: Path) -> None:
 
 
 def test_a_mean_has_the_deviation_that_the_file_tells(tmp_path: Path) -> None:
-    (test,) = read_tests(written(tmp_path, in_csv([GENERATED])))
-    found = peer_run([test], "x", [], [], H200, MODEL)
+    (test,) = read_tests(written(tmp_path, FORMS["csv"]([GENERATED])))
+    found = run_of([test], [], [], H200, MODEL)
     [job] = [line.record for line in found.records if line.kind == "job"]
     (timing,) = job.timings
     assert timing.seconds == pytest.approx(0.0044)
@@ -214,16 +202,16 @@ def test_tests_without_a_case_are_counted(tmp_path: Path) -> None:
         PROMPT | {"type_k": "q5_1", "type_v": "q5_1"},
     ]
     cached = PROMPT | {"type_k": "q8_0", "type_v": "q8_0"}
-    found = peer_run(read_back(tmp_path, cached, *others), "x", [H200], [MODEL])
+    found = run_of(read_back(tmp_path, cached, *others), [H200], [MODEL])
     [job] = [line.record for line in found.records if line.kind == "job"]
     assert job.case.endswith("/pp512/cache=q8_0")
     assert sum(found.left_out.values()) == len(found.left_out) == 4
     with pytest.raises(UsageError, match="none of the tests has a case here: 1 behind a filled"):
-        peer_run(read_back(tmp_path, others[1]), "x", [H200], [MODEL])
+        run_of(read_back(tmp_path, others[1]), [H200], [MODEL])
 
 
 def test_a_model_that_vkbench_makes_is_known_without_a_result(tmp_path: Path) -> None:
-    found = peer_run(read_back(tmp_path, PROMPT), "x", [H200], [])
+    found = run_of(read_back(tmp_path, PROMPT), [H200], [])
     [job] = [line.record for line in found.records if line.kind == "job"]
     assert seeded_of(job.case)
 
@@ -231,15 +219,15 @@ def test_a_model_that_vkbench_makes_is_known_without_a_result(tmp_path: Path) ->
 def test_what_ran_has_to_be_known(tmp_path: Path) -> None:
     tests = read_back(tmp_path, PROMPT | {"model_filename": "C:\\other.gguf"})
     with pytest.raises(UsageError, match=re.escape("no model here is called 'other', as in test")):
-        peer_run(tests, "x", [H200], [MODEL])
+        run_of(tests, [H200], [MODEL])
     tests = read_back(tmp_path, PROMPT)
     with pytest.raises(UsageError, match="no device here is 'NVIDIA H200', which test 1 ran on"):
-        peer_run(tests, "x", [DEVICE], [MODEL])
+        run_of(tests, [DEVICE], [MODEL])
     with pytest.raises(UsageError, match=r"2 devices here are 'NVIDIA H200'.*: give --device"):
-        peer_run(tests, "x", [H200, replace(H200, key="ab" * 6)], [MODEL])
+        run_of(tests, [H200, replace(H200, key="ab" * 6)], [MODEL])
     two = [MODEL, MODEL.replace("0123", "abcd")]
     of_another = replace(tests[0], model="other")
     with pytest.raises(UsageError, match="--model names one file, and the tests are of several"):
-        peer_run([*tests, of_another], "x", [H200], [MODEL], H200, MODEL)
+        check_one_model([*tests, of_another])
     with pytest.raises(UsageError, match=r"2 models here are called.*: give --model FILE"):
-        peer_run(tests, "x", [H200], two)
+        run_of(tests, [H200], two)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ STILL = Noise(name="none", sigma=0.0)
 
 def rig(*steps: Step, away: frozenset[int] = frozenset(), is_gradual: bool = False) -> Rig:
     rng = np.random.default_rng(1)
-    made = stream(0, STILL, rng, NIGHTS, steps=steps, is_gradual=is_gradual)
+    made = replace(stream(0, STILL, rng, NIGHTS, steps=steps), is_gradual=is_gradual)
     return Rig(name="rig", streams=[made], away=away, rng=rng)
 
 

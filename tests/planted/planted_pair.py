@@ -53,8 +53,8 @@ class Pair(NullDevice):
 class SpoiltFlight(NullFlight):
     """Reads back what is wrong."""
 
-    def arrived(self) -> list[Bytes]:
-        found = super().arrived()
+    def bytes_read(self) -> list[Bytes]:
+        found = super().bytes_read()
         for piece in found:
             piece[:1] ^= 1
         return found

@@ -65,7 +65,7 @@ def main() -> None:
         say(line_of(ready))
         inbox = Inbox(sys.stdin.fileno())
         for line in inbox:
-            for early in inbox.arrived():
+            for early in inbox.lines_there():
                 foresee(parse(read_line(early, Job).case))
             serve(read_line(line, Job), ready)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from vkbench_shaders import quants
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Array
-from vkbench_worker.judging.blocks import Compared, compared
+from vkbench_worker.judging.blocks import Compared, compare_blocks
 
 FORMAT = format_named("q8_1")
 SHARE = 5e-4  # of the RMS, that the arithmetic may be off by
@@ -27,7 +27,7 @@ def exact() -> NDArray[np.float64]:
 
 
 def judged(stored: Array, exact: NDArray[np.float64]) -> Compared:
-    return compared(stored, exact, FORMAT, SHARE)
+    return compare_blocks(stored, exact, FORMAT, SHARE)
 
 
 def stored(exact: NDArray[np.float64]) -> tuple[Array, Array]:

@@ -18,8 +18,8 @@ import pytest
 from vkbench.errors import UsageError
 from vkbench.settings import Sandbox, read, settings
 from vkbench_worker.containment import environment, support
-from vkbench_worker.containment.command import contained
-from vkbench_worker.containment.support import NotContained, Support, checked
+from vkbench_worker.containment.environment import contained_command
+from vkbench_worker.containment.support import NotContained, Support, require_support
 
 PLANTED = Path(__file__).parents[1] / "planted"
 REFUSED = {"Operation not permitted", "Permission denied"}
@@ -43,7 +43,7 @@ def tried(folder: Path, sandbox: Sandbox) -> dict[str, Any]:
         service.listen()
         place = (str(os.getpid()), str(server.getsockname()[1]), str(folder))
         done = subprocess.run(
-            contained("planted_escape", *place),
+            contained_command("planted_escape", *place),
             capture_output=True,
             check=False,
             env={**environment.of(ours), "PYTHONPATH": str(PLANTED)},
@@ -96,7 +96,7 @@ def test_no_secret_is_among_its_variables(secrets: set[str], tmp_path: Path) -> 
 
 def test_the_policy_of_bundles_is_among_its_variables() -> None:
     for said, told in (("packaged", "packaged"), ("~/list", os.path.expanduser("~/list"))):
-        variables = environment.given(replace(settings(), bundles=said), {})
+        variables = environment.hand_down_variables(replace(settings(), bundles=said), {})
         assert variables["VKBENCH_BUNDLES"] == told
 
 
@@ -105,7 +105,7 @@ def test_the_list_of_bundles_can_be_read(kernel: Support, tmp_path: Path) -> Non
     path.write_text("[]")
     for bundles, is_read in ((str(path), True), ("any", False)):
         done = subprocess.run(
-            contained("json.tool", str(path)),
+            contained_command("json.tool", str(path)),
             capture_output=True,
             env=environment.of(replace(settings(), bundles=bundles)),
         )
@@ -134,8 +134,8 @@ def test_the_message_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = Support(landlock=0, seccomp=True, own_user=False)
     monkeypatch.setattr(support, "support", lambda: lacking)
     with pytest.raises(NotContained, match=r"VKBENCH_SANDBOX=require.*no Landlock \(Linux 5\.13\)"):
-        checked(Sandbox.REQUIRE)
-    assert checked(Sandbox.AUTO).parts == "seccomp, limits, no new privileges"
+        require_support(Sandbox.REQUIRE)
+    assert require_support(Sandbox.AUTO).parts == "seccomp, limits, no new privileges"
 
 
 def test_an_unknown_value_is_refused() -> None:
@@ -162,7 +162,7 @@ def test_a_driver_in_a_folder_of_its_own_can_be_read(kernel: Support, tmp_path: 
             "PYTHONPATH": str(tmp_path / "modules"),
             "VK_DRIVER_FILES": str(manifest),
         }
-        command = contained("planted_reader", *map(str, names))
+        command = contained_command("planted_reader", *map(str, names))
         return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
 
     assert "code" in read_by_it(manifest, library).stdout

@@ -106,8 +106,8 @@ class SlowDriver(NullDevice):
     def make_ahead(self, program: Program) -> None:
         self.pipelines.make_ahead(program)
 
-    def quiet(self) -> None:
-        self.pipelines.quiet()
+    def stop_making(self) -> None:
+        self.pipelines.stop_making()
 
     def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         self.seen.add((self.timing, self.compiling > 0))
@@ -231,7 +231,7 @@ def test_nothing_is_prepared_while_a_job_is_timed(monkeypatch: pytest.MonkeyPatc
         Job(id=number, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.05)
         for number, case in enumerate(chain(*zip(short, long, strict=True)), 1)
     ]
-    with SHELF.helped(2):
+    with SHELF.helped_by(2):
         wait_until(lambda: is_preparing(long))
         found = answers(device, work, done)
     assert [result.outcome for result in found] == [Outcome.PASSED] * len(work)

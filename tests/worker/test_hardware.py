@@ -108,9 +108,9 @@ def test_gpus_are_timed_side_by_side(mixed: Settings) -> None:
 def test_who_leaves_waits_no_longer(tmp_path: Path) -> None:
     one, other = Hardware(tmp_path, "cpu"), Hardware(tmp_path, "cpu")
     end = time.monotonic() + 0.1
-    with one.held(alone=False, leaving=lambda: False) as is_held:
+    with one.hold(alone=False, leaving=lambda: False) as is_held:
         assert is_held
-        with other.held(alone=True, leaving=lambda: time.monotonic() > end) as is_held:
+        with other.hold(alone=True, leaving=lambda: time.monotonic() > end) as is_held:
             assert not is_held
-    with other.held(alone=True, leaving=lambda: False) as is_held:
+    with other.hold(alone=True, leaving=lambda: False) as is_held:
         assert is_held

@@ -25,16 +25,16 @@ def pipe() -> Iterator[tuple[int, int]]:
 def test_what_has_arrived_is_seen_without_being_taken(pipe: tuple[int, int]) -> None:
     out, into = pipe
     inbox = Inbox(out)
-    assert inbox.arrived() == ()
+    assert inbox.lines_there() == ()
     os.write(into, b"one\ntwo\nthr")
-    assert inbox.arrived() == (b"one", b"two")
+    assert inbox.lines_there() == (b"one", b"two")
     assert next(inbox) == b"one"
-    assert inbox.arrived() == (b"two",)
+    assert inbox.lines_there() == (b"two",)
     os.write(into, b"ee\nfour")
-    assert inbox.arrived() == (b"two", b"three")
+    assert inbox.lines_there() == (b"two", b"three")
     os.close(into)
     assert list(inbox) == [b"two", b"three", b"four"]
-    assert inbox.arrived() == ()
+    assert inbox.lines_there() == ()
 
 
 def test_a_due_line_is_waited_for(pipe: tuple[int, int]) -> None:
@@ -54,7 +54,7 @@ def test_no_more_is_taken_in_than_a_bounded_number_of_lines(pipe: tuple[int, int
             while True:
                 written += os.write(into, line)
         except BlockingIOError:
-            seen = len(inbox.arrived())
+            seen = len(inbox.lines_there())
     assert MOST_LINES <= seen <= MOST_LINES + 66  # a read takes 64 KiB
     assert 1000 * seen < written - 40000  # the rest still is in the pipe
     os.close(into)

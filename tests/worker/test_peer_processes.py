@@ -16,7 +16,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import settings
 from vkbench_shaders.bundle import packaged
-from vkbench_worker.owner.peers import Peers
+from vkbench_worker.peers.processes import Peers
 from vkbench_worker.protocol import Ready
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice

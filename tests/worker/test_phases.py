@@ -9,7 +9,7 @@ from vkbench.job import Arm, Job, Mode, Pair
 from vkbench.result import Result
 from vkbench_shaders.bundle import packaged
 from vkbench_worker import phases
-from vkbench_worker.phases import phase, recorded
+from vkbench_worker.phases import phase, record_phases
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice
 from vkbench_worker.timing.paired import execute_pair
@@ -21,7 +21,7 @@ PAIRED = {"warm_up", "old", "new", "sets", "readings"}
 
 
 def test_an_inner_phase_takes_its_time_from_the_outer_one(clock: Clock) -> None:
-    with recorded() as seconds:
+    with record_phases() as seconds:
         clock.now += 64
         with phase("outer"):
             clock.now += 1
@@ -39,7 +39,7 @@ def test_a_phase_ends_with_the_error_in_it(clock: Clock) -> None:
             clock.now += 1
             raise ValueError("broken")
 
-    with recorded() as seconds:
+    with record_phases() as seconds:
         with pytest.raises(ValueError, match="broken"):
             fail()
         clock.now += 2
@@ -49,9 +49,9 @@ def test_a_phase_ends_with_the_error_in_it(clock: Clock) -> None:
 def test_jobs_do_not_mix_and_phases_without_one_are_free(clock: Clock) -> None:
     with phase("alone"):
         clock.now += 1
-    with recorded() as first, phase("one"):
+    with record_phases() as first, phase("one"):
         clock.now += 1
-    with recorded() as second, phase("other"):
+    with record_phases() as second, phase("other"):
         clock.now += 2
     assert (first, second) == ({"one": 1}, {"other": 2})
 

@@ -132,7 +132,7 @@ def test_when_it_is_quiet_nothing_is_made(maker: Maker, ahead: Pipelines[Made]) 
         ahead.make_ahead(numbered(number))
     until(lambda: maker.busy == 3)
     threading.Timer(0.05, maker.gate.set).start()
-    ahead.quiet()
+    ahead.stop_making()
     assert maker.busy == 0
     assert len(maker.made) == 3
     time.sleep(0.05)
@@ -159,9 +159,9 @@ def test_there_are_never_more_than_the_bound(maker: Maker, ahead: Pipelines[Made
 def test_what_is_held_stays(maker: Maker, ahead: Pipelines[Made]) -> None:
     """However much it is, until the last holder lets go; what others left goes first."""
     ahead.get(numbered(-1))
-    with ahead.held():
+    with ahead.hold():
         first = ahead.get(numbered(0))
-        with ahead.held():
+        with ahead.hold():
             for number in range(2 * MOST):
                 ahead.make_ahead(numbered(number))
                 assert ahead.get(numbered(number)).number == number

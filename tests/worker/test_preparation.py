@@ -7,7 +7,7 @@ import pytest
 
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Layout
-from vkbench_worker.judging.preparation import LEAST_ROWS, prepare, sample_rows, stored
+from vkbench_worker.judging.preparation import LEAST_ROWS, lay_out_array, prepare, sample_rows
 from vkbench_worker.judging.shelf import Shelf
 
 
@@ -33,7 +33,7 @@ def test_big_cases_are_sampled_at_ends_edges_and_random(case: str) -> None:
 def test_gaps_hold_nan_so_that_reading_one_shows() -> None:
     layout = Layout(shape=(2, 3), strides=(5, 1), offset=1, storage=11)
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    flat = stored(array, layout)
+    flat = lay_out_array(array, layout)
     assert np.array_equal(layout.view(flat), array)
     assert np.count_nonzero(np.isnan(flat)) == 5
 
@@ -41,7 +41,7 @@ def test_gaps_hold_nan_so_that_reading_one_shows() -> None:
 def test_permuted_arrays_are_stored_as_their_layout_says() -> None:
     layout = Layout(shape=(2, 3), strides=(1, 2), storage=6)
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert np.array_equal(stored(array, layout), array.T.ravel())
+    assert np.array_equal(lay_out_array(array, layout), array.T.ravel())
 
 
 def test_the_shelf_gives_the_same_again_and_forgets_the_oldest() -> None:

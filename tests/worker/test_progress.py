@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from vkbench_worker.progress import heard, stage
+from vkbench_worker.progress import heard_by, stage
 from vkbench_worker.protocol import Stage
 
 
@@ -16,7 +16,7 @@ def test_stages_are_heard_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Stage] = []
     loading = stage("loading x")
     loading(1, 9)  # nobody listens
-    with heard(told.append):
+    with heard_by(told.append):
         for done in range(6):
             loading(done, 9)
             now += 0.1

@@ -28,7 +28,7 @@ def left(
     """Launches of a step that copies x to y, its scratch if so called; and where the copy is."""
     scratch = [y] if y.startswith("scratch") else []
     outputs = [] if scratch else [y]
-    kept, (_, now) = repeats.dropped([(program, launch)], [x, y], outputs, scratch)
+    kept, (_, now) = repeats.drop_repeats([(program, launch)], [x, y], outputs, scratch)
     return len(kept), now
 
 
@@ -70,7 +70,7 @@ def test_writing_over_scratch_that_came_from_elsewhere_counts(copy: Program) -> 
     spoil = replace(copy, bindings=(5, 1, 0)), LAUNCH
     asked = ([fill], [fill, spoil], [fill, spoil])
     found = [
-        repeats.dropped(passes, ["x", f"scratch {number}", "z"], [], [f"scratch {number}"])
+        repeats.drop_repeats(passes, ["x", f"scratch {number}", "z"], [], [f"scratch {number}"])
         for number, passes in enumerate(asked)
     ]
     assert [(kept, values[1]) for kept, values in found] == [
@@ -90,4 +90,4 @@ def test_code_that_does_not_tell_what_it_touches_is_always_launched(copy: Progra
     for number in range(2):
         values = ["x", "y", f"scratch {number}"]
         passes = [(unknown, LAUNCH)] * 2
-        assert repeats.dropped(passes, values, ["y"], values[2:]) == (passes, values)
+        assert repeats.drop_repeats(passes, values, ["y"], values[2:]) == (passes, values)

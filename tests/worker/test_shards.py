@@ -51,7 +51,7 @@ def shards(
 
 
 def judged(case: str, count: int, devices: Sequence[NullDevice], stack: ExitStack) -> Verdict:
-    return shards(case, count, devices, stack).judged()
+    return shards(case, count, devices, stack).judge_parts()
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -71,10 +71,10 @@ def test_pieces_together_are_the_whole_result(
 ) -> None:
     for devices in ([NullDevice()], [NullDevice() for _ in range(count)]):
         made = shards(case, count, devices, stack, pieces)
-        verdict = made.judged()
+        verdict = made.judge_parts()
         assert (verdict.passed, verdict.reason) == (True, "")
         for moves in (False, True):
-            assert made.timed(0.0, moves=moves)
+            assert made.time_shards(0.0, moves=moves)
             assert made.still_right()
 
 
@@ -83,13 +83,13 @@ def test_pieces_are_in_flight_together_and_share_what_is_kept(stack: ExitStack) 
     made = shards("matmul/f16/b2_m12_n6_k5", 2, [device], stack, 3)
     a, b = 2 * 2 * 6 * 5, 2 * 4 * 5 * 2  # bytes, of a shard and of a piece
     assert (device.sizes.count(a), device.sizes.count(b)) == (2, 6)
-    made.judged()
+    made.judge_parts()
     device.flights.clear()
-    made.timed(0.0, moves=True)
+    made.time_shards(0.0, moves=True)
     moved = [["b", "y"]] * 3  # of each part
     assert device.flights == [(3, moved), (3, moved)]
     device.flights.clear()
-    made.timed(0.0, moves=False)
+    made.time_shards(0.0, moves=False)
     assert device.flights == [(1, [[]]), (1, [[]])]
 
 
@@ -141,18 +141,20 @@ def test_devices_of_their_own_work_at_once_and_one_device_simulates(stack: ExitS
     simulated = shards(SMALL, 3, [NullDevice(slowly)], stack)
     assert (beside.is_simulated, simulated.is_simulated) == (False, True)
     for each in (beside, simulated):
-        assert each.judged().passed
+        assert each.judge_parts().passed
         for moves in (False, True):
-            assert 0.03 <= median(each.timed(0.01, moves=moves)) < 0.085  # and not three times that
+            assert (
+                0.03 <= median(each.time_shards(0.01, moves=moves)) < 0.085
+            )  # and not three times that
             assert each.still_right()
 
 
 def test_what_changes_while_it_is_timed_is_noticed(stack: ExitStack) -> None:
     device = NullDevice()
     made = shards(SMALL, 2, [device], stack)
-    assert made.judged().passed
+    assert made.judge_parts().passed
     device.function = off_by_one
-    made.timed(0.0, moves=True)
+    made.time_shards(0.0, moves=True)
     assert not made.still_right()
 
 
@@ -192,7 +194,7 @@ def test_a_wrong_piece_makes_the_result_wrong(stack: ExitStack) -> None:
         (off_by_one if launches % 4 == 3 else run_reference)(problem, shown)
 
     made = shards("matmul/f16/b2_m12_n6_k5", 2, [NullDevice(third)], stack, 2)
-    verdict = made.judged()
+    verdict = made.judge_parts()
     assert not verdict.passed
     assert "NMSE" in verdict.reason
 
@@ -217,7 +219,7 @@ def test_the_outcome_is_a_result_with_all_samples(stack: ExitStack) -> None:
     assert (result.outcome, result.case, result.device) == (
         Outcome.PASSED, SMALL, device.facts.key,
     )  # fmt: skip
-    assert (result.variant, result.settings, found.asked) == (
+    assert (result.variant, result.settings, found.requested) == (
         "portable:shards=2", "shards=2", "auto:shards=2",
     )  # fmt: skip
     assert told([device], stack, 7).result.variant == "portable:pieces=7,shards=2"

@@ -36,7 +36,7 @@ os._exit(0)
 @pytest.fixture
 def shelf() -> Iterator[Shelf]:
     made = Shelf(1 << 30)
-    with made.helped(1):
+    with made.helped_by(1):
         yield made
 
 
@@ -188,7 +188,7 @@ def test_the_case_that_is_due_is_left_to_its_job(shelf: Shelf) -> None:
 
 def test_nothing_is_prepared_while_it_is_quiet(shelf: Shelf) -> None:
     preparer = in_the_making(shelf, LONG)
-    with shelf.quiet():
+    with shelf.pause_preparing():
         assert state(preparer.pid) == "T"
     wait_until(lambda: state(preparer.pid) != "T")
     assert alike(shelf.get(problem(LONG)), prepare(problem(LONG)))
@@ -196,7 +196,7 @@ def test_nothing_is_prepared_while_it_is_quiet(shelf: Shelf) -> None:
 
 def test_what_starts_stands_still_too(shelf: Shelf) -> None:
     shelf.expect(None, needs(SMALL))
-    with shelf.quiet():
+    with shelf.pause_preparing():
         assert state(shelf.preparers[0].pid) == "T"
     made_ahead(shelf, SMALL)
 
@@ -208,12 +208,12 @@ def test_a_process_that_dies_costs_nothing_but_time(shelf: Shelf, when: str) -> 
         made_ahead(shelf, LONG)
     os.kill(preparer.pid, signal.SIGKILL)
     if when == "quiet":
-        with shelf.quiet():
+        with shelf.pause_preparing():
             pass
     for case in (LONG, SMALL):
         shelf.expect(None, needs(SMALL))
         assert alike(shelf.get(problem(case)), prepare(problem(case)))
-    with shelf.quiet():
+    with shelf.pause_preparing():
         assert preparer.is_gone
 
 
@@ -243,14 +243,14 @@ def test_without_help_nothing_is_started() -> None:
     assert not shelf.is_helped
     shelf.expect(None, needs(SMALL))
     assert not shelf.preparers
-    with shelf.helped(2):
+    with shelf.helped_by(2):
         shelf.expect(needs(SMALL)[0], [])
         assert not shelf.preparers
 
 
 def test_processes_end_with_the_help() -> None:
     shelf = Shelf(1 << 30)
-    with shelf.helped(2):
+    with shelf.helped_by(2):
         shelf.expect(None, needs(SMALL))
         pids = [preparer.pid for preparer in shelf.preparers]
         assert len(pids) == 2

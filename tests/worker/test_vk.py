@@ -19,8 +19,8 @@ class Lacking:
             raise {error}
 sys.meta_path.insert(0, Lacking())
 import vkbench_worker.runner.execute, vkbench_worker.runner.main, vkbench_worker.owner.probe
-from vkbench_worker.runner.listing import listed
-print(listed().error)
+from vkbench_worker.runner.listing import list_devices
+print(list_devices().error)
 """
 
 

@@ -12,7 +12,7 @@ from planted_clock import Clock
 from vkbench.result import Timing
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.launch import PackedLaunch
-from vkbench_worker.phases import recorded
+from vkbench_worker.phases import record_phases
 from vkbench_worker.runtime.load import WARM_SECONDS, Load
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
 from vkbench_worker.runtime.program import Program
@@ -68,7 +68,7 @@ class Climbing(NullDevice):
 def hot(device: Climbing) -> tuple[Timing, float]:
     """A hot timing, and the seconds of its warm-up."""
     buffers = [device.buffer(4000), device.buffer(4000)]
-    with recorded() as spent:
+    with record_phases() as spent:
         timing = measure_hot(device, WORK, buffers, COLD, BOUNDS)
     return timing, spent["warm_up"]
 

@@ -57,7 +57,7 @@ def compare_words(
     if not (found.pairs or found.changes):
         raise NothingToDo(
             f"{comparison_words.sides(found)}: no timed case in common"
-            f"{comparison_words.alone(found)}"
+            f"{comparison_words.one_sided_cases(found)}"
         )
     chosen = [pair for pair in found.pairs if unchanged or pair.is_slower or pair.is_faster]
     pairs = sorted(with_noise(tx, chosen), key=comparison.by_change)

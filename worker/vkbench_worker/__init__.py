@@ -1,1 +1,1 @@
-"""What runs it: the Vulkan runtime, judging, measuring, and the worker around them."""
+"""The worker: the Vulkan runtime, judging, measuring, and the service around them."""

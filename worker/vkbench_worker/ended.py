@@ -9,7 +9,7 @@ from vkbench.result import Result
 from vkbench_shaders.bundle import packaged_sha
 
 
-def ended(job: Job, outcome: Outcome, reason: str, began: float) -> Result:
+def result_of_end(job: Job, outcome: Outcome, reason: str, began: float) -> Result:
     """How a job ended that began at a moment of the monotonic clock."""
     seconds = time.monotonic() - began
     return Result(

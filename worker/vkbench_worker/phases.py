@@ -1,4 +1,4 @@
-"""Where the seconds of a job go: `recorded` sums up, by name, the phases that run meanwhile.
+"""Where the seconds of a job go: `record_phases` sums up, by name, the phases within it.
 
 A phase within another counts for itself alone, so that the phases add up to what a job spent.
 """
@@ -41,7 +41,7 @@ _CURRENT: ContextVar[_Record | None] = ContextVar("phases", default=None)
 
 
 @contextmanager
-def recorded() -> Iterator[Mapping[str, float]]:
+def record_phases() -> Iterator[Mapping[str, float]]:
     """The seconds of each phase that runs within, by name."""
     record = _Record()
     token = _CURRENT.set(record)
@@ -53,7 +53,7 @@ def recorded() -> Iterator[Mapping[str, float]]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """What runs within is this phase of the job at hand, if one is recorded."""
+    """Count what runs within as this phase of the job at hand, if its phases are recorded."""
     record = _CURRENT.get()
     if record is None:
         yield

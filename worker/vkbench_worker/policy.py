@@ -21,16 +21,16 @@ class BundleForbidden(VkbenchError):
     """This host does not run the bundle."""
 
 
-def check(said: str, sha: str) -> None:
+def check(policy: str, sha: str) -> None:
     """Raise BundleForbidden unless the policy allows a bundle; "" is the packaged one."""
-    if said == ANY or sha in ("", packaged_sha()):
+    if policy == ANY or sha in ("", packaged_sha()):
         return
-    if said == PACKAGED:
+    if policy == PACKAGED:
         raise BundleForbidden(
             f"bundle {sha[:12]}: this host runs the packaged bundle alone (VKBENCH_BUNDLES)"
         )
-    if sha not in _read_hashes(Path(said).expanduser()):
-        raise BundleForbidden(f"bundle {sha[:12]}: {said} (VKBENCH_BUNDLES) does not list it")
+    if sha not in _read_hashes(Path(policy).expanduser()):
+        raise BundleForbidden(f"bundle {sha[:12]}: {policy} (VKBENCH_BUNDLES) does not list it")
 
 
 def _read_hashes(path: Path) -> frozenset[str]:

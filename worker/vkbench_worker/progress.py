@@ -18,15 +18,15 @@ PAUSE_SECONDS: Final = 0.25  # between two things that are told
 Tell = Callable[[Stage], None]
 
 
-def unheard(stage: Stage) -> None:
+def tell_nobody(stage: Stage) -> None:
     """Tell nobody how far a job is."""
 
 
-_TELL: ContextVar[Tell] = ContextVar("tell", default=unheard)
+_TELL: ContextVar[Tell] = ContextVar("tell", default=tell_nobody)
 
 
 @contextmanager
-def heard(tell: Tell) -> Iterator[None]:
+def heard_by(tell: Tell) -> Iterator[None]:
     """Have `tell` hear of the stages within, of few on the way and of each that is over."""
     last = 0.0
 
@@ -44,5 +44,5 @@ def heard(tell: Tell) -> Iterator[None]:
 
 
 def stage(what: str) -> Callable[[int, int], None]:
-    """What tells how many bytes of how many are done."""
+    """A function that tells how many bytes of how many are done."""
     return lambda done, total: _TELL.get()(Stage(what=what, done=done, total=total))

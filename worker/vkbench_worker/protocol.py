@@ -52,7 +52,7 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """How far something is that a job waits for, in bytes."""
+    """How many bytes are done of something that a job waits for."""
 
     what: str  # and of which file
     done: int
@@ -65,7 +65,7 @@ def line_of(record: Ready | Job | Result) -> bytes:
 
 
 def stage_line(stage: Stage) -> bytes:
-    """How far a job is, as one line."""
+    """A stage as one line, newline included."""
     return STAGE + wire.encode(stage) + b"\n"
 
 

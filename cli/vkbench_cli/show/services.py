@@ -16,7 +16,7 @@ from vkbench_cli.patience import ping_redis
 from vkbench_db.ask.queues import Queue
 from vkbench_db.database import parse_url
 from vkbench_db.upkeep.attendance import LATELY_SECONDS
-from vkbench_tables.absence import paused
+from vkbench_tables.absence import describe_pause
 
 RUNNING, MISSING, UNUSED, REFUSED = "running", "missing", "not used", "refused"
 
@@ -145,7 +145,7 @@ def why(queue: Queue, fleet: Fleet) -> str:
     if not queue.waiting:
         return ""
     if queue.paused:
-        said = paused(queue.paused_reason, queue.paused_by, queue.paused_at, fleet.now)
+        said = describe_pause(queue.paused_reason, queue.paused_by, queue.paused_at, fleet.now)
         return f"{said}: `vkbench resume {queue.key}`"
     if not fleet.has_scheduler:
         return "no scheduler sends them"

@@ -11,8 +11,7 @@ from vkbench_db.transfer.lines import JobLine, RunLine
 from vkbench_local.demo import nights
 from vkbench_local.demo.lab import BYTES, MATRICES, RECORDED_BANDWIDTH
 from vkbench_local.demo.nights import Lab
-from vkbench_local.demo.recording import RecordedCase, RecordedTiming
-from vkbench_local.demo.samples import MOST
+from vkbench_local.demo.recording import MOST, RecordedCase, RecordedTiming
 from vkbench_shaders.catalogue import problem
 
 TIMES = 8  # that the canary is timed, for its noise
@@ -56,7 +55,7 @@ def run_line(lab: Lab, night: int, label: str, began: float) -> RunLine:
 
 
 def job_lines(lab: Lab, night: int, began: float) -> Iterator[JobLine]:
-    """Its jobs on each device."""
+    """The jobs of a calibration run on each device."""
     cases = [_launch(), *(_case(peak) for peak in PEAKS for _ in range(peak.times))]
     return nights.job_lines(lab, night, [[case] for case in cases], began, 1)
 

@@ -67,8 +67,8 @@ def fill(
             store.store_bundle(tx, bundle, lab.midnight(story.BUILDS[number].night))
     watched = set[int]()
     for night in range(nights):
-        found = _night(database, lab, night)
-        watched |= found if not lab.is_wide(night) else set()
+        suspected = _night(database, lab, night)
+        watched |= suspected if not lab.is_wide(night) else set()
         watch(night + 1, nights)
     _look_back(database, lab, watched)
 

@@ -42,13 +42,13 @@ class Machine:
     def facts(self, recorded: DeviceFacts) -> DeviceFacts:
         """What the device says of itself."""
         uuid = f"{self.index:02x}" * 16 if self.name else recorded.uuid[:-2] + f"{self.index:02x}"
-        ours = {"host": self.host, "index": self.index, "uuid": uuid}
-        found = replace(recorded, key=device_key(self.host, uuid), **ours)  # type: ignore[arg-type]
+        identity = {"host": self.host, "index": self.index, "uuid": uuid}
+        facts = replace(recorded, key=device_key(self.host, uuid), **identity)  # type: ignore[arg-type]
         if not self.name:
-            return found
+            return facts
         lacks = {"coopmat", "coopmat2", "bf16"} if MATRICES[0] not in self.paths else set()
         return replace(
-            found,
+            facts,
             name=self.name,
             vendor_id=0,
             device_id=0,
@@ -56,7 +56,7 @@ class Machine:
             memory_bytes=self.memory_bytes,
             llc_bytes=self.llc_bytes,
             subgroup_size=self.subgroup_size,
-            features=tuple(each for each in recorded.features if each not in lacks),
+            features=tuple(feature for feature in recorded.features if feature not in lacks),
         )
 
     def environment(self, recorded: Environment, night: int) -> Environment:
@@ -80,7 +80,7 @@ class Machine:
         return night in self.versions
 
     def seconds(self, case: RecordedCase, seconds: float, own: float) -> float:
-        """What a launch needs here that needed so long on the recorded device.
+        """Seconds of a launch here that took so many on the recorded device.
 
         `own` is the case's deviation, from a standard normal distribution: no case is faster than
         the device's rates allow.
@@ -94,10 +94,10 @@ class Machine:
         return (seconds * factor + self.launching) * (1 + spread * min(2.0, abs(own)))
 
     def runs(self, cases: Sequence[RecordedCase]) -> RecordedCase | None:
-        """Of one case by several code paths, the one that `auto` takes here."""
-        able = [each for each in cases if (each.needs or each.variant) in self.paths]
+        """The recording that `auto` would take here, of one case by several code paths."""
+        able = [case for case in cases if (case.needs or case.variant) in self.paths]
         return min(
-            able, key=lambda each: self.paths.index(each.needs or each.variant), default=None
+            able, key=lambda case: self.paths.index(case.needs or case.variant), default=None
         )
 
 

@@ -18,8 +18,7 @@ from vkbench.result import Timing, Verdict
 from vkbench_db.transfer.lines import AttemptLine, JobLine, RunLine
 from vkbench_local.demo import story
 from vkbench_local.demo.lab import MACHINES, Machine
-from vkbench_local.demo.recording import RecordedCase, Recording
-from vkbench_local.demo.samples import timing
+from vkbench_local.demo.recording import RecordedCase, Recording, timing
 
 NIGHT = 86_400.0
 BEGINS = 3_600.0  # seconds after midnight
@@ -55,7 +54,8 @@ class Lab:
     @cached_property
     def _facts(self) -> Mapping[tuple[str, int], DeviceFacts]:
         return {
-            (each.host, each.index): each.facts(self.recording.device) for each in self.machines
+            (machine.host, machine.index): machine.facts(self.recording.device)
+            for machine in self.machines
         }
 
     def environment(self, machine: Machine, night: int) -> str:
@@ -76,10 +76,10 @@ class Lab:
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[RecordedCase]]:
         """The recorded cases by name, each by one or several code paths."""
-        found: dict[str, list[RecordedCase]] = {}
-        for each in self.recording.cases:
-            found.setdefault(each.case, []).append(each)
-        return found
+        by_name: dict[str, list[RecordedCase]] = {}
+        for case in self.recording.cases:
+            by_name.setdefault(case.case, []).append(case)
+        return by_name
 
     def level(
         self,
@@ -100,7 +100,7 @@ class Lab:
 
 @cache
 def deviation(text: str) -> float:
-    """A number from a standard normal distribution that belongs to a text for good."""
+    """A number from a standard normal distribution, always the same for a text."""
     return float(np.random.default_rng(zlib.crc32(text.encode())).normal())
 
 
@@ -161,10 +161,20 @@ def _canary(machine: Machine, night: int, rng: np.random.Generator) -> float:
     return float(CANARY * machine.computing * busy * (1 + rng.normal(0, CANARY_NOISE)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a job ended, and what it found."""
+
+    outcome: Outcome
+    reason: str = ""
+    verdict: Verdict | None = None
+    timings: tuple[Timing, ...] = ()
+
+
 def _job(lab: Lab, night: int, position: int, work: Work, rng: np.random.Generator) -> JobLine:
     if work.machine.runs([work.case]) is None:
         reason = f"the device lacks what code path {work.case.variant} needs"
-        return _line(lab, night, position, work, Outcome.SKIPPED, reason=reason)
+        return _line(lab, night, position, work, Ending(outcome=Outcome.SKIPPED, reason=reason))
     noise = np.exp(rng.normal(0, work.machine.noise, len(work.case.timings)))
     levels = [
         lab.level(work.case, metric, work.machine, night)
@@ -172,13 +182,15 @@ def _job(lab: Lab, night: int, position: int, work: Work, rng: np.random.Generat
     ]
     if not all(levels):
         verdict = verdict_of(work.case, is_right=False)
-        return _line(lab, night, position, work, Outcome.WRONG, reason=WRONG, verdict=verdict)
+        ending = Ending(outcome=Outcome.WRONG, reason=WRONG, verdict=verdict)
+        return _line(lab, night, position, work, ending)
     timings = tuple(
-        timing(recorded, level * float(each), rng)
-        for recorded, level, each in zip(work.case.timings, levels, noise, strict=True)
+        timing(recorded, level * float(factor), rng)
+        for recorded, level, factor in zip(work.case.timings, levels, noise, strict=True)
     )
     verdict = verdict_of(work.case, is_right=True)
-    return _line(lab, night, position, work, Outcome.PASSED, verdict=verdict, timings=timings)
+    ending = Ending(outcome=Outcome.PASSED, verdict=verdict, timings=timings)
+    return _line(lab, night, position, work, ending)
 
 
 def verdict_of(case: RecordedCase, *, is_right: bool) -> Verdict:
@@ -196,23 +208,13 @@ def verdict_of(case: RecordedCase, *, is_right: bool) -> Verdict:
     )
 
 
-def _line(
-    lab: Lab,
-    night: int,
-    position: int,
-    work: Work,
-    outcome: Outcome,
-    *,
-    reason: str = "",
-    verdict: Verdict | None = None,
-    timings: tuple[Timing, ...] = (),
-) -> JobLine:
+def _line(lab: Lab, night: int, position: int, work: Work, ending: Ending) -> JobLine:
     build = story.build_of(night)
-    variant = work.case.variant if outcome != Outcome.SKIPPED else "auto"
+    variant = work.case.variant if ending.outcome != Outcome.SKIPPED else "auto"
     attempt = AttemptLine(
         token=1,
-        outcome=outcome,
-        reason=reason,
+        outcome=ending.outcome,
+        reason=ending.reason,
         variant=variant,
         kernel_sha=story.kernel_sha(work.case.case, variant, build),
         environment=lab.environment(work.machine, night),
@@ -234,17 +236,17 @@ def _line(
         measure_seconds=0.3,
         noise=0.005,
         estimate_seconds=EACH,
-        state=JobState(outcome),
+        state=JobState(ending.outcome),
         token=1,
         tries=0,
         dispatches=1,
         finished_at=work.ended,
         settled_token=1,
         cause="",
-        reason=reason,
+        reason=ending.reason,
         attempts=(attempt,),
-        verdict=verdict,
-        timings=timings,
+        verdict=ending.verdict,
+        timings=ending.timings,
     )
 
 

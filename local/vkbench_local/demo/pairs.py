@@ -13,8 +13,7 @@ from vkbench_detection.steps import conclude
 from vkbench_local.demo import story
 from vkbench_local.demo.lab import Machine
 from vkbench_local.demo.nights import Lab, verdict_of
-from vkbench_local.demo.recording import RecordedCase
-from vkbench_local.demo.samples import timing
+from vkbench_local.demo.recording import RecordedCase, timing
 from vkbench_scheduler.watch import confirm
 
 PAIR_SECONDS = 4.0
@@ -39,7 +38,7 @@ def _measure_on(database: Database, lab: Lab, machine: Machine, night: int, now:
             with database.transaction() as tx:
                 picked = store.pick(tx, key, MOST_PICKED, now)
                 now += PAIR_SECONDS * len(picked)
-                results = [_pair(lab, machine, night, each.job, now) for each in picked]
+                results = [_pair(lab, machine, night, one.job, now) for one in picked]
                 store.record(tx, results, now)
             confirm.look(database, now)
     return now
@@ -83,7 +82,9 @@ def _arm(
 ) -> Timing:
     build = lab.bundles.index(job.bundles[ARMS.index(arm)])
     [metric] = [
-        n for n, each in enumerate(case.timings) if job.pair and each.metric == job.pair.metric
+        n
+        for n, recorded in enumerate(case.timings)
+        if job.pair and recorded.metric == job.pair.metric
     ]
     level = lab.level(case, metric, machine, night, build)
     noise = float(np.exp(rng.normal(0, QUIET * machine.noise)))

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
+from vkbench.result import Side, Timing
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 FILE = Path(__file__).parent / "recording.json.gz"
+MOST = 12  # samples of a timing, to keep the file small
+LEAST_SCATTER = 0.0005
+TAIL = 2.0  # shape of the distribution: the lower, the longer the tail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +58,7 @@ class RecordedCase:
 
     @property
     def kernel(self) -> str:
-        """The first part of its name."""
+        """The kernel that the case is of."""
         return self.case.partition("/")[0]
 
 
@@ -68,3 +74,24 @@ class Recording:
 def load() -> Recording:
     """The recording that ships."""
     return msgspec.json.decode(gzip.decompress(FILE.read_bytes()), type=Recording)
+
+
+def timing(
+    recorded: RecordedTiming, seconds: float, rng: np.random.Generator, side: Side = Side.OURS
+) -> Timing:
+    """A timing of about these seconds; its bytes, operations and scatter are recorded ones."""
+    count = max(3, min(MOST, recorded.count))
+    scatter = max(LEAST_SCATTER, recorded.mad / recorded.seconds) if recorded.seconds else 0.0
+    drawn = rng.gamma(TAIL, scatter, count)
+    values = (seconds * (1 + drawn - TAIL * scatter)).tolist()
+    how = Sampling(
+        side=side,
+        metric=recorded.metric,
+        launches=recorded.launches,
+        stop=recorded.stop,
+        clock="gpu",
+        bytes_moved=recorded.bytes_moved,
+        flops=recorded.flops,
+        warnings=recorded.warnings,
+    )
+    return timing_of(values, how)

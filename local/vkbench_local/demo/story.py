@@ -29,8 +29,8 @@ class Planted:
     machines: Sequence[Machine] = MACHINES
 
     def holds(self, case: str, machine: Machine, night: int) -> bool:
-        """Whether it changes a case on a device in a night."""
-        is_here = any(each is machine for each in self.machines)
+        """Whether the planted change holds for a case on a device in a night."""
+        is_here = any(changed is machine for changed in self.machines)
         return is_here and self.since <= night < self.until and fnmatchcase(case, self.cases)
 
 
@@ -66,8 +66,8 @@ def kernel_sha(case: str, variant: str, build: int) -> str:
     """SHA-256 of what a case runs in a bundle: another one after each change of its kernel."""
     changes = [
         number
-        for number, each in enumerate(BUILDS[: build + 1])
-        if any(fnmatchcase(case, glob) for glob in each.kernels)
+        for number, build_made in enumerate(BUILDS[: build + 1])
+        if any(fnmatchcase(case, glob) for glob in build_made.kernels)
     ]
     kernel, formats, *_ = case.split("/")
     return hashlib.sha256(f"{kernel} {formats} {variant} {changes}".encode()).hexdigest()
@@ -78,10 +78,10 @@ def factor(case: str, machine: Machine, night: int, build: int | None = None) ->
 
     With `build`, what it needs in that night by the kernels of another bundle.
     """
-    found = 1.0
-    for each in (*PLANTED, BUSY):
-        is_build = any(build_.night == each.since for build_ in BUILDS)
+    multiple = 1.0
+    for planted in (*PLANTED, BUSY):
+        is_build = any(build_.night == planted.since for build_ in BUILDS)
         at = BUILDS[build].night if build is not None and is_build else night
-        if each.holds(case, machine, at):
-            found *= each.factor
-    return found
+        if planted.holds(case, machine, at):
+            multiple *= planted.factor
+    return multiple

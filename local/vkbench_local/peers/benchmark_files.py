@@ -1,4 +1,4 @@
-"""Reads JSON of Google Benchmark and of nvbench: any program's timings of cases that it names.
+"""Timings of cases that any program took and named, from JSON of Google Benchmark or nvbench.
 
 A benchmark is of the case that its name is, or that nvbench's axis `case` names. Nothing of a file
 is run, and what is wrong is one line that counts the benchmarks.
@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_local.peers.imported import NoCase, PeerTiming, posed_case
+from vkbench_shaders.catalogue import KERNELS
 from vkbench_worker.peers.llama_cpp.printed import MOST_TESTS, Fields, Printed, Row, setting
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -25,6 +28,9 @@ _ADDED: Final = re.compile(
 )
 _HOT, _COLD = "nv/batch/time/gpu/mean", "nv/cold/time/gpu/mean"
 _SPREAD: Final = "nv/cold/time/gpu/stdev/relative"
+
+EXAMPLE: Final = "mul_mat/f16/m4096_n512_k4096"
+_PEER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 GOOGLE: Final = "Google Benchmark"
 NVBENCH: Final = "nvbench"
@@ -45,14 +51,45 @@ class NamedTest:
     settings: Mapping[str, str]
 
 
+def check_peer(name: str) -> str:
+    """A name that a peer's results may have: short, and no code path's."""
+    if not _PEER_NAME.fullmatch(name):
+        raise UsageError(f"--peer takes up to 40 letters, digits, dots and dashes; got {name!a}")
+    taken = {"auto", "all", *(variant.name for kernel in KERNELS for variant in kernel.variants)}
+    if name.casefold() in taken:
+        raise UsageError(f"--peer {name} is the name of a code path: choose another")
+    return name
+
+
+def named_timing(program: str, test: NamedTest) -> PeerTiming:
+    """What a benchmark of a program's file timed; NoCase if its name is none of a case."""
+    try:
+        posed = posed_case(test.name)
+    except (VkbenchError, ValueError) as error:
+        raise NoCase("whose name is no case") from error
+    return PeerTiming(
+        case=posed.case.name,
+        samples=test.samples,
+        deviation=test.deviation,
+        finished_at=test.finished_at,
+        seconds=sum(test.samples),
+        origin=f"told by a file of {program}, and not judged",
+        settings=test.settings,
+        metric=test.metric,
+        clock=test.clock,
+        bytes_moved=posed.bytes_moved,
+        flops=posed.flops,
+    )
+
+
 def read_google(path: Path) -> list[NamedTest]:
     """The benchmarks of a file of Google Benchmark, repetitions as samples of one."""
-    found: dict[str, NamedTest] = {}
+    tests: dict[str, NamedTest] = {}
     for test in _read(path, GOOGLE, _of_google):
-        before = found.get(test.name)
+        before = tests.get(test.name)
         samples = (*(before.samples if before else ()), *test.samples)
-        found[test.name] = replace(before or test, samples=samples)
-    return list(found.values())
+        tests[test.name] = replace(before or test, samples=samples)
+    return list(tests.values())
 
 
 def read_nvbench(path: Path) -> list[NamedTest]:
@@ -66,17 +103,17 @@ _Rows = Callable[[Printed, Row], Iterator[NamedTest]]
 def _read(path: Path, program: str, rows: _Rows) -> Sequence[NamedTest]:
     printed = Printed(path, program)
     text = printed.text()
-    found: list[NamedTest] = []
+    tests: list[NamedTest] = []
     try:
         for test in rows(printed, _object(json.loads(text))):
-            found.append(test)
-            if len(found) > MOST_TESTS:
-                raise printed.refused(f"it has more than {MOST_TESTS} benchmarks")
+            tests.append(test)
+            if len(tests) > MOST_TESTS:
+                raise printed.refusal(f"it has more than {MOST_TESTS} benchmarks")
     except (ValueError, RecursionError) as error:
-        raise printed.refused(f"it is malformed: {error}") from error
-    if not found:
-        raise printed.refused("it holds no timing")
-    return found
+        raise printed.refusal(f"it is malformed: {error}") from error
+    if not tests:
+        raise printed.refusal("it holds no timing")
+    return tests
 
 
 def _of_google(printed: Printed, file: Row) -> Iterator[NamedTest]:
@@ -89,7 +126,7 @@ def _of_google(printed: Printed, file: Row) -> Iterator[NamedTest]:
             continue
         unit = fields.word("time_unit", "ns")
         if unit not in _UNITS:
-            raise fields.wrong("time_unit", f"none of {', '.join(_UNITS)}")
+            raise fields.wrong_field("time_unit", f"none of {', '.join(_UNITS)}")
         yield NamedTest(
             number=number,
             name=_ADDED.sub("", fields.word("run_name", row.get("name"))).removeprefix("BM_"),
@@ -136,17 +173,17 @@ def _of_nvbench(printed: Printed, file: Row) -> Iterator[NamedTest]:
             )
 
 
-def _object(found: object) -> Row:
-    if not isinstance(found, dict):
-        raise ValueError(f"expected a JSON object, found {json.dumps(found)[:40]}")
-    return found
+def _object(value: object) -> Row:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {json.dumps(value)[:40]}")
+    return value
 
 
 def _list(row: Row, name: str) -> list[Row]:
-    found = row.get(name, [])
-    if not isinstance(found, list):
+    values = row.get(name, [])
+    if not isinstance(values, list):
         raise ValueError(f"{name} is no list")
-    return [_object(each) for each in found]
+    return [_object(value) for value in values]
 
 
 def _value(summary: Row) -> object:
@@ -158,6 +195,6 @@ def _moment(date: object) -> float:
     """Unix time of an ISO date with its zone, or of UTC; 0 of none."""
     if date is None:
         return 0.0
-    found = datetime.fromisoformat(str(date))
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return max(0.0, found.timestamp())
+    moment = datetime.fromisoformat(str(date))
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp())

@@ -7,16 +7,15 @@ here: it may do something else.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from vkbench.case import Value, value_of
-from vkbench.device import DeviceFacts
-from vkbench.errors import UsageError, VkbenchError
-from vkbench_local.peers.imported import PeerRun, PeerTiming, device_of, posed_case, records_of
-from vkbench_shaders.catalogue import kernel_named, problem
+from vkbench.errors import VkbenchError
+from vkbench_local.peers.imported import NoCase, PeerTiming, posed_case
+from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.kernel import Problem
 from vkbench_worker.peers.llama_cpp.ggml_file import OpTest
 
 PEER: Final = "ggml"  # code path of its results
@@ -29,10 +28,6 @@ _ORDERS: Final = ("ascending", "descending")
 _MOST_VECTORS: Final = 8  # more of them are a matrix
 
 
-class _Unlike(Exception):
-    """A test does something that no case of ours does; the message says what."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Row:
     """How an operation of ggml is a kernel of ours."""
@@ -41,7 +36,7 @@ class _Row:
     sizes: Callable[[Numbers], Sizes]
     types: Mapping[str, str] = field(default_factory=lambda: {"x": "type"})  # ours by ggml's name
     usual: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values it has to have
-    params: Callable[[Mapping[str, str]], Mapping[str, Value]] = lambda told: {}
+    params: Callable[[Mapping[str, str]], Mapping[str, Value]] = lambda given: {}
     named: tuple[str, ...] = ()  # parameters that `sizes` and `params` read
 
 
@@ -68,23 +63,23 @@ def _convolution(of: Numbers) -> Sizes:
     w, h, c, n = of("ne_input")
     s, r, inner, o = of("ne_kernel")
     if inner != c:
-        raise _Unlike("of groups of channels")
+        raise NoCase("of groups of channels")
     return {"n": n, "c": c, "h": h, "w": w, "o": o, "r": r, "s": s}
 
 
-def _strides(told: Mapping[str, str]) -> Mapping[str, Value]:
+def _strides(given: Mapping[str, str]) -> Mapping[str, Value]:
     """stride0 is along w, stride1 along h; of equal ones we name the first."""
-    found: dict[str, Value] = {}
+    params: dict[str, Value] = {}
     for name in ("stride", "padding", "dilation"):
-        across, down = (value_of(told[f"{name}{axis}"]) for axis in (0, 1))
-        found |= {name: across} if across == down else {name: across, f"{name}_h": down}
-    return found
+        across, down = (value_of(given[f"{name}{axis}"]) for axis in (0, 1))
+        params |= {name: across} if across == down else {name: across, f"{name}_h": down}
+    return params
 
 
 def _attention(of: Numbers) -> Sizes:
     heads, batches = of("nr23")
     if batches != 1:
-        raise _Unlike("of several sequences")
+        raise NoCase("of several sequences")
     kv = of("nh")[0]
     sizes = {"s": 1, "h": kv * heads, "g": kv, "q": of("nb")[0], "n": of("kv")[0]}
     return {**sizes, "d": of("hsk")[0], "e": of("hsv")[0]}
@@ -131,7 +126,7 @@ ROWS: Final[Mapping[str, _Row]] = {
         kernel="softmax",
         sizes=_bchw("ne"),
         named=("ne", "scale"),
-        params=lambda told: {"scale": value_of(told.get("scale", "1.0"))},
+        params=lambda given: {"scale": value_of(given.get("scale", "1.0"))},
         usual={"mask": ("0",), "sinks": ("0",), "m_prec": ("f32", "f16"), "nr23": _ONES}
         | {"max_bias": ("0.000000", "0.0", "0"), "inplace": ("0",)},
     ),
@@ -139,7 +134,7 @@ ROWS: Final[Mapping[str, _Row]] = {
         kernel="rms_norm",
         sizes=_bchw("ne"),
         named=("ne", "eps"),
-        params=lambda told: {"eps": value_of(told.get("eps", "1e-05"))},
+        params=lambda given: {"eps": value_of(given.get("eps", "1e-05"))},
         usual={"v": ("0",), "inplace": ("0",)},
     ),
     "ARGMAX": _in_rows("argmax"),
@@ -149,7 +144,7 @@ ROWS: Final[Mapping[str, _Row]] = {
         kernel="argsort",
         sizes=_rows,
         named=("ne", "order"),
-        params=lambda told: {"order": _ORDERS[told.get("order", "0") == "1"]},
+        params=lambda given: {"order": _ORDERS[given.get("order", "0") == "1"]},
     ),
     "CONV_2D": _Row(
         kernel="conv2d",
@@ -170,73 +165,48 @@ ROWS: Final[Mapping[str, _Row]] = {
 }
 
 
-def ggml_run(
-    tests: Sequence[OpTest],
-    label: str,
-    devices: Sequence[DeviceFacts],
-    device: DeviceFacts | None,
-    moment: float,
-) -> PeerRun:
-    """The tests as a run, on one of the devices known here.
-
-    `device` is that of all tests, where the file need not tell, and `moment` when they ended.
-    UsageError if a test's device is not known, or no test has a case.
-    """
-    left_out: Counter[str] = Counter()
-    timings: list[tuple[DeviceFacts, PeerTiming]] = []
-    for test in tests:
-        try:
-            case = case_of(test)
-        except _Unlike as error:
-            left_out[f"of {test.op} {error}"] += 1
-            continue
-        timings.append(
-            (device or device_of(test.device, test.number, devices), _timing(test, case))
-        )
-    if not timings:
-        told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise UsageError(f"none of the tests has a case here: {told}")
-    return PeerRun(records=records_of(PEER, label, timings, moment), left_out=left_out)
+def ggml_timing(test: OpTest) -> PeerTiming:
+    """What a test timed; NoCase if that is no case here."""
+    try:
+        posed = _pose_case(test)
+    except NoCase as error:
+        raise NoCase(f"of {test.op} {error}") from error
+    return PeerTiming(
+        case=posed.case.name,
+        samples=[test.seconds],
+        deviation=0.0,
+        finished_at=test.finished_at,
+        seconds=test.seconds * test.runs,
+        origin=SAID,
+        settings=test.settings,
+        bytes_moved=posed.bytes_moved,
+        flops=posed.flops,
+    )
 
 
-def case_of(test: OpTest) -> str:
-    """The name of the case that a test timed."""
+def _pose_case(test: OpTest) -> Problem:
+    """The case that a test timed."""
     row = ROWS.get(test.op)
     if row is None:
-        raise _Unlike("at all")
+        raise NoCase("at all")
     named = {*row.named, *row.types.values(), "type_KV"}
     for name, value in test.params.items():
         if name not in named and value not in row.usual.get(name, ()):
-            raise _Unlike(f"with {name}={value}")
+            raise NoCase(f"with {name}={value}")
     try:
         return _case(row, test.params)
     except (KeyError, ValueError, VkbenchError) as error:
-        raise _Unlike("of other sizes or formats") from error
+        raise NoCase("of other sizes or formats") from error
 
 
-def _case(row: _Row, told: Mapping[str, str]) -> str:
+def _case(row: _Row, given: Mapping[str, str]) -> Problem:
     def numbers(name: str) -> tuple[int, ...]:
-        return tuple(int(each) for each in told[name].strip("[]").split(","))
+        return tuple(int(number) for number in given[name].strip("[]").split(","))
 
     sizes = row.sizes(numbers)
     few = row.kernel == "mul_mat" and sizes["n"] <= _MOST_VECTORS
     kernel = kernel_named("mul_mat_vec" if few else row.kernel)
     types = {
-        ours: told.get(theirs, told.get("type_KV", "f32")) for ours, theirs in row.types.items()
+        binding: given.get(name, given.get("type_KV", "f32")) for binding, name in row.types.items()
     }
-    return posed_case(kernel.case(types, sizes, row.params(told))).case.name
-
-
-def _timing(test: OpTest, case: str) -> PeerTiming:
-    posed = problem(case)
-    return PeerTiming(
-        case=case,
-        samples=[test.seconds],
-        deviation=0.0,
-        finished_at=test.finished_at,
-        seconds=test.seconds * test.runs,
-        said=SAID,
-        settings=test.settings,
-        bytes_moved=posed.bytes_moved,
-        flops=posed.flops,
-    )
+    return posed_case(kernel.case(types, sizes, row.params(given)))

@@ -7,10 +7,11 @@ outputs were never judged here, so it passed in the sense alone that it was time
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Final
+from typing import Final, Protocol, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 from vkbench.case import Case
@@ -47,7 +48,7 @@ class PeerTiming:
     deviation: float  # of what the mean is of
     finished_at: float  # Unix time; 0 if it did not say
     seconds: float  # that all of it took
-    said: str  # who timed it and how
+    origin: str  # who timed it and how
     settings: Mapping[str, str]  # of the build and the run, that may change its speed
     metric: str = HOT
     clock: str = "host"
@@ -64,6 +65,63 @@ class PeerRun:
     left_out: Mapping[str, int]  # how many tests have none, by reason
 
 
+@dataclass(frozen=True, kw_only=True)
+class PeerFile:
+    """A file of a program's timings."""
+
+    peer: str  # code path of its results
+    label: str  # of the run
+    moment: float = 0.0  # Unix time of the timings that do not say theirs
+    example: str = ""  # of a case's name, where the tests have to be named as cases
+
+
+class PeerTest(Protocol):
+    """A test of a file."""
+
+    @property
+    def number(self) -> int:
+        """Which of the file's tests it is, from 1."""
+
+    @property
+    def device(self) -> str:
+        """The device as the file describes it; "" if it does not say."""
+
+
+class NoCase(Exception):
+    """A test does what no case here does; the message says what."""
+
+
+T = TypeVar("T", bound=PeerTest)
+
+
+def peer_run(
+    file: PeerFile,
+    tests: Iterable[T],
+    timing_of: Callable[[T], PeerTiming],
+    devices: Sequence[DeviceFacts],
+    device: DeviceFacts | None = None,
+) -> PeerRun:
+    """The tests of a file as a run, on one of the devices known here.
+
+    `timing_of` raises NoCase for a test that is left out. `device` is that of all tests, where the
+    file need not tell. UsageError if a test's device is not known, or no test has a case.
+    """
+    left_out: Counter[str] = Counter()
+    timings: list[tuple[DeviceFacts, PeerTiming]] = []
+    for test in tests:
+        try:
+            timing = timing_of(test)
+        except NoCase as error:
+            left_out[str(error)] += 1
+            continue
+        timings.append((device or _device_of(test, devices), timing))
+    if not timings:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        example = f"; a case is named such as {file.example}" if file.example else ""
+        raise UsageError(f"none of the tests has a case here: {reasons}{example}")
+    return PeerRun(records=_records_of(file, timings), left_out=left_out)
+
+
 def posed_case(case: Case | str) -> Problem:
     """A case of the catalogue; VkbenchError or ValueError if it is none that a device may do."""
     posed = problem(case)
@@ -72,34 +130,30 @@ def posed_case(case: Case | str) -> Problem:
     return posed
 
 
-def device_of(told: str, number: int, devices: Sequence[DeviceFacts]) -> DeviceFacts:
-    """The device here that a file names; UsageError if none is, or several are."""
-    if not told:
+def _device_of(test: PeerTest, devices: Sequence[DeviceFacts]) -> DeviceFacts:
+    """The device here that a test names; UsageError if none is, or several are."""
+    if not test.device:
         raise UsageError("the file does not say which device it ran on: give --device")
-    named = [facts for facts in devices if facts.name and facts.name in told]
+    named = [facts for facts in devices if facts.name and facts.name in test.device]
     if len(named) == 1:
         return named[0]
     has = f"{len(named)} devices here are" if named else "no device here is"
-    raise UsageError(f"{has} '{told}', which test {number} ran on: give --device")
+    raise UsageError(f"{has} '{test.device}', which test {test.number} ran on: give --device")
 
 
-def records_of(
-    peer: str,
-    label: str,
-    timings: Sequence[tuple[DeviceFacts, PeerTiming]],
-    moment: float = 0.0,
-) -> list[Line]:
-    """Timings on devices as the records of an export; those without a moment have this one."""
-    jobs = [_job(peer, number, *each) for number, each in enumerate(timings)]
-    uuid = _uuid(peer, jobs)  # of the results alone, however often they are imported
+def _records_of(file: PeerFile, timings: Sequence[tuple[DeviceFacts, PeerTiming]]) -> list[Line]:
+    """Timings on devices as the records of an export."""
+    moment = file.moment
+    jobs = [_job(file.peer, number, *timed) for number, timed in enumerate(timings)]
+    uuid = _uuid(file.peer, jobs)  # of the results alone, however often they are imported
     jobs = [job if job.finished_at else _finish_job(job, moment) for job in jobs]
     run = RunLine(
         uuid=uuid,
         created_at=min(job.finished_at or moment for job in jobs),
         user="",
-        label=label,
+        label=file.label,
         kind=RunKind.IMPORT,
-        about={"peer": peer},
+        about={"peer": file.peer},
         tags={},
         selection={},
         mode=Mode.PERFORMANCE,
@@ -112,11 +166,11 @@ def records_of(
 
 
 def _finish_job(job: JobLine, moment: float) -> JobLine:
-    attempts = tuple(replace(each, recorded_at=moment) for each in job.attempts)
+    attempts = tuple(replace(attempt, recorded_at=moment) for attempt in job.attempts)
     return replace(job, finished_at=moment, attempts=attempts)
 
 
-def _job(peer: str, position: int, device: DeviceFacts, told: PeerTiming) -> JobLine:
+def _job(peer: str, position: int, device: DeviceFacts, timed: PeerTiming) -> JobLine:
     attempt = AttemptLine(
         token=1,
         outcome=Outcome.PASSED,
@@ -126,15 +180,15 @@ def _job(peer: str, position: int, device: DeviceFacts, told: PeerTiming) -> Job
         environment="",
         worker="",
         started_at=None,
-        seconds=told.seconds,
-        telemetry=told.telemetry,
-        recorded_at=told.finished_at,
-        settings=text_of(told.settings),
+        seconds=timed.seconds,
+        telemetry=timed.telemetry,
+        recorded_at=timed.finished_at,
+        settings=text_of(timed.settings),
     )
     return JobLine(
         position=position,
         device=device.key,
-        case=told.case,
+        case=timed.case,
         mode=Mode.PERFORMANCE,
         variant=peer,
         bundle="",
@@ -146,38 +200,38 @@ def _job(peer: str, position: int, device: DeviceFacts, told: PeerTiming) -> Job
         token=1,
         tries=1,
         dispatches=1,
-        finished_at=told.finished_at,
+        finished_at=timed.finished_at,
         settled_token=1,
         cause="",
         reason="",
         attempts=(attempt,),
         verdict=None,
-        timings=(_timing(told),),
+        timings=(_timing(timed),),
     )
 
 
-def _timing(told: PeerTiming) -> Timing:
-    each, spread = told.samples, told.deviation
-    middle = median(each)
-    bounds = interval(each)
-    alone = len(each) == 1  # then the file tells the deviation of the mean's repetitions
+def _timing(timed: PeerTiming) -> Timing:
+    samples, spread = timed.samples, timed.deviation
+    middle = median(samples)
+    bounds = interval(samples)
+    alone = len(samples) == 1  # then the file tells the deviation of the mean's repetitions
     return Timing(
-        metric=told.metric,
+        metric=timed.metric,
         side=Side.THEIRS,
         seconds=middle,
-        mad=spread if alone else deviation(each),
+        mad=spread if alone else deviation(samples),
         low=max(middle - spread, 0.0) if alone else bounds.low,
         high=middle + spread if alone else bounds.high,
         confidence=0.0 if alone else bounds.confidence,
-        best=min(each),
-        count=len(each),
+        best=min(samples),
+        count=len(samples),
         launches=1,
         stop="time",
-        clock=told.clock,
-        bytes_moved=told.bytes_moved,
-        flops=told.flops,
-        samples=pack_samples(each),
-        warnings=(told.said,),
+        clock=timed.clock,
+        bytes_moved=timed.bytes_moved,
+        flops=timed.flops,
+        samples=pack_samples(samples),
+        warnings=(timed.origin,),
     )
 
 

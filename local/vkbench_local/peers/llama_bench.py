@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS
-from vkbench_local.peers.imported import PeerRun, PeerTiming, device_of, records_of
+from vkbench_local.peers.imported import NoCase, PeerTiming
 from vkbench_shaders.models.cases import GENERATE, PROMPT, ModelCase
 from vkbench_shaders.models.graph import CACHES
 from vkbench_shaders.models.making.seeded import SEEDED
@@ -20,34 +18,21 @@ PEER: Final = "llama.cpp"  # code path of its results
 SAID: Final = "timed by llama-bench, with the host's time, and not judged"
 
 
-def peer_run(
-    tests: Sequence[PeerTest],
-    label: str,
-    devices: Sequence[DeviceFacts],
-    models: Sequence[str],
-    device: DeviceFacts | None = None,
-    model: str = "",
-) -> PeerRun:
-    """The tests as a run, on one of the devices and of the models (with their hashes) known here.
-
-    `device` and `model` are those of all tests, where the file need not tell. UsageError if a
-    test's are not known, or no test has a case.
-    """
-    if model and len({test.model for test in tests}) > 1:
+def check_one_model(tests: Sequence[PeerTest]) -> None:
+    """UsageError if tests that shall all be of one file are of several."""
+    if len({test.model for test in tests}) > 1:
         raise UsageError("--model names one file, and the tests are of several")
-    left_out: Counter[str] = Counter()
-    timings: list[tuple[DeviceFacts, PeerTiming]] = []
-    for test in tests:
-        if reason := _reason(test):
-            left_out[reason] += 1
-            continue
-        facts = device or device_of(test.device, test.number, devices)
-        case = _case(test, model or _model(test, models))
-        timings.append((facts, _timing(test, case)))
-    if not timings:
-        told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise UsageError(f"none of the tests has a case here: {told}")
-    return PeerRun(records=records_of(PEER, label, timings), left_out=left_out)
+
+
+def llama_timing(models: Sequence[str], model: str, test: PeerTest) -> PeerTiming:
+    """What a test timed, of one of the models (with their hashes) known here.
+
+    `model` is that of all tests, where the file need not tell. NoCase if the test is no case here,
+    UsageError if its model is not known.
+    """
+    if reason := _reason(test):
+        raise NoCase(reason)
+    return _timing(test, _case(test, model or _model(test, models)))
 
 
 def _reason(test: PeerTest) -> str:
@@ -65,15 +50,15 @@ def _reason(test: PeerTest) -> str:
 
 def _model(test: PeerTest, models: Sequence[str]) -> str:
     """The one of that name of which there are results, or else that vkbench makes."""
-    wanted = re.sub(r"[^A-Za-z0-9_.-]+", "-", test.model)
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", test.model)
     for known in (models, [model.name for model in SEEDED]):
-        named = [name for name in known if name.rpartition("-")[0] in (wanted, f"m{wanted}")]
+        named = [name for name in known if name.rpartition("-")[0] in (stem, f"m{stem}")]
         if len(named) == 1:
             return named[0]
         if named:
             break
     has = f"{len(named)} models here are" if named else "no model here is"
-    raise UsageError(f"{has} called '{wanted}', as in test {test.number}: give --model FILE")
+    raise UsageError(f"{has} called '{stem}', as in test {test.number}: give --model FILE")
 
 
 def _case(test: PeerTest, model: str) -> str:
@@ -91,7 +76,7 @@ def _timing(test: PeerTest, case: str) -> PeerTiming:
         deviation=test.deviation / tokens,
         finished_at=test.finished_at,
         seconds=sum(test.seconds),
-        said=SAID,
+        origin=SAID,
         settings=test.settings,
         telemetry={name: float(size) for name, size in sizes.items() if size},
     )

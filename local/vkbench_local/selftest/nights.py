@@ -76,7 +76,9 @@ class Lab:
                 words=RunWords(label=f"night {night}"),
             )
             store.add_jobs(tx, run.id, [job for rig in there for job in _plan_night(rig)])
-            results = [each for rig in there for each in self._measure_night(tx, rig, night, now)]
+            results = [
+                result for rig in there for result in self._measure_night(tx, rig, night, now)
+            ]
             store.record(tx, results, now)
             if night == self.release:
                 pin(tx, "release", ReferenceKind.RUN, str(run.id), now, "")
@@ -118,7 +120,8 @@ class Lab:
 
 def _plan_night(rig: Rig) -> list[PlannedJob]:
     return [
-        PlannedJob(device=rig.key, case=each.case, mode=Mode.PERFORMANCE) for each in rig.streams
+        PlannedJob(device=rig.key, case=stream.case, mode=Mode.PERFORMANCE)
+        for stream in rig.streams
     ]
 
 
@@ -132,7 +135,7 @@ def _announcement(rig: Rig, night: int) -> Announcement:
 
 
 def _stream(rig: Rig, case: str) -> Stream:
-    return next(each for each in rig.streams if each.case == case)
+    return next(stream for stream in rig.streams if stream.case == case)
 
 
 def _pair(rig: Rig, job: Job, night: int) -> Result:

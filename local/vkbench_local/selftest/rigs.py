@@ -41,7 +41,7 @@ class Step:
     is_wanted: bool = True  # whether people have to hear of it
 
     def holds(self, night: int, metric: str) -> bool:
-        """Whether it is there in what was new in a night."""
+        """Whether the step's change is in what was new in a night."""
         return self.night <= night < self.until and metric in self.metrics
 
 
@@ -59,7 +59,7 @@ class Stream:
 
     @property
     def metrics(self) -> Sequence[str]:
-        """What of it is timed."""
+        """The metrics that are timed."""
         return list(self.nightly)
 
     def level(self, metric: str, bundle: int, driver: int, night: int) -> float:
@@ -84,7 +84,6 @@ def stream(
     *,
     steps: Sequence[Step] = (),
     touched: Sequence[int] = (),
-    is_gradual: bool = False,
     metrics: Sequence[str] = (HOT,),
 ) -> Stream:
     """The case of a number, with the noise of all its nights drawn."""
@@ -94,7 +93,6 @@ def stream(
         case=f"add/f32/b1_c1_h{number + 1}_w400",
         steps=steps,
         touched=touched,
-        is_gradual=is_gradual,
         noise=noise,
         days=days,
         nightly={metric: days[metric] + own[metric] for metric in metrics},
@@ -115,7 +113,7 @@ class Rig:
     @cached_property
     def bundles(self) -> Sequence[int]:
         """The nights with a new bundle."""
-        touched = {night for each in self.streams for night in each.touched}
+        touched = {night for stream in self.streams for night in stream.touched}
         return sorted({0, *self.builds, *touched, *self._moments(Cause.KERNEL)})
 
     @cached_property
@@ -124,7 +122,7 @@ class Rig:
         return sorted({0, *self.updates, *self._moments(Cause.ENVIRONMENT)})
 
     def _moments(self, cause: Cause) -> set[int]:
-        steps = [step for each in self.streams for step in each.steps if step.cause == cause]
+        steps = [step for stream in self.streams for step in stream.steps if step.cause == cause]
         return {at for step in steps for at in (step.night, step.until) if at < FOREVER}
 
     @property
@@ -173,7 +171,7 @@ class Rig:
         """The driver of a night: the same one again where an update is undone, or comes again."""
         driver = self.driver(night)
         updates = sum(at <= driver for at in self.updates)
-        steps = [step for each in self.streams for step in each.steps]
+        steps = [step for stream in self.streams for step in stream.steps]
         theirs = {(s.night, s.until, s.factor) for s in steps if s.cause == Cause.ENVIRONMENT}
         there = sorted(factor for since, until, factor in theirs if since <= driver < until)
         return "+".join([f"{self.name}.{updates}", *(f"{factor:.4f}" for factor in there)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ Make = Callable[[str, Rng], Rig]  # by the device's name
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One kind of trouble."""
+    """One kind of trouble that a simulated lab has."""
 
     name: str
     about: str  # in words for people
@@ -124,7 +124,7 @@ def _returning_driver(name: str, rng: Rng) -> Rig:
 RETURNS = 75 + 14 + AFTER
 
 
-def _fixed(name: str, rng: Rng) -> Rig:
+def _fixed_kernels(name: str, rng: Rng) -> Rig:
     """Kernels that are fixed after some nights, or still slower when a driver is faster."""
     streams = []
     for number, lasts in enumerate((10, 18)):
@@ -162,7 +162,8 @@ def _decay(name: str, rng: Rng) -> Rig:
             Step(night=first + 3 * turn, factor=1.006, cause=KERNEL, is_wanted=turn == 9)
             for turn in range(10)
         ]
-        streams.append(stream(number, noise, rng, DECAY, steps=steps, is_gradual=True))
+        decaying = stream(number, noise, rng, DECAY, steps=steps)
+        streams.append(replace(decaying, is_gradual=True))
     return Rig(name=name, streams=streams, rng=rng)
 
 
@@ -199,7 +200,7 @@ def _cold(name: str, rng: Rng) -> Rig:
     return Rig(name=name, streams=streams, rng=rng)
 
 
-def _missing(name: str, rng: Rng) -> Rig:
+def _missing_nights(name: str, rng: Rng) -> Rig:
     """Three nights of ten bring no results."""
     away = frozenset(int(n) for n in np.flatnonzero(rng.random(NIGHTS + 30) < 0.3))
     streams = [
@@ -211,7 +212,7 @@ def _missing(name: str, rng: Rng) -> Rig:
     return Rig(name=name, streams=streams, builds=builds, away=away, rng=rng)
 
 
-def _swapped(name: str, rng: Rng) -> Rig:
+def _swapped_devices(name: str, rng: Rng) -> Rig:
     """Another device stands in for the old one: every case takes another time."""
     night = _moment(rng)
     streams = [
@@ -227,7 +228,7 @@ def _swapped(name: str, rng: Rng) -> Rig:
     return Rig(name=name, streams=streams, builds=range(9, NIGHTS, 9), rng=rng)
 
 
-def _loaded(name: str, rng: Rng) -> Rig:
+def _loaded_host(name: str, rng: Rng) -> Rig:
     """The host is busy with something else for a night or two, now and then."""
     busy = [
         Step(
@@ -246,7 +247,7 @@ def _loaded(name: str, rng: Rng) -> Rig:
     return Rig(name=name, streams=streams, updates=range(12, NIGHTS, 12), rng=rng)
 
 
-def _quiet(name: str, rng: Rng) -> Rig:
+def _quiet_lab(name: str, rng: Rng) -> Rig:
     """Nothing happens at all: the same kernels, the same driver."""
     noises = (GAUSS_HALF, GAUSS_1, GAUSS_2, _BY_NAME["bimodal 2 %"])
     streams = [stream(number, noise, rng, NIGHTS) for number, noise in enumerate(noises)]
@@ -274,7 +275,7 @@ SCENARIOS = (
         name="kernel fixed",
         about="6 % for 10 and 18 nights; or a faster driver",
         series=3,
-        make=_fixed,
+        make=_fixed_kernels,
         nights=FIXED,
     ),
     Scenario(
@@ -305,11 +306,13 @@ SCENARIOS = (
         name="missing nights",
         about="three of ten; steps of 5 %",
         series=3,
-        make=_missing,
+        make=_missing_nights,
         nights=NIGHTS + 30,
     ),
-    Scenario(name="device swapped", about="every case 5 to 15 % slower", series=6, make=_swapped),
-    Scenario(name="host load", about="some nights 5 to 20 % slower", series=4, make=_loaded),
+    Scenario(
+        name="device swapped", about="every case 5 to 15 % slower", series=6, make=_swapped_devices
+    ),
+    Scenario(name="host load", about="some nights 5 to 20 % slower", series=4, make=_loaded_host),
     *(
         Scenario(
             name=f"harmless, {noise.name[:-4]}",
@@ -319,6 +322,6 @@ SCENARIOS = (
         )
         for noise in SLOW
     ),
-    Scenario(name="A/A", about="nothing changes", series=4, make=_quiet),
+    Scenario(name="A/A", about="nothing changes", series=4, make=_quiet_lab),
 )
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

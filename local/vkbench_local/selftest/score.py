@@ -59,7 +59,7 @@ class Size:
     """The size of a planted change, and what was told of it."""
 
     truth: float  # ratio of the levels
-    told: float
+    estimate: float
     is_covered: bool  # whether the told interval holds the truth
 
 
@@ -104,7 +104,7 @@ class Row:
         outcomes = self.score.outcomes
         if not outcomes:
             return None
-        return sum(each.answer in answers for each in outcomes) / len(outcomes)
+        return sum(outcome.answer in answers for outcome in outcomes) / len(outcomes)
 
     @property
     def right_place(self) -> float | None:
@@ -125,8 +125,8 @@ class Row:
     @property
     def nights(self) -> float | None:
         """Median of the nights until a change was told."""
-        told = [each.nights for each in self.score.outcomes if each.nights is not None]
-        return median(told) if told else None
+        delays = [outcome.nights for outcome in self.score.outcomes if outcome.nights is not None]
+        return median(delays) if delays else None
 
     @property
     def covered(self) -> float | None:
@@ -136,17 +136,17 @@ class Row:
 
     def false_per_1000(self, *causes: str) -> float:
         """Changes of these causes that were none, for each thousand results."""
-        found = sum(count for cause, count in self.score.false.items() if cause in causes)
-        return 1000 * found / self.score.results
+        changes = sum(count for cause, count in self.score.false.items() if cause in causes)
+        return 1000 * changes / self.score.results
 
     @property
     def blamed_per_1000(self) -> float:
-        """Those that a kernel or a driver is blamed for."""
+        """Changes blamed on a kernel or a driver that were none, for each thousand results."""
         return self.false_per_1000(*BLAMED)
 
     @property
     def all_false_per_1000(self) -> float:
-        """Those of any cause."""
+        """Changes of any cause that were none, for each thousand results."""
         return self.false_per_1000(*self.score.false)
 
     @property
@@ -156,29 +156,29 @@ class Row:
 
     @property
     def missed(self) -> list[str]:
-        """The targets that it misses."""
+        """The targets that the scenario misses."""
         outcomes, sizes = self.score.outcomes, self.score.sizes
-        right = [each.answer is Answer.RIGHT for each in outcomes]
-        blames = [each.answer in (Answer.RIGHT, Answer.MISPLACED) for each in outcomes]
+        right = [item.answer is Answer.RIGHT for item in outcomes]
+        blames = [item.answer in (Answer.RIGHT, Answer.MISPLACED) for item in outcomes]
         met = (
             self._is_share(right, RIGHT_PLACE),
             self._is_share(blames, RIGHT_CAUSE),
             self._is_share([size.is_covered for size in sizes], COVERED)
             or (not self.is_whole and len(sizes) < LEAST_SIZES),
             self._is_rate(sum(self.score.false.values()), FALSE_PER_1000),
-            self._is_rate(sum(self.score.false.get(each, 0) for each in BLAMED), BLAMED_PER_1000),
+            self._is_rate(sum(self.score.false.get(item, 0) for item in BLAMED), BLAMED_PER_1000),
             not self.is_whole or self.pairs_per_100 <= PAIRS_PER_100,
         )
         return [words for words, is_met in zip(TARGETS, met, strict=True) if not is_met]
 
     def _is_share(self, good: Sequence[bool], least: float) -> bool:
-        """Whether so many are good, or may be by chance."""
+        """Whether the share of good ones is reached, or missed by chance alone."""
         if self.is_whole:
             return sum(good) >= least * len(good)
         return binomial_tail(len(good) - sum(good), len(good), 1 - least) >= CHANCE
 
     def _is_rate(self, count: int, most_per_1000: float) -> bool:
-        """Whether so few were counted in all results, or may have been by chance."""
+        """Whether the rate is low enough, or too high by chance alone."""
         expected = most_per_1000 * self.score.results / 1000
         if self.is_whole:
             return count <= expected

@@ -30,7 +30,7 @@ class Told:
     """A confirmed change of a series, as its regression tells people of it."""
 
     night: int  # with whose result it began
-    told: int  # the night in which people heard of it
+    night_heard: int  # the night in which people heard of it
     regression: RegressionRow
     member: MemberRow
 
@@ -46,20 +46,20 @@ class Told:
 
 def score(tx: Transaction, lab: Lab) -> Score:
     """What the regressions of a lab say, held against what was planted."""
-    told = _ask_told_changes(tx, lab)
+    changes = _ask_told_changes(tx, lab)
     ambiguous = inbox.suspected(tx, states=(ChangeState.AMBIGUOUS,))
     unsure = {
         (row.device, row.case_name, row.metric, Direction(row.direction)) for row in ambiguous
     }
-    found = Score(results=lab.results, pairs=lab.pairs)
+    total = Score(results=lab.results, pairs=lab.pairs)
     for rig in lab.rigs:
         for stream in rig.streams:
             for metric in stream.metrics:
                 place = (rig.key, stream.case, metric)
                 directions = {way for *where, way in unsure if tuple(where) == place}
                 series = _Series(rig, stream, metric, len(lab.moments), directions)
-                found = found.plus(series.score(told.get(place, ())))
-    return found
+                total = total.plus(series.score(changes.get(place, ())))
+    return total
 
 
 @dataclass(frozen=True)
@@ -72,34 +72,36 @@ class _Series:
     nights: int
     unsure: Collection[Direction]
 
-    def score(self, told: Sequence[Told]) -> Score:
-        """What it adds to the score, by what people are told of it."""
+    def score(self, changes: Sequence[Told]) -> Score:
+        """What the series adds to the score, by what people are told of its changes."""
         planted = edges(self.stream, self.metric, self.nights)
         matched: dict[Edge, list[Told]] = {edge: [] for edge in planted}
         false: Counter[str] = Counter()
-        for change in told:
+        for change in changes:
             edge = _nearest(planted, change)
             if edge:
                 matched[edge].append(change)
             if not edge or change.cause not in edge.causes:
                 false[change.cause] += 1
-        wanted = [self._outcome(edge, matched[edge]) for edge in planted if edge.is_wanted]
-        sizes = [_size(edge, each) for edge in planted for each in matched[edge]]
-        is_right = _is_open(told) == is_slower(self.rig, self.stream, self.metric, self.nights)
+        outcomes = [self._outcome(edge, matched[edge]) for edge in planted if edge.is_wanted]
+        sizes = [_size(edge, told_change) for edge in planted for told_change in matched[edge]]
+        is_right = _is_open(changes) == is_slower(self.rig, self.stream, self.metric, self.nights)
         return Score(
-            outcomes=wanted,
+            outcomes=outcomes,
             sizes=[size for size in sizes if size],
             false=false,
-            states_right=bool(wanted) and is_right,
-            states=bool(wanted),
+            states_right=bool(outcomes) and is_right,
+            states=bool(outcomes),
             series=1,
         )
 
-    def _outcome(self, edge: Edge, told: Sequence[Told]) -> Outcome:
-        if not told:
+    def _outcome(self, edge: Edge, changes: Sequence[Told]) -> Outcome:
+        if not changes:
             is_listed = edge.direction in self.unsure
             return Outcome(answer=Answer.AMBIGUOUS if is_listed else Answer.NOTHING)
-        rank, night = min((RANKS.index(self._answer(edge, each)), each.told) for each in told)
+        rank, night = min(
+            (RANKS.index(self._answer(edge, change)), change.night_heard) for change in changes
+        )
         return Outcome(answer=RANKS[rank], nights=night - edge.night)
 
     def _answer(self, edge: Edge, change: Told) -> Answer:
@@ -121,10 +123,10 @@ class _Series:
 
 def _size(edge: Edge, change: Told) -> Size | None:
     """What was told of the size of a change; None where its cause is wrong, or no size is."""
-    truth, told = edge.size(change.cause), change.member.ratio
-    if change.cause not in edge.causes or truth is None or told is None:
+    truth, estimate = edge.size(change.cause), change.member.ratio
+    if change.cause not in edge.causes or truth is None or estimate is None:
         return None
-    return Size(truth=truth, told=told, is_covered=change.covers(truth))
+    return Size(truth=truth, estimate=estimate, is_covered=change.covers(truth))
 
 
 def _nearest(planted: Sequence[Edge], change: Told) -> Edge | None:
@@ -134,31 +136,31 @@ def _nearest(planted: Sequence[Edge], change: Told) -> Edge | None:
         for edge in planted
         if edge.direction == change.regression.direction
         and edge.is_near(change.night)
-        and change.told >= edge.night
+        and change.night_heard >= edge.night
     ]
     return min(near, key=lambda edge: abs(edge.night - change.night), default=None)
 
 
-def _is_open(told: Sequence[Told]) -> bool:
+def _is_open(changes: Sequence[Told]) -> bool:
     return any(
         change.regression.state in UNSETTLED and change.regression.direction == Direction.SLOWER
-        for change in told
+        for change in changes
     )
 
 
 def _ask_told_changes(tx: Transaction, lab: Lab) -> Mapping[Place, list[Told]]:
     """The confirmed changes that regressions and improvements have, by series."""
-    found: dict[Place, list[Told]] = defaultdict(list)
+    by_place: dict[Place, list[Told]] = defaultdict(list)
     for row in inbox.regressions(tx):
         for member in inbox.story(tx, row.id).members:
             change = Told(
                 night=lab.nights.get(member.after_job, -1),
-                told=_night(lab, max(member.found_at, row.opened_at)),
+                night_heard=_night(lab, max(member.found_at, row.opened_at)),
                 regression=row,
                 member=member,
             )
-            found[member.device, member.case_name, member.metric].append(change)
-    return found
+            by_place[member.device, member.case_name, member.metric].append(change)
+    return by_place
 
 
 def _night(lab: Lab, at: float) -> int:

@@ -40,14 +40,14 @@ def run(
     *,
     series: int,
     seeds: Sequence[int],
-    told: Callable[[int, int], object] = lambda done, total: None,
+    tell_done: Callable[[int, int], object] = lambda done, total: None,
 ) -> list[Row]:
     """Try scenarios with about so many series each, for each seed; a last row has all of them."""
-    parts = [part for each in scenarios for part in _parts(each, series, seeds)]
-    scores = {each.name: Score() for each in scenarios}
-    for done, (part, found) in enumerate(_try_parts(parts)):
-        scores[part.scenario] = scores[part.scenario].plus(found)
-        told(done + 1, len(parts))
+    parts = [part for scenario in scenarios for part in _parts(scenario, series, seeds)]
+    scores = {scenario.name: Score() for scenario in scenarios}
+    for done, (part, part_score) in enumerate(_try_parts(parts)):
+        scores[part.scenario] = scores[part.scenario].plus(part_score)
+        tell_done(done + 1, len(parts))
     rows = [Row(name=s.name, about=s.about, score=scores[s.name]) for s in scenarios]
     total = Score()
     for row in rows:
@@ -76,8 +76,8 @@ def _try_parts(parts: Sequence[Part]) -> Iterable[tuple[Part, Score]]:
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
     ):
         running = {pool.submit(try_part, part): part for part in ordered}
-        for each in as_completed(running):
-            yield running[each], each.result()
+        for ended in as_completed(running):
+            yield running[ended], ended.result()
 
 
 def try_part(part: Part) -> Score:

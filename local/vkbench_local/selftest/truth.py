@@ -66,7 +66,7 @@ def _edge(steps: Sequence[Step], metric: str, first: int, last: int) -> Edge:
 
 
 def _ratio(steps: Sequence[Step], metric: str, first: int, last: int) -> float:
-    """What these steps take in the last of these nights, beside before the first of them."""
+    """Time in the last of these nights over time before the first, by these steps."""
     before = prod(step.factor for step in steps if step.holds(first - 1, metric))
     return prod(step.factor for step in steps if step.holds(last, metric)) / before
 

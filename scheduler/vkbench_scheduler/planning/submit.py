@@ -55,8 +55,8 @@ def submit(
 ) -> Submitted:
     """Store the run of a selection on those of the known devices that it names.
 
-    With a bundle its jobs run that bundle, which is stored with them; with a build, that. A second submission with
-    one idempotency key is the first one. The planner makes the jobs from the selection.
+    With a bundle or a build, which are stored with them, its jobs run that. A second submission
+    with one idempotency key is the first one. The planner makes the jobs from the selection.
     """
     selection = _check_selection(selection, bundle, build)
     jobs = iter(planner(selection, devices))

@@ -69,15 +69,17 @@ DEVICES = tuple(f"{side}_{name}" for side in ("old", "new") for name in _DEVICE)
 _ACROSS = {"old_verdict": "old verdict", "new_verdict": "new verdict", "moved": "also differs"}
 
 
-def table(found: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence[Drift]) -> Table:
+def table(
+    comparison: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence[Drift]
+) -> Table:
     """Verdicts that changed, then these pairs."""
     rows = [
-        *map(_cells_of_change, found.changes),
-        *(_cells_of_pair(pair, made, found.is_across) for pair in pairs),
+        *map(_cells_of_change, comparison.changes),
+        *(_cells_of_pair(pair, made, comparison.is_across) for pair in pairs),
     ]
-    works = [*(change.work for change in found.changes), *(pair.work for pair in pairs)]
-    shown = _device_columns(found, works)
-    headings = _ACROSS if found.is_across else {}
+    works = [*(change.work for change in comparison.changes), *(pair.work for pair in pairs)]
+    shown = _device_columns(comparison, works)
+    headings = _ACROSS if comparison.is_across else {}
     ranks = {"variant": Rank.KEY} if _has_twins(pairs) else {}
     columns = [
         replace(
@@ -89,7 +91,10 @@ def table(found: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence
         for column in COLUMNS
     ]
     return Table(
-        columns=columns, rows=rows, summary=_figures(found, drifts), footer=_geomean(found)
+        columns=columns,
+        rows=rows,
+        summary=_figures(comparison, drifts),
+        footer=_geomean(comparison),
     )
 
 
@@ -99,29 +104,29 @@ def _has_twins(pairs: Sequence[Pair]) -> bool:
     return len(set(named)) < len(named)
 
 
-def _geomean(found: Comparison) -> dict[str, Cell] | None:
+def _geomean(comparison: Comparison) -> dict[str, Cell] | None:
     """The last row: means of all timings with a ratio, of those that are not shown too."""
-    if found.mean is None:
+    if comparison.mean is None:
         return None
     sides = {
-        "old_seconds": [pair.old.value for pair in found.averaged],
-        "new_seconds": [pair.new.value for pair in found.averaged],
+        "old_seconds": [pair.old.value for pair in comparison.averaged],
+        "new_seconds": [pair.new.value for pair in comparison.averaged],
     }
     return {
-        "case": f"geomean of {len(found.averaged)}",
+        "case": f"geomean of {len(comparison.averaged)}",
         **{name: exp(fmean(map(log, values))) for name, values in sides.items()},
-        "ratio": found.mean.value,
-        "ratio_low": found.mean.low,
-        "ratio_high": found.mean.high,
-        "delta": _delta(found.mean.value),
+        "ratio": comparison.mean.value,
+        "ratio_low": comparison.mean.low,
+        "ratio_high": comparison.mean.high,
+        "delta": _delta(comparison.mean.value),
     }
 
 
-def _device_columns(found: Comparison, works: Sequence[Named]) -> tuple[str, ...]:
+def _device_columns(comparison: Comparison, works: Sequence[Named]) -> tuple[str, ...]:
     """Which columns tell devices apart: keys only where names do not."""
     places = {place for work in works for place in (work.old, work.new)}
     is_told_apart = len(places) == len({(place.host, place.name) for place in places})
-    columns = DEVICES if found.is_across else _DEVICE
+    columns = DEVICES if comparison.is_across else _DEVICE
     return tuple(name for name in columns if not (is_told_apart and name.endswith("device")))
 
 
@@ -219,7 +224,7 @@ def _counts(old: int, new: int) -> str:
 
 
 def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: bool) -> str:
-    """What is not as it was: where to look for the cause first. On another device all else is."""
+    """What differs between the sides, to look for the cause first; not on another device."""
     if not (old and new):
         return ""
     fields = {
@@ -230,54 +235,54 @@ def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: b
     }
     if fields["driver"] or is_across:
         fields["environment"] = False  # said already
-    found = ", ".join(name for name, has_moved in fields.items() if has_moved)
-    return found or ("" if is_across else "nothing")
+    moved = ", ".join(name for name, has_moved in fields.items() if has_moved)
+    return moved or ("" if is_across else "nothing")
 
 
 def _doubts(pair: Pair) -> str:
     """Why the pair says nothing, and what of a side is not as the newest result."""
-    said = [
+    doubts = [
         f"{name}: {', '.join(words)}"
         for name, side in (("old", pair.old), ("new", pair.new))
         if (words := _side_doubts(side, pair.word))
     ]
-    return "; ".join(said)
+    return "; ".join(doubts)
 
 
 def _side_doubts(side: Side, word: str) -> list[str]:
-    said = [side.flag] if side.flag else []
+    doubts = [side.flag] if side.flag else []
     if word == "too noisy" and side.is_too_noisy:
-        said.append("known to no better than 5 %")
+        doubts.append("known to no better than 5 %")
     if word == "too few":
-        said.append(f"{count_of(side.samples, 'sample')}, of no known scatter")
+        doubts.append(f"{count_of(side.samples, 'sample')}, of no known scatter")
     if side.left_out:
-        said.append(f"{side.left_out} left out, of another {side.left_out_for}")
+        doubts.append(f"{side.left_out} left out, of another {side.left_out_for}")
     if not side.is_pure:
-        said.append(f"its {len(side.values)} results do not all say what they ran")
-    return said
+        doubts.append(f"its {len(side.values)} results do not all say what they ran")
+    return doubts
 
 
-def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
-    slower, faster = timing_counts(found)
-    wrong, fixed = verdict_counts(found)
-    mean, share = found.mean, found.share_mean
+def _figures(comparison: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
+    slower, faster = timing_counts(comparison)
+    wrong, fixed = verdict_counts(comparison)
+    mean, share = comparison.mean, comparison.share_mean
     return {
-        "old": found.old.name,
-        "new": found.new.name,
-        "is_across_devices": found.is_across,
-        "old_devices": [place._asdict() for place in found.old_places],
-        "new_devices": [place._asdict() for place in found.new_places],
-        "pairs": len(found.pairs),
+        "old": comparison.old.name,
+        "new": comparison.new.name,
+        "is_across_devices": comparison.is_across,
+        "old_devices": [place._asdict() for place in comparison.old_places],
+        "new_devices": [place._asdict() for place in comparison.new_places],
+        "pairs": len(comparison.pairs),
         "slower": slower,
         "faster": faster,
-        "same": found.words["~"],
-        "flagged": found.words["flagged"],
-        "too_noisy": found.words["too noisy"],
-        "too_few": found.words["too few"],
+        "same": comparison.words["~"],
+        "flagged": comparison.words["flagged"],
+        "too_noisy": comparison.words["too noisy"],
+        "too_few": comparison.words["too few"],
         "wrong": wrong,
         "fixed": fixed,
-        "only_old": found.only_old,
-        "only_new": found.only_new,
+        "only_old": comparison.only_old,
+        "only_new": comparison.only_new,
         "geometric_mean": mean.value if mean else None,
         "geometric_mean_low": mean.low if mean else None,
         "geometric_mean_high": mean.high if mean else None,
@@ -294,7 +299,9 @@ def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
                 "high": one.high,
                 "why": one.why,
             }
-            for (key, name), one in found.device_means.items()
+            for (key, name), one in comparison.device_means.items()
         },
-        "canaries": {each.device: {"ratio": each.ratio, "count": each.count} for each in drifts},
+        "canaries": {
+            drift.device: {"ratio": drift.ratio, "count": drift.count} for drift in drifts
+        },
     }

@@ -19,44 +19,44 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Cell]]
 
 
-def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
+def in_markdown(compared: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
     """A summary for a review: the gravest first, as long as GitHub takes it."""
-    words = markdown.escape_text(comparison_words.summary(found)).replace("\\~", "within noise")
-    lines = [*comparison_words.device_lines(found), *comparison_words.drift_lines(drifts)]
+    words = markdown.escape_text(comparison_words.summary(compared)).replace("\\~", "within noise")
+    lines = [*comparison_words.device_lines(compared), *comparison_words.drift_lines(drifts)]
     parts = [words, "\n".join(f"- {markdown.escape_text(line)}" for line in lines)]
-    for title, rows in _chapters(found, shown.rows):
+    for title, rows in _chapters(compared, shown.rows):
         if rows:
             parts.append(
-                f"**{title}: {len(rows)}**\n\n{markdown_table(_short(found, shown, rows))}"
+                f"**{title}: {len(rows)}**\n\n{markdown_table(_short(compared, shown, rows))}"
             )
-    return markdown.summary(_headline(found), [part for part in parts if part])
+    return markdown.summary(_headline(compared), [part for part in parts if part])
 
 
-def _headline(found: Comparison) -> str:
-    ends = comparison_words.ends_of(found)
+def _headline(compared: Comparison) -> str:
+    ends = comparison_words.ends_of(compared)
     verdicts = {
         "wrong": ends[JobState.WRONG],
         "failed": ends[JobState.FAILED],
         "skipped": ends[JobState.SKIPPED],
-        "passed" if found.is_across else "fixed": ends[JobState.PASSED],
+        "passed" if compared.is_across else "fixed": ends[JobState.PASSED],
     }
-    slower, faster = comparison_words.timing_counts(found)
+    slower, faster = comparison_words.timing_counts(compared)
     timings = {"slower": slower, "faster": faster}
-    if not found.is_across:
+    if not compared.is_across:
         counts = verdicts | timings
         return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "No change"
     counts = {f"{what} only there": n for what, n in verdicts.items()} | timings
-    said = ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "no difference"
-    return f"Across devices: {said}"
+    words = ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "no difference"
+    return f"Across devices: {words}"
 
 
-def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
+def _chapters(compared: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
     def of(change: str) -> Rows:
         return [row for row in rows if row.get("change") == change]
 
     return [
         (
-            f"Verdicts {'that differ' if found.is_across else 'changed'}",
+            f"Verdicts {'that differ' if compared.is_across else 'changed'}",
             [row for row in rows if row.get("new_verdict")],
         ),
         *((change.capitalize(), of(change)) for change in ("slower", "faster")),
@@ -65,9 +65,9 @@ def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
     ]
 
 
-def _short(found: Comparison, shown: Table, rows: Rows) -> Table:
+def _short(compared: Comparison, shown: Table, rows: Rows) -> Table:
     """Of these rows what fits beside each other."""
-    is_said = found.is_across and len(found.old_places) == len(found.new_places) == 1
+    is_said = compared.is_across and len(compared.old_places) == len(compared.new_places) == 1
     devices = comparison.DEVICES if is_said else ()
     left_out = ("change", "old_spread", "new_spread", "mode", *devices)
     verdicts = ("old_verdict", "new_verdict") if any(row.get("new_verdict") for row in rows) else ()

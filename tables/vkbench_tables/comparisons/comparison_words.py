@@ -29,34 +29,34 @@ _NEARER = "above 1 the new side is nearer"
 _MOST_NAMED = 3  # devices of a side in the summary
 
 
-def summary(found: Comparison) -> str:
+def summary(comparison: Comparison) -> str:
     """One line: what was compared, what changed, and the mean of all."""
-    words = [f"{sides(found)}: {count_of(len(found.pairs), 'timing')} in common"]
-    if found.pairs:
-        words[0] += f" ({counted_words(found)})"
-    if found.mean:
-        words.append(f"geometric mean of new/old {_mean(found.mean)}")
-    if found.changes:
-        words.append(_verdict_words(found))
-    return ", ".join(words) + alone(found)
+    words = [f"{sides(comparison)}: {count_of(len(comparison.pairs), 'timing')} in common"]
+    if comparison.pairs:
+        words[0] += f" ({counted_words(comparison)})"
+    if comparison.mean:
+        words.append(f"geometric mean of new/old {_mean(comparison.mean)}")
+    if comparison.changes:
+        words.append(_verdict_words(comparison))
+    return ", ".join(words) + one_sided_cases(comparison)
 
 
-def counted_words(found: Comparison) -> str:
+def counted_words(comparison: Comparison) -> str:
     """How many timings are slower, faster, the same, and how many say nothing."""
-    said = [f"{found.words[word]} {word}" for word in COUNTED]
-    said += [
-        f"{count} {words}" for word, words in UNCOUNTED.items() if (count := found.words[word])
+    parts = [f"{comparison.words[word]} {word}" for word in COUNTED]
+    parts += [
+        f"{count} {words}" for word, words in UNCOUNTED.items() if (count := comparison.words[word])
     ]
-    return ", ".join(said)
+    return ", ".join(parts)
 
 
-def sides(found: Comparison) -> str:
+def sides(comparison: Comparison) -> str:
     """What is compared, and on which devices where these differ."""
-    if not found.is_across:
-        return f"{found.old.name} → {found.new.name}"
-    return (
-        f"{_side_words(found.old, found.old_places)} → {_side_words(found.new, found.new_places)}"
-    )
+    if not comparison.is_across:
+        return f"{comparison.old.name} → {comparison.new.name}"
+    old = _side_words(comparison.old, comparison.old_places)
+    new = _side_words(comparison.new, comparison.new_places)
+    return f"{old} → {new}"
 
 
 def _side_words(reference: Reference, places: Sequence[Place]) -> str:
@@ -67,69 +67,71 @@ def _side_words(reference: Reference, places: Sequence[Place]) -> str:
     return devices if is_named else f"{reference.name} on {devices}"
 
 
-def _verdict_words(found: Comparison) -> str:
-    wrong, right = verdict_counts(found)
-    others, verdicts = _other_ends(found), count_of(len(found.changes), "verdict")
-    if found.is_across:
-        verb = "differs" if len(found.changes) == 1 else "differ"
+def _verdict_words(comparison: Comparison) -> str:
+    wrong, right = verdict_counts(comparison)
+    others, verdicts = _other_ends(comparison), count_of(len(comparison.changes), "verdict")
+    if comparison.is_across:
+        verb = "differs" if len(comparison.changes) == 1 else "differ"
         return f"{verdicts} {verb} (on the new side alone {wrong} wrong, {right} passed{others})"
     return f"{verdicts} changed ({wrong} wrong, {right} fixed{others})"
 
 
-def _other_ends(found: Comparison) -> str:
+def _other_ends(comparison: Comparison) -> str:
     """Verdicts that are neither wrong nor right now; mostly there are none."""
-    ends = ends_of(found)
+    ends = ends_of(comparison)
     counted_ends = ((ends[end], end) for end in (JobState.FAILED, JobState.SKIPPED))
     return "".join(f", {count} {end}" for count, end in counted_ends if count)
 
 
-def device_lines(found: Comparison) -> list[str]:
-    """What each device changed by, and all of them, where there are more; shares of their roofs."""
-    lines = [f"  {name} ({key}): {_mean(mean)}" for (key, name), mean in found.device_means.items()]
-    if found.fleet_mean:
-        lines.append(f"  all devices alike: {_mean(found.fleet_mean)}")
-    if share := found.share_mean:
+def device_lines(comparison: Comparison) -> list[str]:
+    """Lines of each device's mean, of all devices alike, and of shares of their roofs."""
+    lines = [
+        f"  {name} ({key}): {_mean(mean)}" for (key, name), mean in comparison.device_means.items()
+    ]
+    if comparison.fleet_mean:
+        lines.append(f"  all devices alike: {_mean(comparison.fleet_mean)}")
+    if share := comparison.share_mean:
         mean = f"geometric mean of new/old {_mean(share)}"
         lines.append(f"  shares of the devices' roofs, {share.count} in common: {mean}; {_NEARER}")
     return lines
 
 
 def drift_lines(drifts: Sequence[Drift]) -> list[str]:
-    """What each device's canary says: what it changed by, no kernel did."""
+    """Lines of what each device's canary changed by, which no kernel did."""
     return [
-        f"  canary of {each.name} ({each.device}): {each.ratio:.4f} of what it was"
-        for each in drifts
+        f"  canary of {drift.name} ({drift.device}): {drift.ratio:.4f} of what it was"
+        for drift in drifts
     ]
 
 
-def alone(found: Comparison) -> str:
-    """What only one side has."""
-    if not (found.only_old or found.only_new):
+def one_sided_cases(comparison: Comparison) -> str:
+    """A clause that counts the cases of only one side."""
+    if not (comparison.only_old or comparison.only_new):
         return ""
-    old = count_of(found.only_old, "case")
-    said = f" ({old} only in the old one, {found.only_new} only in the new one)"
-    if not found.otherwise:
-        return said
-    verb = "is" if found.otherwise == 1 else "are"
-    same = f"{found.otherwise} of them {verb} the same, asked for by another --variant"
-    return f"{said}; {same}"
+    old = count_of(comparison.only_old, "case")
+    counts = f" ({old} only in the old one, {comparison.only_new} only in the new one)"
+    if not comparison.otherwise:
+        return counts
+    verb = "is" if comparison.otherwise == 1 else "are"
+    same = f"{comparison.otherwise} of them {verb} the same, asked for by another --variant"
+    return f"{counts}; {same}"
 
 
-def timing_counts(found: Comparison) -> tuple[int, int]:
-    """Slower and faster ones."""
-    slower, faster, _ = (sum(pair.word == word for pair in found.pairs) for word in COUNTED)
+def timing_counts(comparison: Comparison) -> tuple[int, int]:
+    """How many timings are slower, and how many faster."""
+    slower, faster, _ = (sum(pair.word == word for pair in comparison.pairs) for word in COUNTED)
     return slower, faster
 
 
-def verdict_counts(found: Comparison) -> tuple[int, int]:
-    """What became wrong, and what is right now."""
-    ends = ends_of(found)
+def verdict_counts(comparison: Comparison) -> tuple[int, int]:
+    """How many verdicts became wrong, and how many are right now."""
+    ends = ends_of(comparison)
     return ends[JobState.WRONG], ends[JobState.PASSED]
 
 
-def ends_of(found: Comparison) -> Counter[JobState]:
-    """How many of the changed verdicts are which one now."""
-    return Counter(change.new for change in found.changes)
+def ends_of(comparison: Comparison) -> Counter[JobState]:
+    """The changed verdicts counted by what they are now."""
+    return Counter(change.new for change in comparison.changes)
 
 
 def _mean(mean: Mean) -> str:

@@ -17,7 +17,7 @@ SCHEMA_VERSION = 1
 def write_json(table: Table, stream: TextIO) -> None:
     """One object: schema_version, rows, a row a line, and the summary where there is one."""
     columns = _columns(table)
-    lines = (json.dumps({c.key: plain(c, row) for c in columns}) for row in table.rows)
+    lines = (json.dumps({c.key: json_cell(c, row) for c in columns}) for row in table.rows)
     rows = ",\n  ".join(lines)
     summary = "" if table.summary is None else f',\n"summary": {json.dumps(table.summary)}'
     stream.write(f'{{"schema_version": {SCHEMA_VERSION}, "rows": [')
@@ -30,10 +30,10 @@ def write_csv(table: Table, stream: TextIO) -> None:
     columns = _columns(table)
     writer.writerow(column.key for column in columns)
     for row in table.rows:
-        writer.writerow(_flat(plain(column, row)) for column in columns)
+        writer.writerow(_flat(json_cell(column, row)) for column in columns)
 
 
-def plain(column: Column, row: Mapping[str, Cell]) -> Cell:
+def json_cell(column: Column, row: Mapping[str, Cell]) -> Cell:
     """A cell as JSON takes it: a moment is a string, and there is no infinity."""
     value = row.get(column.key)
     if isinstance(value, float) and not isfinite(value):

@@ -66,7 +66,7 @@ def in_sql(results: Results) -> str:
     columns = ",\n".join(f"  {name} {kind}" for name, kind in SQL_COLUMNS.items())
     lines = [f"CREATE TABLE IF NOT EXISTS {SQL_TABLE} (\n{columns}\n);\n"]
     for row in _choose_rated_rows(kernels):
-        values = ", ".join(map(quoted, _sql_row(row)))
+        values = ", ".join(map(sql_literal, _sql_row(row)))
         lines.append(f"INSERT INTO {SQL_TABLE} ({', '.join(SQL_COLUMNS)}) VALUES ({values});")
     return "\n".join(lines) + "\n"
 
@@ -140,7 +140,7 @@ def _sql_row(row: ResultRow) -> tuple[object, ...]:
     )
 
 
-def quoted(value: object) -> str:
+def sql_literal(value: object) -> str:
     """A literal of SQL; text holds no NUL, which SQLite ends a statement at."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''").replace("\0", "") + "'"
@@ -178,8 +178,8 @@ def _test_case(rows: Sequence[ResultRow]) -> ElementTree.Element:
                 properties, "property", name=f"{row.timing_name}_seconds", value=value
             )
     if tag := _JUNIT.get(JobState(first.state)):
-        said = ": ".join(filter(None, (first.cause, first.reason)))
-        ElementTree.SubElement(case, tag, type=first.state, message=_xml(said))
+        reason = ": ".join(filter(None, (first.cause, first.reason)))
+        ElementTree.SubElement(case, tag, type=first.state, message=_xml(reason))
     return case
 
 

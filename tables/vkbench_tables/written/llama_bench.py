@@ -17,7 +17,7 @@ from vkbench.case import MODEL, parse
 from vkbench.job import PEERS, SHARDS, JobState, Mode
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS
 from vkbench.words.visible import visible
-from vkbench_tables.written.interchange import Interchange, quoted
+from vkbench_tables.written.interchange import Interchange, sql_literal
 
 if TYPE_CHECKING:
     from vkbench_db.ask.model_results import ModelResult
@@ -86,7 +86,7 @@ class Bench:
 
     @property
     def test(self) -> str:
-        """What the table calls it."""
+        """The test's name in the table."""
         return f"pp{self.n_prompt}" if self.n_prompt else f"tg{self.n_gen}"
 
 
@@ -113,28 +113,30 @@ def benches(
 
 def in_markdown(tests: Sequence[Sampled]) -> str:
     """The table that llama-bench prints; several devices have a column more."""
-    found = [test.bench for test in tests]
+    benches = [test.bench for test in tests]
     columns = ["model", "size", "params", "backend", "ngl"]
-    if any(each.type_k != "f16" for each in found):
+    if any(bench.type_k != "f16" for bench in benches):
         columns += ["type_k", "type_v"]
-    if len({each.gpu_info for each in found}) > 1:
+    if len({bench.gpu_info for bench in benches}) > 1:
         columns.append("dev")
     widths = {name: _WIDTHS[name] for name in (*columns, "test", "t/s")}
     lines = [_line({name: name for name in widths}, widths)]
     rules = (f" {'-' * (abs(width) - 1)}{'-' if width < 0 else ':'} |" for width in widths.values())
     lines.append("|" + "".join(rules))
-    lines += [_line(_cells(each), widths) for each in found]
-    builds = dict.fromkeys(f"build: {each.build_commit} ({each.build_number})" for each in found)
+    lines += [_line(_cells(bench), widths) for bench in benches]
+    builds = dict.fromkeys(
+        f"build: {bench.build_commit} ({bench.build_number})" for bench in benches
+    )
     return "\n".join([*lines, "", *builds]) + "\n"
 
 
 def in_json(tests: Sequence[Sampled]) -> str:
-    """A list of objects."""
-    said = [
+    """JSON: a list of tests with their samples."""
+    objects = [
         {**asdict(test.bench), "samples_ns": test.samples_ns, "samples_ts": test.samples_ts}
         for test in tests
     ]
-    return json.dumps(said, indent=2) + "\n"
+    return json.dumps(objects, indent=2) + "\n"
 
 
 def in_sql(tests: Sequence[Sampled]) -> str:
@@ -167,23 +169,23 @@ def _params(row: ResultRow) -> Mapping[str, object]:
     return parse(row.case_name).params
 
 
-def _sample_row(row: ResultRow, told: ModelResult) -> Sampled:
+def _sample_row(row: ResultRow, result: ModelResult) -> Sampled:
     from vkbench_shaders.models.cases import PART
 
     case = parse(row.case_name)
     prompt, generated = case.shape.get("pp", 0), case.shape.get("tg", 0)
-    times = [seconds * (generated or 1) for seconds in told.samples or [row.seconds or 0.0]]
+    times = [seconds * (generated or 1) for seconds in result.samples or [row.seconds or 0.0]]
     rates = [(prompt + generated) / seconds for seconds in times]
     cache = str(case.params.get("cache", "f16"))
     model = case.format.rpartition("-")[0]
     bench = Bench(
-        build_commit=told.bundle[:SHA_DIGITS],
-        cpu_info=str(told.environment.get("cpu", "")),
+        build_commit=result.bundle[:SHA_DIGITS],
+        cpu_info=str(result.environment.get("cpu", "")),
         gpu_info=row.device_name,
-        model_filename=told.path or f"{model}.gguf",
+        model_filename=result.path or f"{model}.gguf",
         model_type=model,
-        model_size=int(told.telemetry.get(MODEL_BYTES, 0)),
-        model_n_params=int(told.telemetry.get(MODEL_WEIGHTS, 0)),
+        model_size=int(result.telemetry.get(MODEL_BYTES, 0)),
+        model_n_params=int(result.telemetry.get(MODEL_WEIGHTS, 0)),
         n_batch=prompt or 1,
         n_ubatch=min(prompt or 1, PART),
         type_k=cache,
@@ -197,11 +199,15 @@ def _sample_row(row: ResultRow, told: ModelResult) -> Sampled:
         avg_ts=mean(rates),
         stddev_ts=_deviation(rates),
     )
-    return Sampled(bench=bench, samples_ns=[round(each * 1e9) for each in times], samples_ts=rates)
+    return Sampled(
+        bench=bench,
+        samples_ns=[round(seconds_each * 1e9) for seconds_each in times],
+        samples_ts=rates,
+    )
 
 
 def _literal(value: object) -> str:
-    return quoted(int(value) if isinstance(value, bool) else value)
+    return sql_literal(int(value) if isinstance(value, bool) else value)
 
 
 def _deviation(values: Sequence[float]) -> float:
@@ -234,4 +240,4 @@ def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
         cells[name].rjust(width) if width > 0 else cells[name].ljust(-width)
         for name, width in widths.items()
     )
-    return "|" + "".join(f" {each} |" for each in padded)
+    return "|" + "".join(f" {cell} |" for cell in padded)

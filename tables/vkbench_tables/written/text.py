@@ -67,7 +67,7 @@ def _show_unscaled(
 
 
 def _probability(value: float) -> str:
-    """Three digits; below what they can show, that it is below: no probability here is 0."""
+    """A probability with three digits; a smaller one as "below" the smallest shown."""
     return f"{value:.3f}" if value >= _LEAST_PROBABILITY else f"<{_LEAST_PROBABILITY}"
 
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from vkbench.errors import UsageError
 from vkbench_tables.table import Cell, Column, Table, ValueKind
-from vkbench_tables.written.data import SCHEMA_VERSION, plain, write_csv, write_json
+from vkbench_tables.written.data import SCHEMA_VERSION, json_cell, write_csv, write_json
 
 KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 _TYPES: Mapping[ValueKind, Any] = {
@@ -53,7 +53,7 @@ def answer_with(table: Table, **more: object) -> Response:
 
 def record(columns: Sequence[Column], row: Mapping[str, Cell]) -> dict[str, Cell]:
     """One row by the names of its columns."""
-    return {column.key: plain(column, row) for column in columns}
+    return {column.key: json_cell(column, row) for column in columns}
 
 
 def responses(name: str, columns: Sequence[Column]) -> dict[int | str, dict[str, Any]]:

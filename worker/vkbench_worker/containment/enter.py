@@ -29,37 +29,37 @@ from vkbench_worker.containment import (
     shared_memory,
     user,
 )
-from vkbench_worker.containment.support import Support, checked
+from vkbench_worker.containment.support import Support, require_support
 from vkbench_worker.protocol import FAILED_STATUS
 
 
 def main() -> None:
     """Contain this process as the settings say, and become the module."""
-    asked = _arguments()
+    options = _arguments()
     try:
-        ours = settings()
-        if ours.sandbox is not Sandbox.OFF:
-            contain(ours, checked(ours.sandbox), asked.read, asked.write)
+        current = settings()
+        if current.sandbox is not Sandbox.OFF:
+            contain(current, require_support(current.sandbox), options.read, options.write)
     except VkbenchError as error:
         print(error, file=sys.stderr)
         sys.exit(FAILED_STATUS)
     except OSError as error:
         print(f"this process could not be contained: {error}", file=sys.stderr)
         sys.exit(FAILED_STATUS)
-    sys.argv[1:] = asked.arguments
-    runpy.run_module(asked.module, run_name="__main__", alter_sys=True)
+    sys.argv[1:] = options.arguments
+    runpy.run_module(options.module, run_name="__main__", alter_sys=True)
 
 
-def contain(ours: Settings, parts: Support, reads: list[Path], writes: list[Path]) -> None:
+def contain(settings: Settings, parts: Support, reads: list[Path], writes: list[Path]) -> None:
     """Leave this process, and what it starts, what a driver needs; there is no way back."""
-    _make_folders(ours)
+    _make_folders(settings)
     _compile()
     if not system.IS_LINUX:
         return
     # Root's right to open files stays: others' folders may hold the caches.
     kept = limits.OPEN_ALL_FILES if os.geteuid() == 0 else None
     is_apart = shared_memory.separate()
-    allowed = list(places.rules(ours, reads, writes, os.environ, shared_memory=is_apart))
+    allowed = list(places.rules(settings, reads, writes, os.environ, shared_memory=is_apart))
     kernel.forgo_privileges()
     limits.limit()
     if parts.landlock:
@@ -70,9 +70,9 @@ def contain(ours: Settings, parts: Support, reads: list[Path], writes: list[Path
         seccomp.restrict()
 
 
-def _make_folders(ours: Settings) -> None:
-    temporary = places.driver_folder(ours) / "tmp"
-    for folder in (*places.written(ours), temporary):
+def _make_folders(settings: Settings) -> None:
+    temporary = places.driver_folder(settings) / "tmp"
+    for folder in (*places.written_folders(settings), temporary):
         with suppress(OSError):  # what needs it says so, or does without it
             folder.mkdir(parents=True, exist_ok=True)
 

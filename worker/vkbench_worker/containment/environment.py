@@ -1,12 +1,14 @@
-"""The variables that a process which loads a driver is given: no secret is among them."""
+"""The command and the variables of a process that loads a driver: no secret is among them."""
 
 from __future__ import annotations
 
 import os
 import site
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
+from vkbench.process.interpreter import python
 from vkbench.settings import PREFIX, Settings
 from vkbench_worker.containment.places import driver_folder
 
@@ -32,8 +34,8 @@ _PREFIXES: Final = (
 )
 
 
-def given(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
-    """What is handed down of `variables`, the settings that a runner reads, and its home folder."""
+def hand_down_variables(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
+    """The part of `variables` that a runner gets, its settings, and its home folder."""
     home, passed = driver_folder(settings), _variables_passed_on(variables)
     data_home = variables.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     own = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in _SETTINGS}
@@ -60,4 +62,13 @@ def _variables_passed_on(variables: Mapping[str, str]) -> dict[str, str]:
 
 def of(settings: Settings) -> dict[str, str]:
     """What a process that this one starts is given."""
-    return given(settings, os.environ)
+    return hand_down_variables(settings, os.environ)
+
+
+def contained_command(
+    module: str, *arguments: str, reads: Iterable[Path] = (), writes: Iterable[Path] = ()
+) -> list[str]:
+    """The command that runs a module contained, which may read and write more than runners do."""
+    more = [*(f"--read={path}" for path in reads), *(f"--write={path}" for path in writes)]
+    enter = "vkbench_worker.containment.enter"
+    return python("-m", enter, *more, module, *arguments)

@@ -16,20 +16,20 @@ _PR_SET_NO_NEW_PRIVS: Final = 38
 @cache
 def _libc() -> ctypes.CDLL:
     """The C library of this process, which has these calls on Linux alone."""
-    found = ctypes.CDLL(None, use_errno=True)
-    found.syscall.restype = ctypes.c_long
-    return found
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    return library
 
 
-def asked(number: int, *arguments: Any) -> int:
+def try_call(number: int, *arguments: Any) -> int:
     """The answer of a system call; negative where the kernel refuses or does not know it."""
     words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
     return int(_libc().syscall(ctypes.c_long(number), *words))
 
 
-def called(number: int, *arguments: Any) -> int:
+def call(number: int, *arguments: Any) -> int:
     """The answer of a system call; OSError where the kernel refuses it."""
-    return _check_answer(asked(number, *arguments))
+    return _check_answer(try_call(number, *arguments))
 
 
 def prctl(option: int, *arguments: Any) -> int:

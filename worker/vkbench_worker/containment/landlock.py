@@ -92,7 +92,7 @@ class _Beneath(ctypes.Structure):
 
 def version() -> int:
     """The version of the kernel's interface; 0 where there is none or it is switched off."""
-    return max(0, kernel.asked(_CREATE_RULESET, None, 0, _ASK_VERSION))
+    return max(0, kernel.try_call(_CREATE_RULESET, None, 0, _ASK_VERSION))
 
 
 def restrict(rules: Iterable[tuple[Path, Access]], abi: int) -> None:
@@ -104,12 +104,12 @@ def restrict(rules: Iterable[tuple[Path, Access]], abi: int) -> None:
         scoped=_SCOPE if abi >= SCOPE_ABI else 0,
     )
     words = 1 + (abi >= NETWORK_ABI) + (abi >= SCOPE_ABI)
-    made = kernel.called(_CREATE_RULESET, ctypes.byref(ruleset), 8 * words, 0)
+    made = kernel.call(_CREATE_RULESET, ctypes.byref(ruleset), 8 * words, 0)
     try:
         for path, access in rules:
             with suppress(FileNotFoundError, PermissionError, NotADirectoryError):
                 _allow(made, path, access & handled)
-        kernel.called(_RESTRICT_SELF, made, 0)
+        kernel.call(_RESTRICT_SELF, made, 0)
     finally:
         os.close(made)
 
@@ -124,6 +124,6 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             access &= _OF_FILES
         rule = _Beneath(allowed=access, parent=place)
-        kernel.called(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
+        kernel.call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
     finally:
         os.close(place)

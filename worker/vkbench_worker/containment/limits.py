@@ -67,6 +67,6 @@ def _set_capabilities(kept: int) -> bool:
     # effective, permitted, inheritable; then the same for capabilities above 31
     sets = (ctypes.c_uint32 * 6)(kept, kept, kept, 0, 0, 0)
     with suppress(PermissionError):
-        kernel.called(_CAPSET[platform.machine()], header, sets)
+        kernel.call(_CAPSET[platform.machine()], header, sets)
         return True
     return False

@@ -38,7 +38,7 @@ _NAMING: Final = (
 )
 
 
-def written(settings: Settings) -> tuple[Path, ...]:
+def written_folders(settings: Settings) -> tuple[Path, ...]:
     """The folders that a runner writes."""
     return (
         settings.cache / "pipelines",
@@ -76,7 +76,7 @@ def rules(
             yield Path(name), landlock.DEVICE
     if shared_memory:
         yield FOLDER, landlock.SHARED
-    for path in (*written(settings), *writes):
+    for path in (*written_folders(settings), *writes):
         yield path, landlock.WRITE
 
 

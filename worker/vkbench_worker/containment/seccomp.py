@@ -42,7 +42,9 @@ def is_supported() -> bool:
 def restrict() -> None:
     """Have the kernel refuse the calls to this thread and what it starts; needs no_new_privs."""
     column, processor = _PROCESSORS[platform.machine()]
-    code = b"".join(struct.pack("<HBBI", *each) for each in program(column, processor))
+    code = b"".join(
+        struct.pack("<HBBI", *instruction) for instruction in program(column, processor)
+    )
     kernel.prctl(
         _PR_SET_SECCOMP,
         _FILTER,
@@ -60,7 +62,7 @@ def program(column: int, processor: int) -> list[Instruction]:
     ]
     if column == 0:
         steps += [(_AT_LEAST, 0, 1, _X32), _error(_ENOSYS)]
-    numbers = [each[column] for each in calls.REFUSED.values()]
+    numbers = [call[column] for call in calls.REFUSED.values()]
     # First the calls that drivers make often; the kernel knows by itself which numbers go through.
     steps += _where(calls.IOCTL[column], _commands())
     steps += _refuse_calls((number for number in numbers if number >= 0), _EPERM)
@@ -79,12 +81,12 @@ def _refuse_calls(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
 
 
 def _where(number: int, steps: Sequence[Instruction]) -> list[Instruction]:
-    """What a call of this number has to pass; what does is allowed."""
+    """Allow a call of this number if it passes these instructions."""
     return [(_EQUAL, 0, len(steps) + 1, number), *steps, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _unless(refused_if: Instruction) -> list[Instruction]:
-    """Refuse a call if its first argument takes the next step."""
+    """Refuse a call whose first argument passes a test."""
     return [(_LOAD, 0, 0, _FIRST), refused_if, _error(_EPERM)]
 
 

@@ -20,7 +20,7 @@ _PLAIN: Final = 0x2 | 0x4 | 0x8  # MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 
 def separate() -> bool:
-    """Give this process one, if it can have one; it has no other thread yet."""
+    """Give this process a /dev/shm of its own, if possible; it has no other thread yet."""
     if not is_possible():
         return False
     _mount()
@@ -28,7 +28,7 @@ def separate() -> bool:
 
 
 def is_possible() -> bool:
-    """Whether a child of this process can: half of it cannot be taken back."""
+    """Try `separate` in a child process: half of it could not be taken back here."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1] == 0
@@ -45,10 +45,10 @@ def _mount() -> None:
         kernel.unshare(_MOUNTS)
     elif limits.can_drop_capabilities():  # it has all of them in the new namespace
         kernel.unshare(_MOUNTS | _USERS)
-        ours = Path("/proc/self")
-        (ours / "setgroups").write_text("deny")
-        (ours / "uid_map").write_text(f"{user} {user} 1")
-        (ours / "gid_map").write_text(f"{group} {group} 1")
+        process = Path("/proc/self")
+        (process / "setgroups").write_text("deny")
+        (process / "uid_map").write_text(f"{user} {user} 1")
+        (process / "gid_map").write_text(f"{group} {group} 1")
     else:
         raise PermissionError
     kernel.mount(b"none", b"/", b"", _PRIVATE)

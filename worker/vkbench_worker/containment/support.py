@@ -34,19 +34,21 @@ class Support:
     @property
     def lacks(self) -> tuple[str, ...]:
         """What a contained process could still do, and why; the gravest first."""
-        found = []
+        lacking = []
         if not self.landlock:
-            found.append("it reads and writes all files of its user: no Landlock (Linux 5.13)")
+            lacking.append("it reads and writes all files of its user: no Landlock (Linux 5.13)")
         if not self.seccomp:
-            found.append(
+            lacking.append(
                 "it may connect to the network, change modes and owners of files, and call all of"
                 f" the kernel: no seccomp filters for {platform.machine()}"
             )
         if self.landlock < landlock.SCOPE_ABI and not self.own_user:
-            found.append("it may send signals to its user's processes: no Landlock 6 (Linux 6.12)")
+            lacking.append(
+                "it may send signals to its user's processes: no Landlock 6 (Linux 6.12)"
+            )
         if not self.own_user:
-            found.append("it may slow other processes of its user, who is the worker's too")
-        return tuple(found)
+            lacking.append("it may slow other processes of its user, who is the worker's too")
+        return tuple(lacking)
 
     @property
     def is_enough(self) -> bool:
@@ -68,12 +70,12 @@ def in_force(sandbox: Sandbox) -> str:
     return "off" if sandbox is Sandbox.OFF else support().parts
 
 
-def checked(sandbox: Sandbox) -> Support:
+def require_support(sandbox: Sandbox) -> Support:
     """What the running kernel has; NotContained where VKBENCH_SANDBOX asks for more."""
-    found = support()
-    if sandbox is Sandbox.REQUIRE and not found.is_enough:
+    kernel = support()
+    if sandbox is Sandbox.REQUIRE and not kernel.is_enough:
         raise NotContained(
             "VKBENCH_SANDBOX=require, but this kernel does not contain what loads a driver:"
-            f" {found.lacks[0]}"
+            f" {kernel.lacks[0]}"
         )
-    return found
+    return kernel

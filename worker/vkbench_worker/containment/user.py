@@ -27,10 +27,10 @@ def can_change() -> bool:
 
 
 def change() -> None:
-    """Become that user if possible; the groups stay, and so may the capabilities."""
+    """Become the runner's user if possible; the groups stay, and so may the capabilities."""
     if not can_change():
         return
-    number = next((each for each in _NUMBERS if not _has_name(each)), 0)
+    number = next((free for free in _NUMBERS if not _has_name(free)), 0)
     kernel.prctl(_PR_SET_KEEPCAPS, 1)
     with suppress(OSError):  # a container may have no such number
         os.setresgid(number, number, number)
@@ -38,7 +38,7 @@ def change() -> None:
 
 
 def _capabilities() -> int:
-    """Those that this process has in force."""
+    """The capabilities that this process has in force."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16)

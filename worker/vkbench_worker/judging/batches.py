@@ -19,7 +19,7 @@ from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.own.posing import NotDeclared
 from vkbench_worker.judging.judge import Expected
 from vkbench_worker.judging.preparation import expect
-from vkbench_worker.judging.rounding import bits, is_float, widened
+from vkbench_worker.judging.rounding import bits, is_float, widen_values
 from vkbench_worker.runtime.errors import Unsupported
 
 
@@ -45,11 +45,11 @@ def judge_batch(verdict: Verdict, whole: Whole, pose: Pose, run: Run) -> Verdict
     tried = 0
     for part, posed, inputs in _pose_parts(whole, pose):
         try:
-            found, path = run(posed, inputs)
+            outputs, path = run(posed, inputs)
         except Unsupported:
             continue
         tried += 1
-        for name, array in found.items():
+        for name, array in outputs.items():
             kept = part.cut(whole.problem.kernel, name, whole.outputs[name])
             if (differ := _differing(kept, array, whole.problem.format(name))).any():
                 return _break_verdict(verdict, whole, part, name, (kept, array, differ), path)
@@ -81,14 +81,16 @@ def _is_independent(whole: Whole, part: Part, posed: Problem, inputs: Arrays) ->
     if whole.expected.rows is not None:  # of few rows the reference is known
         return True
     kernel = whole.problem.kernel
-    wanted = {name: part.cut(kernel, name, array) for name, array in whole.expected.outputs.items()}
-    return is_independent(wanted, expect(posed, inputs).outputs)
+    expected = {
+        name: part.cut(kernel, name, array) for name, array in whole.expected.outputs.items()
+    }
+    return is_independent(expected, expect(posed, inputs).outputs)
 
 
 def _differing(one: Array, other: Array, fmt: Format) -> Array:
     differ = np.asarray(bits(np.ascontiguousarray(one)) != bits(np.ascontiguousarray(other)))
     if is_float(fmt) and differ.any():
-        differ &= ~(np.isnan(widened(one, fmt)) & np.isnan(widened(other, fmt)))
+        differ &= ~(np.isnan(widen_values(one, fmt)) & np.isnan(widen_values(other, fmt)))
     return differ
 
 

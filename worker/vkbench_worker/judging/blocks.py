@@ -38,7 +38,7 @@ class Compared:
     wrong_sums: NDArray[np.bool_]  # blocks whose second f16 is not that of their codes
 
 
-def compared(stored: Array, exact: Floats, fmt: Format, share: float) -> Compared:
+def compare_blocks(stored: Array, exact: Floats, fmt: Format, share: float) -> Compared:
     """Blocks of q8_1 against float64; the arithmetic may be off by a share of the row's RMS."""
     values = quants.dequantise(fmt.name, stored)
     in_blocks = np.abs(exact).reshape(*exact.shape[:-1], -1, fmt.elements)
@@ -62,10 +62,10 @@ def compared(stored: Array, exact: Floats, fmt: Format, share: float) -> Compare
 
 def _wrong_sums(stored: Array, fmt: Format) -> NDArray[np.bool_]:
     blocks = np.ascontiguousarray(stored).view(np.uint8).reshape(-1, fmt.bytes)
-    step, told = blocks[:, :4].copy().view(np.float16).astype(np.float64).T
-    wanted = step * blocks[:, 4:].view(np.int8).sum(axis=-1, dtype=np.int64)
+    step, sums = blocks[:, :4].copy().view(np.float16).astype(np.float64).T
+    expected = step * blocks[:, 4:].view(np.int8).sum(axis=-1, dtype=np.int64)
     # the step was rounded in both, the sum in one
-    allowed = 3 * _HALF * np.abs(wanted) + 32 * _LARGEST * _LEAST
-    endless = np.isinf(told) & (np.abs(wanted) >= _MOST * (1 - 2 * _HALF))
-    right = endless & (np.sign(told) == np.sign(wanted)) | (np.abs(told - wanted) <= allowed)
+    allowed = 3 * _HALF * np.abs(expected) + 32 * _LARGEST * _LEAST
+    endless = np.isinf(sums) & (np.abs(expected) >= _MOST * (1 - 2 * _HALF))
+    right = endless & (np.sign(sums) == np.sign(expected)) | (np.abs(sums - expected) <= allowed)
     return np.asarray(~right)

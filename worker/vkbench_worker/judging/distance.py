@@ -11,7 +11,7 @@ import numpy as np
 from vkbench_shaders import narrow
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array
-from vkbench_worker.judging.rounding import bits, is_float, widened
+from vkbench_worker.judging.rounding import bits, is_float, widen_values
 
 _PIECE: Final = 1 << 16  # elements compared at a time, so that they stay in the caches
 # numbers that are multiplied at a time: BLAS shares out products of more than 10,000 among threads,
@@ -34,13 +34,13 @@ class Distance:
 
 def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> Distance:
     """How far an output is; each of its elements may be off by a share `each` of its value."""
-    found, wanted = view.reshape(-1), reference.reshape(-1)
+    made, expected = view.reshape(-1), reference.reshape(-1)
     error = power = worst = 0.0
     count = 0
-    for at in range(0, wanted.size, _PIECE):
+    for at in range(0, expected.size, _PIECE):
         piece = slice(at, at + _PIECE)
-        values = widened(wanted[piece], fmt)
-        difference = _replace_not_finite(_subtract_expected(widened(found[piece], fmt), values))
+        values = widen_values(expected[piece], fmt)
+        difference = _replace_not_finite(_subtract_expected(widen_values(made[piece], fmt), values))
         size = np.abs(difference)
         values = _replace_not_finite(values)
         error += _sum_squares(difference)
@@ -49,19 +49,23 @@ def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> D
         if each != inf:
             count += int(np.count_nonzero(size > each * np.abs(values) + _TINY))
     nmse = error / power if power else (np.inf if error else 0.0)
-    return Distance(nmse=nmse, worst=worst, rms=sqrt(power / max(1, wanted.size)), far=count)
+    return Distance(nmse=nmse, worst=worst, rms=sqrt(power / max(1, expected.size)), far=count)
 
 
 def errors(view: Array, reference: Array, fmt: Format) -> Array:
     """The absolute error of each element; 0 where one of both is not finite."""
     return np.asarray(
-        np.abs(_replace_not_finite(_subtract_expected(widened(view, fmt), widened(reference, fmt))))
+        np.abs(
+            _replace_not_finite(
+                _subtract_expected(widen_values(view, fmt), widen_values(reference, fmt))
+            )
+        )
     )
 
 
 def far(view: Array, reference: Array, fmt: Format, each: float) -> Array:
     """Which elements are off by more than a share of their own value."""
-    allowed = each * np.abs(_replace_not_finite(widened(reference, fmt))) + _TINY
+    allowed = each * np.abs(_replace_not_finite(widen_values(reference, fmt))) + _TINY
     return np.asarray(errors(view, reference, fmt) > allowed)
 
 
@@ -72,11 +76,11 @@ def without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
     """
     if not is_float(fmt) or view.itemsize >= _SINGLE:
         return view
-    found, wanted = bits(view), bits(np.ascontiguousarray(reference))
-    differ = np.nonzero(found != wanted)
-    steps = narrow.order(found[differ]) - narrow.order(wanted[differ])
+    made, expected = bits(view), bits(np.ascontiguousarray(reference))
+    differ = np.nonzero(made != expected)
+    steps = narrow.order(made[differ]) - narrow.order(expected[differ])
     near = np.abs(steps) == 1
-    tiny = np.abs(widened(reference[differ], fmt)) < _TINY
+    tiny = np.abs(widen_values(reference[differ], fmt)) < _TINY
     count = int(np.count_nonzero(near & ~tiny))
     if not near.any() or count > _FEW + view.size // _ONE_IN:
         return view
@@ -87,26 +91,28 @@ def without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
 
 
 def steps(reference: Array, fmt: Format) -> Array:
-    """From each element to the next larger one of a narrow format; 0 in singles, and of Inf."""
+    """Distance from each element to the next larger one in a narrow format; else 0, also of Inf."""
     if not is_float(fmt) or reference.itemsize >= _SINGLE:
         return np.zeros(())
     at = np.ascontiguousarray(reference)
     after = (bits(at) + bits(at).dtype.type(1)).view(at.dtype)
-    return _replace_not_finite(np.abs(_subtract_expected(widened(after, fmt), widened(at, fmt))))
+    return _replace_not_finite(
+        np.abs(_subtract_expected(widen_values(after, fmt), widen_values(at, fmt)))
+    )
 
 
 def _sum_squares(values: Array) -> float:
-    """The sum of the squares."""
+    """The sum of the squares of all elements."""
     parts = (values[at : at + _ALONE] for at in range(0, values.size, _ALONE))
     return sum(float(part @ part) for part in parts)
 
 
-def _subtract_expected(found: Array, wanted: Array) -> Array:
+def _subtract_expected(made: Array, expected: Array) -> Array:
     with np.errstate(invalid="ignore"):  # Inf - Inf
-        return np.asarray(found - wanted)
+        return np.asarray(made - expected)
 
 
 def _replace_not_finite(values: Array) -> Array:
-    """The same, with 0 for what is not finite."""
+    """The numbers, with 0 for those that are not finite."""
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, 0.0)

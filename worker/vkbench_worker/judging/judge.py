@@ -40,8 +40,8 @@ from vkbench_shaders.kernel import Array, Layout, Problem
 from vkbench_shaders.tolerance import LIMITS, Limits, limits_of
 from vkbench_worker.judging import blocks
 from vkbench_worker.judging.distance import distance, errors, far, steps, without_neighbours
-from vkbench_worker.judging.poison import changed, poison_in
-from vkbench_worker.judging.rounding import bits, finite, is_float, rounded, widened
+from vkbench_worker.judging.poison import changed_guards, poison_in
+from vkbench_worker.judging.rounding import are_finite, bits, is_float, round_values, widen_values
 from vkbench_worker.runtime.program import GUARD, Image
 
 Images = Mapping[str, Image]  # binding -> what its buffer holds
@@ -61,7 +61,7 @@ class Expected:
 
 @dataclass
 class Findings:
-    """What was found so far over all outputs."""
+    """Errors counted so far over all outputs."""
 
     compared: int = 0
     total: int = 0
@@ -88,20 +88,20 @@ def judge(
     problem: Problem, path: str, first: Images, second: Images, expected: Expected
 ) -> Verdict:
     """The verdict on two runs of one problem, each over buffers with another poison."""
-    found, limits = Findings(), limits_of(path)
+    findings, limits = Findings(), limits_of(path)
     for name in first:
-        _judge_guards(name, first[name], second[name], found)
+        _judge_guards(name, first[name], second[name], findings)
     if COUNTERS in first:
-        _judge_counters(first[COUNTERS], second[COUNTERS], found)
+        _judge_counters(first[COUNTERS], second[COUNTERS], findings)
     for binding in problem.kernel.bindings:
         if binding.is_output:
             output = _Output(
                 problem, binding.name, first[binding.name], second[binding.name], expected
             )
-            output.judge_written(found)
-            output.judge_repeated(found)
-            output.judge_values(found, LIMITS["exact"] if binding.exact else limits)
-    return _verdict(found, path, limits)
+            output.judge_written(findings)
+            output.judge_repeated(findings)
+            output.judge_values(findings, LIMITS["exact"] if binding.exact else limits)
+    return _verdict(findings, path, limits)
 
 
 class _Output:
@@ -119,14 +119,14 @@ class _Output:
         self.storages = [image.data.view(self.format.dtype) for image in self.images]
         self.views = [self.layout.view(storage) for storage in self.storages]
         self.numbers = expected.outputs[name]  # that blocks should stand for, where it has blocks
-        self.reference = rounded(self.numbers, self.format)
+        self.reference = round_values(self.numbers, self.format)
         self.axis = _axis(problem, name) if expected.rows is not None else None
         self.rows = expected.rows
         self.deviations = expected.deviations
 
-    def judge_written(self, found: Findings) -> None:
-        found.total += self.views[0].size
-        self._judge_gaps(found)
+    def judge_written(self, findings: Findings) -> None:
+        findings.total += self.views[0].size
+        self._judge_gaps(findings)
         if self.in_place or not self.views[0].size:
             return
         unwritten = bits(self.views[0]) == self._poison_view(0)
@@ -134,39 +134,39 @@ class _Output:
             unwritten &= bits(self.views[1]) == self._poison_view(1)
         count = int(np.count_nonzero(unwritten))
         if count:
-            found.unwritten += count
+            findings.unwritten += count
             reason = f"{count} of {unwritten.size} elements of {self.name} were never written"
-            found.complain(_UNWRITTEN, reason, f"{self._at(unwritten)}: found the poison")
+            findings.complain(_UNWRITTEN, reason, f"{self._at(unwritten)}: found the poison")
 
-    def judge_repeated(self, found: Findings) -> None:
+    def judge_repeated(self, findings: Findings) -> None:
         if not self.deterministic:
             return
         differ = bits(self.views[0]) != bits(self.views[1])
         count = int(np.count_nonzero(differ))
         if count:
-            found.unrepeated += count
+            findings.unrepeated += count
             a, b = (view[self._first(differ)] for view in self.views)
             reason = (
                 f"{count} elements of {self.name} differ between two runs of a deterministic kernel"
             )
-            found.complain(_UNREPEATED, reason, f"{self._at(differ)}: found {a}, then {b}")
+            findings.complain(_UNREPEATED, reason, f"{self._at(differ)}: found {a}, then {b}")
 
-    def judge_values(self, found: Findings, limits: Limits) -> None:
+    def judge_values(self, findings: Findings, limits: Limits) -> None:
         view, reference = self._sample_rows(self.views[0]), self.reference
         if view.shape != reference.shape:
             raise ValueError(
                 f"reference of {self.name} is {reference.shape}, output is {view.shape}"
             )
-        found.compared += view.size
-        self._judge_finite(found)
+        findings.compared += view.size
+        self._judge_finite(findings)
         if limits.nmse == 0 and limits.max_abs == 0:
-            self._judge_exact(found, view, reference)
+            self._judge_exact(findings, view, reference)
         elif self.format.quantised:
-            self._judge_blocks(found, view, limits)
+            self._judge_blocks(findings, view, limits)
         else:
-            self._judge_near(found, view, reference, limits)
+            self._judge_near(findings, view, reference, limits)
 
-    def _judge_gaps(self, found: Findings) -> None:
+    def _judge_gaps(self, findings: Findings) -> None:
         if prod(self.layout.shape) == self.layout.storage:
             return
         gap = _gaps(self.layout)
@@ -176,21 +176,24 @@ class _Output:
             for image, storage in pairs
         )
         if changed:
-            found.guard_bytes += changed * self.format.dtype.itemsize
-            found.complain(
+            findings.guard_bytes += changed * self.format.dtype.itemsize
+            findings.complain(
                 _GUARD,
                 f"{changed} items were written in the gaps of {self.name}, outside its elements",
             )
 
-    def _judge_finite(self, found: Findings) -> None:
-        """Finite everywhere, but where the reference is not."""
-        if finite(self.views[0], self.format).all() and finite(self.reference, self.format).all():
+    def _judge_finite(self, findings: Findings) -> None:
+        """Complain of elements that are not finite where the reference is, or the reverse."""
+        if (
+            are_finite(self.views[0], self.format).all()
+            and are_finite(self.reference, self.format).all()
+        ):
             return
-        wrong = ~finite(self.views[0], self.format)
+        wrong = ~are_finite(self.views[0], self.format)
         view, reference = self._sample_rows(self.views[0]), self.reference
         alike = _is_nan(view, self.format) & _is_nan(reference, self.format)
-        alike |= widened(view, self.format) == widened(reference, self.format)
-        both = finite(view, self.format) & finite(reference, self.format)
+        alike |= widen_values(view, self.format) == widen_values(reference, self.format)
+        both = are_finite(view, self.format) & are_finite(reference, self.format)
         sampled = ~both & ~alike
         if self.rows is None:
             wrong = sampled
@@ -200,25 +203,30 @@ class _Output:
             )
         count = int(np.count_nonzero(wrong))
         if count:
-            found.nonfinite += count
+            findings.nonfinite += count
             value = self.views[0][self._first(wrong)]
             reason = f"{count} elements of {self.name} are NaN or Inf (or should be)"
-            found.complain(
+            findings.complain(
                 _NONFINITE, reason, f"{self._at(wrong)}: found {self._show_number(value)}"
             )
 
-    def _judge_exact(self, found: Findings, view: Array, reference: Array) -> None:
+    def _judge_exact(self, findings: Findings, view: Array, reference: Array) -> None:
         differ = bits(view) != bits(np.ascontiguousarray(reference))
         if is_float(self.format) and differ.any():
             differ &= ~(_is_nan(view, self.format) & _is_nan(reference, self.format))
         count = int(np.count_nonzero(differ))
         if count:
             off = distance(view, reference, self.format)
-            found.nmse, found.max_abs = max(found.nmse, off.nmse), max(found.max_abs, off.worst)
+            findings.nmse, findings.max_abs = (
+                max(findings.nmse, off.nmse),
+                max(findings.max_abs, off.worst),
+            )
             reason = f"{count} of {view.size} elements of {self.name} are not exactly the reference"
-            found.complain(_VALUES, reason, self._describe_difference(differ, view, reference))
+            findings.complain(_VALUES, reason, self._describe_difference(differ, view, reference))
 
-    def _judge_near(self, found: Findings, view: Array, reference: Array, limits: Limits) -> None:
+    def _judge_near(
+        self, findings: Findings, view: Array, reference: Array, limits: Limits
+    ) -> None:
         view = without_neighbours(view, reference, self.format)
         off = distance(view, reference, self.format, limits.each)
         nmse, worst = off.nmse, off.worst
@@ -232,9 +240,12 @@ class _Output:
             if limits.nmse_follows:
                 nmse_limit += _relative(spread, off.rms)
             worst, limit = _nearest(errors(view, reference, self.format), allowed)
-        found.nmse, found.nmse_limit = max(found.nmse, nmse), max(found.nmse_limit, nmse_limit)
-        if _excess(worst, limit) >= _excess(found.max_abs, found.max_abs_limit):
-            found.max_abs, found.max_abs_limit = worst, limit
+        findings.nmse, findings.nmse_limit = (
+            max(findings.nmse, nmse),
+            max(findings.nmse_limit, nmse_limit),
+        )
+        if _excess(worst, limit) >= _excess(findings.max_abs, findings.max_abs_limit):
+            findings.max_abs, findings.max_abs_limit = worst, limit
         if nmse <= nmse_limit and worst <= limit and not off.far:
             return
         sizes = errors(view, reference, self.format)
@@ -253,13 +264,13 @@ class _Output:
                 f"largest error of {self.name} is {worst:.3g}, the limit is {limit:.3g}"
                 f" ({np.count_nonzero(bad)} elements exceed it)"
             )
-        found.complain(_VALUES, reason, self._describe_difference(bad, view, reference))
+        findings.complain(_VALUES, reason, self._describe_difference(bad, view, reference))
 
-    def _judge_blocks(self, found: Findings, view: Array, limits: Limits) -> None:
-        off = blocks.compared(view, self.numbers, self.format, limits.max_abs)
-        found.nmse = max(found.nmse, off.nmse)
-        if _excess(off.worst, off.limit) >= _excess(found.max_abs, found.max_abs_limit):
-            found.max_abs, found.max_abs_limit = off.worst, off.limit
+    def _judge_blocks(self, findings: Findings, view: Array, limits: Limits) -> None:
+        off = blocks.compare_blocks(view, self.numbers, self.format, limits.max_abs)
+        findings.nmse = max(findings.nmse, off.nmse)
+        if _excess(off.worst, off.limit) >= _excess(findings.max_abs, findings.max_abs_limit):
+            findings.max_abs, findings.max_abs_limit = off.worst, off.limit
         count = int(np.count_nonzero(off.bad))
         if count:
             at = self._first(off.bad)
@@ -267,9 +278,11 @@ class _Output:
                 f"{count} numbers of {self.name} are off by more than half a step of their block"
             )
             values = f"found {off.values[at]:.9g}, expected {self.numbers[at]:.9g}"
-            found.complain(_VALUES, reason, f"{self._place(at)}: {values}")
+            findings.complain(_VALUES, reason, f"{self._place(at)}: {values}")
         if (wrong := int(np.count_nonzero(off.wrong_sums))) > 0:
-            found.complain(_VALUES, f"{wrong} blocks of {self.name} hold wrong sums of their codes")
+            findings.complain(
+                _VALUES, f"{wrong} blocks of {self.name} hold wrong sums of their codes"
+            )
 
     def _poison_view(self, run: int) -> Array:
         image, storage = self.images[run], self.storages[run]
@@ -282,8 +295,8 @@ class _Output:
 
     def _describe_difference(self, where: Array, view: Array, reference: Array) -> str:
         at = self._first(where)
-        found, wanted = self._show_number(view[at]), self._show_number(reference[at])
-        return f"{self._place(at)}: found {found}, expected {wanted}"
+        made, expected = self._show_number(view[at]), self._show_number(reference[at])
+        return f"{self._place(at)}: found {made}, expected {expected}"
 
     def _place(self, at: tuple[int, ...]) -> str:
         """An element of the sample, by its place in the whole output."""
@@ -293,7 +306,7 @@ class _Output:
         return f"{self.name}[{','.join(map(str, place))}]"
 
     def _show_number(self, value: Array) -> str:
-        number = widened(np.asarray(value), self.format) if is_float(self.format) else value
+        number = widen_values(np.asarray(value), self.format) if is_float(self.format) else value
         return f"{float(number):.9g}"
 
     def _at(self, where: Array) -> str:
@@ -304,29 +317,29 @@ class _Output:
         return tuple(int(i) for i in np.unravel_index(int(np.argmax(where)), where.shape))
 
 
-def _judge_guards(name: str, first: Image, second: Image, found: Findings) -> None:
-    both = [changed(image) for image in (first, second)]
+def _judge_guards(name: str, first: Image, second: Image, findings: Findings) -> None:
+    both = [changed_guards(image) for image in (first, second)]
     count = sum(int(np.count_nonzero(side)) for sides in both for side in sides)
     if not count:
         return
-    found.guard_bytes += count
+    findings.guard_bytes += count
     before, after = next(sides for sides in both if any(side.any() for side in sides))
     place = (
         f"{int(np.argmax(after))} bytes behind it"
         if after.any()
         else f"{GUARD - int(np.argmax(before))} before it"
     )
-    found.complain(
+    findings.complain(
         _GUARD, f"{count} guard bytes of {name} were overwritten, the first {place}", name
     )
 
 
-def _judge_counters(first: Image, second: Image, found: Findings) -> None:
-    """Zero again: the next launch relies on it."""
+def _judge_counters(first: Image, second: Image, findings: Findings) -> None:
+    """Complain of counters that are not zero again: the next launch relies on that."""
     left = max(int(np.count_nonzero(image.data.view(np.uint32))) for image in (first, second))
     if left:
         total = first.data.size // 4
-        found.complain(
+        findings.complain(
             _COUNTED, f"{left} of {total} counters are not zero after a launch", COUNTERS
         )
 
@@ -338,13 +351,13 @@ def _gaps(layout: Layout) -> Array:
 
 
 def _axis(problem: Problem, output: str) -> int:
-    """Which axis the sampled rows lie along, from the last one: batches come before."""
+    """The axis of the sampled rows, counted from the last one: batches come before."""
     dims = problem.kernel.binding(output).dims
     return dims.index(problem.kernel.check.rows) - len(dims)
 
 
 def _is_nan(stored: Array, fmt: Format) -> Array:
-    return np.asarray(np.isnan(widened(stored, fmt)))
+    return np.asarray(np.isnan(widen_values(stored, fmt)))
 
 
 def _relative(sizes: Array, rms: float) -> float:
@@ -353,7 +366,7 @@ def _relative(sizes: Array, rms: float) -> float:
 
 
 def _nearest(sizes: Array, allowed: Array) -> tuple[float, float]:
-    """The error nearest to what is allowed of its element, or farthest past it; and that."""
+    """The error nearest its element's limit, or farthest past it, and that limit."""
     past = np.where(sizes > 0, np.inf, 0.0)
     at = np.argmax(np.divide(sizes, allowed, out=past, where=allowed > 0))
     return float(sizes.reshape(-1)[at]), float(allowed.reshape(-1)[at])
@@ -365,24 +378,24 @@ def _excess(error: float, limit: float) -> float:
     return np.inf if error else 0.0
 
 
-def _verdict(found: Findings, path: str, limits: Limits) -> Verdict:
+def _verdict(findings: Findings, path: str, limits: Limits) -> Verdict:
     _, reason, element = min(
-        found.complaints, default=(0, "", ""), key=lambda complaint: complaint[0]
+        findings.complaints, default=(0, "", ""), key=lambda complaint: complaint[0]
     )
-    measured = bool(found.compared) and np.isfinite(found.nmse) and not found.nonfinite
+    measured = bool(findings.compared) and np.isfinite(findings.nmse) and not findings.nonfinite
     return Verdict(
-        passed=not found.complaints,
+        passed=not findings.complaints,
         reason=reason,
         path=path,
-        nmse=found.nmse if measured else None,
-        nmse_limit=max(found.nmse_limit, limits.nmse),
-        max_abs=found.max_abs if measured else None,
-        max_abs_limit=found.max_abs_limit,
-        compared=found.compared,
-        total=found.total,
-        nonfinite=found.nonfinite,
-        unwritten=found.unwritten,
-        guard_bytes=found.guard_bytes,
-        unrepeated=found.unrepeated,
+        nmse=findings.nmse if measured else None,
+        nmse_limit=max(findings.nmse_limit, limits.nmse),
+        max_abs=findings.max_abs if measured else None,
+        max_abs_limit=findings.max_abs_limit,
+        compared=findings.compared,
+        total=findings.total,
+        nonfinite=findings.nonfinite,
+        unwritten=findings.unwritten,
+        guard_bytes=findings.guard_bytes,
+        unrepeated=findings.unrepeated,
         first_bad=element,
     )

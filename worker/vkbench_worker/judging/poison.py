@@ -11,10 +11,10 @@ from vkbench_worker.runtime.program import Image
 
 def guard_changes(image: Image) -> int:
     """How many bytes outside of a buffer changed."""
-    return sum(int(np.count_nonzero(side)) for side in changed(image))
+    return sum(int(np.count_nonzero(side)) for side in changed_guards(image))
 
 
-def changed(image: Image) -> tuple[Array, Array]:
+def changed_guards(image: Image) -> tuple[Array, Array]:
     """Which bytes before and behind a buffer changed; the guard ends on a whole word."""
     behind = _pattern(image.poison, len(image.trail) + 4)[-len(image.trail) % 4 :]
     lead = _pattern(image.poison, len(image.lead))

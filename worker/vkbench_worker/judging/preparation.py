@@ -19,7 +19,7 @@ from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
 from vkbench_shaders.tolerance import limits_of
 from vkbench_worker.judging.judge import Expected
-from vkbench_worker.judging.rounding import rounded
+from vkbench_worker.judging.rounding import round_values
 from vkbench_worker.judging.weights import weights_of
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.program import POISON_A
@@ -42,7 +42,7 @@ class Prepared:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Bytes that a prepared case holds."""
         held, expected = self.storages, self.expected
         arrays = (*held.values(), *expected.outputs.values(), *expected.deviations.values())
         return sum(array.nbytes for array in arrays)
@@ -54,7 +54,9 @@ def prepare(problem: Problem, source: Source | None = None, path: str = EXACT) -
         inputs = problem.kernel.inputs(problem)
         if WEIGHTS in problem.case.params:
             inputs[problem.kernel.bindings[0].name] = weights_of(problem, source)
-        storages = {name: stored(array, problem.layout(name)) for name, array in inputs.items()}
+        storages = {
+            name: lay_out_array(array, problem.layout(name)) for name, array in inputs.items()
+        }
     with phase("reference"):
         prepared = Prepared(storages=storages, expected=expect(problem, inputs))
     return for_path(problem, prepared, path)
@@ -71,8 +73,8 @@ def expect(problem: Problem, inputs: Arrays) -> Expected:
 
 
 def _round_to_stored(array: Array, fmt: Format) -> Array:
-    """As it is stored; numbers that become blocks stay numbers, for they are judged as such."""
-    return array if fmt.quantised else rounded(array, fmt)
+    """Numbers rounded to their format; those that become blocks stay, for they are judged so."""
+    return array if fmt.quantised else round_values(array, fmt)
 
 
 def for_path(problem: Problem, prepared: Prepared, path: str) -> Prepared:
@@ -86,8 +88,10 @@ def for_path(problem: Problem, prepared: Prepared, path: str) -> Prepared:
     if problem.kernel.check.deviations is None:
         raise ValueError(f"{problem.kernel.name} does not say what rounding its factors does")
     with phase("reference"):
-        found = problem.kernel.check.deviations(problem, views, prepared.expected.rows, rounding)
-    return replace(prepared, expected=replace(prepared.expected, deviations=found), path=path)
+        deviations = problem.kernel.check.deviations(
+            problem, views, prepared.expected.rows, rounding
+        )
+    return replace(prepared, expected=replace(prepared.expected, deviations=deviations), path=path)
 
 
 def sample_rows(problem: Problem) -> Array | None:
@@ -100,20 +104,20 @@ def sample_rows(problem: Problem) -> Array | None:
     count = problem.shape[problem.kernel.check.rows]
     items = sum(prod(problem.array_shape(b.name)) for b in problem.kernel.bindings)
     work = problem.flops / 2 + _STEPS_AN_ITEM * items
-    wanted = max(LEAST_ROWS, int(count * WORK / work)) if work else count
-    if wanted >= count:
+    most = max(LEAST_ROWS, int(count * WORK / work)) if work else count
+    if most >= count:
         return None
     edges = {row for edge in _EDGES for row in (edge - 1, edge, count - edge, count - edge - 1)}
     rows = {row for row in {0, count - 1, *edges} if 0 <= row < count}
     random = np.random.Generator(np.random.Philox(key=problem.seed("rows")))
     for row in random.permutation(count):
-        if len(rows) >= wanted:
+        if len(rows) >= most:
             break
         rows.add(int(row))
     return np.array(sorted(rows))
 
 
-def stored(array: Array, layout: Layout) -> Array:
+def lay_out_array(array: Array, layout: Layout) -> Array:
     """An array as it lies in its buffer; gaps hold poison, so that reading one shows."""
     if layout == Layout.contiguous(array.shape):
         return np.ascontiguousarray(array).reshape(-1)

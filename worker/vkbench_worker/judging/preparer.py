@@ -54,7 +54,7 @@ class Answer:
 
 
 class Preparer:
-    """One such process, as the runner sees it; it multiplies matrices with so many threads."""
+    """A preparer process as the runner sees it; it multiplies matrices with so many threads."""
 
     def __init__(self, threads: int) -> None:
         self.making = ""  # name of the case at hand
@@ -66,7 +66,10 @@ class Preparer:
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # a runner's stdout is for its answers
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **{f"{each}_NUM_THREADS": str(threads) for each in _LIBRARIES}},
+                env={
+                    **os.environ,
+                    **{f"{library}_NUM_THREADS": str(threads) for library in _LIBRARIES},
+                },
             )
 
     @property
@@ -76,17 +79,17 @@ class Preparer:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has ended."""
+        """Whether the preparer's process has ended."""
         return self._socket.fileno() < 0
 
     def ask(self, request: Request) -> None:
-        """Have an idle one prepare a case."""
+        """Have the preparer, if idle, prepare a case."""
         self.making, self.is_idle = request.case, False
         with suppress(OSError):  # it has ended, which the wait for its answer finds
             self._socket.send(wire.encode(request))
 
     def answer(self, *, wait: bool = False) -> Prepared | None:
-        """What it has made; None if it could not, or if there is no answer yet."""
+        """The case that was prepared; None if it could not be, or if there is no answer yet."""
         self._socket.setblocking(wait)  # recv_fds takes flags and ignores them
         try:
             message, files, *_ = socket.recv_fds(self._socket, _LONGEST, 1)
@@ -102,19 +105,19 @@ class Preparer:
         return _read_case(files[0], wire.decode(message, Answer)) if files else None
 
     def stop(self) -> None:
-        """Have it stand still; it does when this returns."""
+        """Stop the process; it stands still when this returns."""
         if self.is_idle or self.is_gone:
             return
         os.kill(self.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def go_on(self) -> None:
-        """Let it work again."""
+        """Let the stopped process work again."""
         if not self.is_gone:
             os.kill(self.pid, signal.SIGCONT)
 
     def close(self) -> None:
-        """End it; closing twice is fine."""
+        """End the process; closing twice is fine."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
@@ -133,9 +136,9 @@ def _read_case(file: int, answer: Answer) -> Prepared:
         parts.append(whole[at : at + size])
         at += _align_size(size)
     pickled, *arrays = parts
-    found = pickle.loads(pickled, buffers=arrays)
-    assert isinstance(found, Prepared)
-    return found
+    prepared = pickle.loads(pickled, buffers=arrays)
+    assert isinstance(prepared, Prepared)
+    return prepared
 
 
 def _store_case(prepared: Prepared) -> tuple[int, Answer]:

@@ -9,14 +9,14 @@ from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array
 
 
-def rounded(values: Array, fmt: Format) -> Array:
+def round_values(values: Array, fmt: Format) -> Array:
     """Values in a format's storage type, to nearest even; what has that type is left alone."""
     if values.dtype == fmt.dtype:
         return values
     return quants.quantise(fmt.name, values)  # what does not fit is Inf, as on the device
 
 
-def widened(stored: Array, fmt: Format) -> Array:
+def widen_values(stored: Array, fmt: Format) -> Array:
     """Stored values as float64; quantised bytes and integers stay numbers of their own."""
     if fmt.name in narrow.DECODERS:
         return narrow.DECODERS[fmt.name](stored)
@@ -29,7 +29,7 @@ def is_float(fmt: Format) -> bool:
     return fmt.name in narrow.DECODERS or fmt.dtype.kind == "f"
 
 
-def finite(stored: Array, fmt: Format) -> Array:
+def are_finite(stored: Array, fmt: Format) -> Array:
     """Which stored values are neither Inf nor NaN."""
     if not is_float(fmt):
         return np.ones(stored.shape, bool)

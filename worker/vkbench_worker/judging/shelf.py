@@ -30,7 +30,7 @@ class Need:
 
     @property
     def key(self) -> str:
-        """The key of its case."""
+        """The key of the case that is needed."""
         return key_of(self.problem)
 
 
@@ -45,11 +45,11 @@ class Shelf:
         self.preparers: list[Preparer] = []
         self.ahead: dict[str, Prepared] = {}  # of coming jobs
         self._due = ""  # key of the case of the job at hand
-        self._wanted: dict[str, Need] = {}  # by key: its case and those of coming jobs, in order
+        self._needs: dict[str, Need] = {}  # by key: its case and those of coming jobs, in order
 
     @contextmanager
-    def helped(self, processes: int) -> Iterator[None]:
-        """Cases of coming jobs are prepared by so many processes, which start when one comes."""
+    def helped_by(self, processes: int) -> Iterator[None]:
+        """Have so many processes prepare cases of coming jobs; they start when one comes."""
         self._most = processes
         try:
             yield
@@ -59,11 +59,11 @@ class Shelf:
                 preparer.close()
             self.preparers.clear()
             self.ahead.clear()
-            self._wanted.clear()
+            self._needs.clear()
 
     @property
     def is_helped(self) -> bool:
-        """Whether `expect` does anything."""
+        """Whether preparers help, so that `expect` does anything."""
         return self._most > 0
 
     def expect(self, due: Need | None, coming: Sequence[Need]) -> None:
@@ -75,8 +75,8 @@ class Shelf:
             return
         self._due = due.key if due else ""
         coming = [need for need in coming if not need.problem.kernel.content]  # these take no time
-        self._wanted = {need.key: need for need in (*([due] if due else []), *coming)}
-        self.ahead = {name: made for name, made in self.ahead.items() if name in self._wanted}
+        self._needs = {need.key: need for need in (*([due] if due else []), *coming)}
+        self.ahead = {name: made for name, made in self.ahead.items() if name in self._needs}
         if coming and not self.preparers:
             # with a thread for each processor, all of them would be in each other's way
             threads = max(1, system.usable_processors() // self._most)
@@ -88,16 +88,16 @@ class Shelf:
         name = key_of(problem)
         known = self._kept.pop(name, None)
         self.nbytes -= known.nbytes if known else 0
-        found = known or self._take_prepared(name) or prepare(problem, source, path)
-        self._kept[name] = found = for_path(problem, found, path)
-        self.nbytes += found.nbytes
+        prepared = known or self._take_prepared(name) or prepare(problem, source, path)
+        self._kept[name] = prepared = for_path(problem, prepared, path)
+        self.nbytes += prepared.nbytes
         while self.nbytes > self._limit and len(self._kept) > 1:
             self.nbytes -= self._kept.popitem(last=False)[1].nbytes
-        return found
+        return prepared
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Nothing is prepared meanwhile."""
+    def pause_preparing(self) -> Iterator[None]:
+        """Have no case prepared within this context."""
         try:
             for preparer in self.preparers:
                 preparer.stop()
@@ -107,7 +107,7 @@ class Shelf:
                 preparer.go_on()
 
     def _take_prepared(self, name: str) -> Prepared | None:
-        """A case that was asked for ahead; waits if it is being made."""
+        """A case that was prepared ahead; waits if it is being prepared."""
         self._turn()
         made = self.ahead.pop(name, None)
         for preparer in self.preparers:
@@ -117,7 +117,7 @@ class Shelf:
         return made
 
     def _turn(self) -> None:
-        """Take what was made, and ask for more."""
+        """Take cases that preparers have made, and have more made."""
         for preparer in self.preparers:
             if not preparer.is_idle and not preparer.is_gone:
                 self._take(preparer)
@@ -127,14 +127,14 @@ class Shelf:
 
     def _take(self, preparer: Preparer) -> None:
         name, made = preparer.making, preparer.answer()
-        if made and name in self._wanted:
+        if made and name in self._needs:
             self.ahead[name] = made
         elif name and not preparer.making:  # it could not: the job's own turn says why
-            self._wanted.pop(name, None)
+            self._needs.pop(name, None)
 
     def _ask(self, preparer: Preparer) -> None:
         there = {self._due, *self.ahead, *(other.making for other in self.preparers)}
-        for name, need in self._wanted.items():
+        for name, need in self._needs.items():
             if name not in there and name not in self._kept:
                 if self._is_room_for(need.problem):
                     case = need.problem.case.name
@@ -144,8 +144,8 @@ class Shelf:
     def _is_room_for(self, problem: Problem) -> bool:
         made = sum(prepared.nbytes for prepared in self.ahead.values())
         making = [preparer.making for preparer in self.preparers if preparer.making]
-        asked = [self._wanted[name].problem for name in making if name in self._wanted]
-        return made + sum(map(_bytes_of, [*asked, problem])) <= AHEAD_BYTES
+        problems = [self._needs[name].problem for name in making if name in self._needs]
+        return made + sum(map(_bytes_of, [*problems, problem])) <= AHEAD_BYTES
 
 
 def key_of(problem: Problem) -> str:

@@ -21,13 +21,13 @@ def weights_of(problem: Problem, source: Source | None) -> Array:
         raise WrongWeights(f"{problem.case.name} names weights, and the job no file: give --gguf")
     file = open_gguf(Path(source.path))
     stored = file.read(source.tensor)
-    found, wanted = sha_of(stored), problem.case.params[WEIGHTS]
-    if found != wanted:
+    sha, expected = sha_of(stored), problem.case.params[WEIGHTS]
+    if sha != expected:
         raise WrongWeights(
             f"tensor {source.tensor} of {source.path} is another one on this host: "
-            f"its SHA-256 begins with {found}, not {wanted}"
+            f"its SHA-256 begins with {sha}, not {expected}"
         )
-    asked, form = problem.kernel.bindings[0].name, file.tensor(source.tensor).format
-    if form != problem.format(asked):
+    binding, form = problem.kernel.bindings[0].name, file.tensor(source.tensor).format
+    if form != problem.format(binding):
         raise WrongWeights(f"tensor {source.tensor} is no {problem.case.format}")
-    return part_of(stored, problem.array_shape(asked))
+    return part_of(stored, problem.array_shape(binding))

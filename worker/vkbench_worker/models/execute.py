@@ -53,7 +53,7 @@ class PhaseWork(LaunchWork):
 
 @dataclass(frozen=True, kw_only=True)
 class Posed:
-    """A model's job, understood."""
+    """What a model's job asks for: file, case and code path."""
 
     case: ModelCase
     file: GgufFile
@@ -63,8 +63,8 @@ class Posed:
     kept: tuple[int, ...]  # layers that are judged one by one
 
 
-def posed(job: Job, device: DeviceFacts) -> Posed:
-    """What a job asks for; an error says why it cannot be had."""
+def pose_job(job: Job, device: DeviceFacts) -> Posed:
+    """The model task of a job; an error says why it cannot be done."""
     if not job.source:
         raise UsageError(f"{job.case} needs the file of the model, and the job names none")
     case, file = named(job.case), open_gguf(Path(job.source.path))
@@ -92,17 +92,15 @@ def execute_model(device: Device, bundle: Bundle, job: Job) -> Result:
 
 
 def _execute_model(device: Device, bundle: Bundle, job: Job, blank: Result) -> Result:
-    asked = posed(job, device.facts)
+    task = pose_job(job, device.facts)
     with (
-        Model(
-            device, bundle, asked.file, asked.hyper, asked.options, _loading(asked.file)
-        ) as model,
+        Model(device, bundle, task.file, task.hyper, task.options, _loading(task.file)) as model,
         ExitStack() as stack,
     ):
-        trial = Trial(model, asked.case, asked.kept)
-        result = replace(blank, variant=asked.variant, kernel_sha=sha_of(trial.run))
-        device.quiet()
-        first, verdict = checked(trial)
+        trial = Trial(model, task.case, task.kept)
+        result = replace(blank, variant=task.variant, kernel_sha=sha_of(trial.run))
+        device.stop_making()
+        first, verdict = check_trial(trial)
         if verdict.passed and job.mode is not Mode.CORRECTNESS:
             result, verdict = _time_phase(device, job, trial, first, verdict, result, stack)
         result = replace(result, telemetry={**result.telemetry, **_about(model)})
@@ -116,7 +114,7 @@ def _loading(file: GgufFile) -> Progress:
 
 
 def _about(model: Model) -> dict[str, float]:
-    """How large a model is, and what it took on the device."""
+    """Telemetry of a model: its size, and what it took on the device."""
     tensors = model.file.tensors.values()
     return {
         MODEL_BYTES: float(sum(tensor.bytes for tensor in tensors)),
@@ -125,8 +123,8 @@ def _about(model: Model) -> dict[str, float]:
     }
 
 
-def checked(trial: Trial) -> tuple[Left, Verdict]:
-    """What a run left, and the verdict on it and a second one that follows another prompt."""
+def check_trial(trial: Trial) -> tuple[Left, Verdict]:
+    """What a run left, and the verdict on it and on a second run after another prompt."""
     with phase("launches"):
         first, second = trial.left_over(POISON_A), trial.left_again(POISON_B)
     with phase("judging"):
@@ -136,20 +134,20 @@ def checked(trial: Trial) -> tuple[Left, Verdict]:
         return first, verdict
 
 
-def variant_for(asked: str, device: DeviceFacts) -> str:
+def variant_for(variant: str, device: DeviceFacts) -> str:
     """The code path: `auto` rounds vectors and joins steps if a GPU multiplies bytes fast."""
-    if asked.casefold() == AUTO:
+    if variant.casefold() == AUTO:
         fast = {"int_dot", "subgroup_arithmetic"} <= set(device.features) and device.type != "cpu"
         return "joined" if fast else "plain"
-    wanted = parse(asked).variant
+    name = parse(variant).variant
     try:
-        return names.pick(wanted, VARIANTS, "variant of a model")
+        return names.pick(name, VARIANTS, "variant of a model")
     except UsageError as error:
         raise Unsupported(str(error)) from error
 
 
 def work_of(run: Passage) -> PhaseWork:
-    """A passage, to be timed."""
+    """A passage as work that can be timed."""
     return PhaseWork(passes=(), bytes_moved=run.bytes_moved, flops=run.flops, steps=run.steps())
 
 
@@ -166,7 +164,7 @@ def _time_phase(
     bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
     seconds = median(trial.run.recording.run() or [1.0])
     trial.run.poison(POISON_A)
-    with SHELF.quiet():
+    with SHELF.pause_preparing():
         hot = measure_hot(device, work_of(trial.run), (), seconds, bounds)
         with phase("readings"):
             readings = telemetry.read(device.facts, device.pci_address)
@@ -179,8 +177,8 @@ def _time_phase(
     with phase("profile"):
         steps = profile(trial.run)
     hot = replace(hot, warnings=(*hot.warnings, *_warn_if_cached(device.facts, hot.bytes_moved)))
-    told = {**readings, **steps, "scratch_bytes": float(trial.run.scratch_bytes)}
-    return replace(result, timings=(hot,), telemetry=told), verdict
+    figures = {**readings, **steps, "scratch_bytes": float(trial.run.scratch_bytes)}
+    return replace(result, timings=(hot,), telemetry=figures), verdict
 
 
 def _warn_if_cached(facts: DeviceFacts, bytes_moved: int) -> list[str]:
@@ -192,7 +190,7 @@ def _warn_if_cached(facts: DeviceFacts, bytes_moved: int) -> list[str]:
 
 def judged_again(trial: Trial, judged: Left, verdict: Verdict) -> Verdict:
     """The verdict on what timing left: right if the logits are those that were judged."""
-    before, after = (each.logits.data for each in (judged, trial.left()))
+    before, after = (left.logits.data for left in (judged, trial.collect_left()))
     changed = int((before != after).sum())
     if not changed:
         return verdict
@@ -202,5 +200,5 @@ def judged_again(trial: Trial, judged: Left, verdict: Verdict) -> Verdict:
 
 def sha_of(run: Passage) -> str:
     """SHA-256 of the hashes of all code that runs."""
-    parts = dict.fromkeys(each.program.sha for level in run.levels for each in level)
+    parts = dict.fromkeys(launch.program.sha for level in run.levels for launch in level)
     return hashlib.sha256("".join(parts).encode()).hexdigest()

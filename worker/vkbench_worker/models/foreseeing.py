@@ -20,10 +20,10 @@ def foreseen(model: Model, window: Ids) -> tuple[Losses, float]:
 
     The first half is read into the caches; only of the second one all logits are made.
     """
-    half, seconds, found = len(window) // 2, 0.0, []
+    half, seconds, parts = len(window) // 2, 0.0, []
     for start, end in ((0, half), (half, len(window))):
         for at, until in ((start + at, start + until) for at, until in parts_of(end - start)):
-            run = model.prepared(until - at, until, wanted=0 if start else 1)
+            run = model.prepare_reading(until - at, until, wanted=0 if start else 1)
             run.place(window[None, at:until], at)
             seconds += sum(run.recording.run())
             if start:
@@ -31,5 +31,5 @@ def foreseen(model: Model, window: Ids) -> tuple[Losses, float]:
                 logits = run.read(LOGITS).reshape(until - at, -1)[: len(after)]
                 if not np.isfinite(logits).all():
                     raise NotFinite(f"logits of positions {at} to {until - 1} are NaN or Inf")
-                found.append(losses(logits, after))
-    return np.concatenate(found), seconds
+                parts.append(losses(logits, after))
+    return np.concatenate(parts), seconds

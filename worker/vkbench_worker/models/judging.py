@@ -54,7 +54,7 @@ _WORDS: Final = 2048  # words of the vocabulary
 
 @dataclass
 class Findings:
-    """What was found so far."""
+    """Errors counted so far in a model's values."""
 
     path: str
     compared: int = 0
@@ -63,13 +63,13 @@ class Findings:
     complaint: str = ""
     counts: Counter[str] = field(default_factory=Counter)
 
-    def compare(self, what: str, found: Array, wanted: Floats, limit: float, base: float) -> None:
+    def compare(self, what: str, made: Array, expected: Floats, limit: float, base: float) -> None:
         """Hold numbers against the reference; errors are relative to `base`, a sum of squares."""
-        self.compared += wanted.size
-        error = float(np.square(found.astype(np.float64) - wanted).sum())
+        self.compared += expected.size
+        error = float(np.square(made.astype(np.float64) - expected).sum())
         nmse = error / base if base else float(error > 0)
         if not np.isfinite(nmse):
-            self.complain("nonfinite", int((~np.isfinite(found)).sum()), f"{what} are NaN or Inf")
+            self.complain("nonfinite", int((~np.isfinite(made)).sum()), f"{what} are NaN or Inf")
             return
         if nmse / limit >= self.nmse / (self.limit or 1):
             self.nmse, self.limit = nmse, limit
@@ -98,27 +98,27 @@ def judge(trial: Trial, first: Left, second: Left) -> Verdict:
 
     Between them another prompt went through the caches.
     """
-    found = Findings(path=_path(trial))
-    _judge_memory(found, trial, first, second)
-    if not found.complaint:
+    findings = Findings(path=_path(trial))
+    _judge_memory(findings, trial, first, second)
+    if not findings.complaint:
         if is_small(trial.model.file, trial.case.tokens * trial.case.batch):
-            _judge_whole(found, trial, first)
+            _judge_whole(findings, trial, first)
         for sequence in sorted({0, trial.case.batch - 1}):
-            _judge_parts(found, trial, first, sequence)
+            _judge_parts(findings, trial, first, sequence)
     return Verdict(
-        passed=not found.complaint,
-        reason=found.complaint,
-        path=found.path,
-        nmse=found.nmse,
-        nmse_limit=found.limit,
+        passed=not findings.complaint,
+        reason=findings.complaint,
+        path=findings.path,
+        nmse=findings.nmse,
+        nmse_limit=findings.limit,
         max_abs=None,
         max_abs_limit=0.0,
-        compared=found.compared,
+        compared=findings.compared,
         total=trial.run.last.graph.sizes[LOGITS] // 4,
-        nonfinite=found.counts["nonfinite"],
-        unwritten=found.counts["unwritten"],
-        guard_bytes=found.counts["guard_bytes"],
-        unrepeated=found.counts["unrepeated"],
+        nonfinite=findings.counts["nonfinite"],
+        unwritten=findings.counts["unwritten"],
+        guard_bytes=findings.counts["guard_bytes"],
+        unrepeated=findings.counts["unrepeated"],
     )
 
 
@@ -131,56 +131,56 @@ def _path(trial: Trial) -> str:
     return next((path for path in _LIMITS if path in used), "f32")
 
 
-def _judge_memory(found: Findings, trial: Trial, first: Left, second: Left) -> None:
-    """Guards, poison, counters, and whether both runs left the same."""
+def _judge_memory(findings: Findings, trial: Trial, first: Left, second: Left) -> None:
+    """Judge guards, poison and counters, and whether both runs left the same."""
     for left in (first, second):
         for name, image in left.guards:
             if changed := guard_changes(image):
-                found.complain("guard_bytes", changed, f"{changed} bytes outside {name} changed")
+                findings.complain("guard_bytes", changed, f"{changed} bytes outside {name} changed")
     for part, one, other in zip(trial.run.parts, first.values, second.values, strict=True):
         for name in one:
             if name not in part.counters:
-                _judge_repeated(found, name, one[name], other[name])
+                _judge_repeated(findings, name, one[name], other[name])
             elif one[name].data.any() or other[name].data.any():
-                found.complain("", 0, f"{name} are not zero after a run")
+                findings.complain("", 0, f"{name} are not zero after a run")
 
 
-def _judge_repeated(found: Findings, name: str, one: Image, other: Image) -> None:
+def _judge_repeated(findings: Findings, name: str, one: Image, other: Image) -> None:
     bits = [image.data.view(np.uint32) for image in (one, other)]
     poisons = [poison_of(image, bits[0].dtype) for image in (one, other)]
     unwritten = int(((bits[0] == poisons[0]) & (bits[1] == poisons[1])).sum())
     if unwritten:
-        found.complain("unwritten", unwritten, f"{unwritten} of {name} were never written")
+        findings.complain("unwritten", unwritten, f"{unwritten} of {name} were never written")
     if differing := int((bits[0] != bits[1]).sum()):
-        found.complain("unrepeated", differing, f"{differing} of {name} differ on a second run")
+        findings.complain("unrepeated", differing, f"{differing} of {name} differ on a second run")
 
 
-def _judge_whole(found: Findings, trial: Trial, left: Left) -> None:
-    """Logits of the last token, and of the steps before it, by a reference of all layers.
+def _judge_whole(findings: Findings, trial: Trial, left: Left) -> None:
+    """Judge logits of the last token, and of the steps before it, by a reference of all layers.
 
     Then those behind caches whose older half was dropped, by the reference's own that were cut so.
     """
     case, model = trial.case, trial.model
     stored = _STORED[case.cache][1]
-    limit = max(_LIMITS[found.path][1], stored)
-    last, shifted = left.numbers(-1, LOGITS, case.batch), trial.shifted()
+    limit = max(_LIMITS[findings.path][1], stored)
+    last, shifted = left.numbers(-1, LOGITS, case.batch), trial.shifted_logits()
     for sequence in range(case.batch):
         reference = Reference(file=model.file, hyper=model.hyper, cache_format=case.cache)
-        wanted = reference.logits(trial.tokens[sequence])
+        expected = reference.logits(trial.tokens[sequence])
         rows = [step[sequence] for step in trial.chosen_logits[:-1]]
         logits = np.array([*rows, last[sequence]])
-        wanted = wanted[-len(logits) :]
-        found.compare("logits", logits, wanted, limit, float(np.square(wanted).sum()))
-        best = np.sort(wanted, axis=-1)
-        clear = best[:, -1] - best[:, -2] > _CLEAR * np.sqrt(limit) * wanted.std()
-        other = clear & (logits.argmax(axis=-1) != wanted.argmax(axis=-1))
+        expected = expected[-len(logits) :]
+        findings.compare("logits", logits, expected, limit, float(np.square(expected).sum()))
+        best = np.sort(expected, axis=-1)
+        clear = best[:, -1] - best[:, -2] > _CLEAR * np.sqrt(limit) * expected.std()
+        other = clear & (logits.argmax(axis=-1) != expected.argmax(axis=-1))
         if other.any():
-            found.complain("", 0, f"{other.sum()} of {len(other)} tokens are not the likeliest")
+            findings.complain("", 0, f"{other.sum()} of {len(other)} tokens are not the likeliest")
         if shifted is not None:
             reference.shift(trial.dropped)
-            wanted = reference.logits(trial.tokens[sequence, :1])[0]
-            base = float(np.square(wanted).sum())
-            found.compare("logits of a shifted cache", shifted[sequence], wanted, limit, base)
+            expected = reference.logits(trial.tokens[sequence, :1])[0]
+            base = float(np.square(expected).sum())
+            findings.compare("logits of a shifted cache", shifted[sequence], expected, limit, base)
 
 
 class _Sampled(Reference):
@@ -194,14 +194,14 @@ class _Sampled(Reference):
         return self.caches[layer]
 
 
-def _judge_parts(found: Findings, trial: Trial, left: Left, sequence: int) -> None:
-    """Embedding, some layers and some logits of some tokens of a sequence."""
+def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) -> None:
+    """Judge the embedding, some layers and some logits of some tokens of a sequence."""
     model, case = trial.model, trial.case
     count = max(_ROWS, len(trial.run.parts))
     rows = np.array(_spread(case.timed, min(count, case.timed)))
     positions = trial.start + rows
     reference = _Sampled(file=model.file, hyper=model.hyper, cache_format=case.cache)
-    limit = _LIMITS[found.path][0]
+    limit = _LIMITS[findings.path][0]
 
     def stream(layer: int) -> Floats:
         return _layer_inputs(trial, left, layer, sequence, rows)
@@ -209,40 +209,42 @@ def _judge_parts(found: Findings, trial: Trial, left: Left, sequence: int) -> No
     for layer in trial.kept:
         before, after = stream(layer), stream(layer + 1)
         if layer == 0:
-            wanted = reference.embedded(trial.given[sequence][rows], positions)
-            found.compare("the embedding", before, wanted, 1e-10, float(np.square(wanted).sum()))
+            expected = reference.embedded(trial.given[sequence][rows], positions)
+            findings.compare(
+                "the embedding", before, expected, 1e-10, float(np.square(expected).sum())
+            )
         keys, values = (
             _cached_values(trial, name, layer, sequence, int(positions[-1]) + 1) for name in "kv"
         )
         reference.caches[layer] = Cache(keys=keys, values=values)
-        wanted = reference.layer(layer, before, positions)
-        added = float(np.square(wanted - before).sum())
-        found.compare(f"layer {layer}", after, wanted, limit, added)
+        expected = reference.layer(layer, before, positions)
+        added = float(np.square(expected - before).sum())
+        findings.compare(f"layer {layer}", after, expected, limit, added)
         stored = limit + _STORED[case.cache][0]
         for name, made, kept in zip(
             ("keys", "values"), reference.made[layer], (keys, values), strict=True
         ):
-            told = kept[positions].reshape(made.shape)
+            cached = kept[positions].reshape(made.shape)
             base = float(np.square(made).sum())
-            found.compare(f"{name} of layer {layer}", told, made, stored, base)
+            findings.compare(f"{name} of layer {layer}", cached, made, stored, base)
     words = np.array(_spread(model.hyper.vocabulary, min(_WORDS, model.hyper.vocabulary)))
-    wanted = reference.head(stream(model.hyper.layers)[-1:], words)
+    expected = reference.head(stream(model.hyper.layers)[-1:], words)
     logits = left.numbers(-1, LOGITS, case.batch)[sequence : sequence + 1, words]
-    found.compare("the output", logits, wanted, limit, float(np.square(wanted).sum()))
+    findings.compare("the output", logits, expected, limit, float(np.square(expected).sum()))
 
 
 def _layer_inputs(
     trial: Trial, left: Left, layer: int, sequence: int, rows: NDArray[np.integer]
 ) -> Floats:
     """What went into a layer, of some tokens of a sequence, whichever part read them."""
-    found = []
+    inputs = []
     for number, (part, (first, end)) in enumerate(
         zip(trial.run.parts, trial.run.places, strict=True)
     ):
         here = rows[(first <= rows) & (rows < end)] - first
         kept = left.numbers(number, part.graph.streams[layer], part.graph.phase.count)
-        found.append(kept[sequence * (end - first) + here])
-    return np.concatenate(found).astype(np.float64)
+        inputs.append(kept[sequence * (end - first) + here])
+    return np.concatenate(inputs).astype(np.float64)
 
 
 def _cached_values(
@@ -250,14 +252,14 @@ def _cached_values(
 ) -> NDArray[np.float64]:
     """Keys or values of a sequence's first positions: (positions, groups, size)."""
     model = trial.model
-    buffer = model.cached()[f"cache.{name}.{layer}"]
+    buffer = model.made_caches()[f"cache.{name}.{layer}"]
     fmt = format_named(trial.case.cache)
     data = model.device.images([buffer])[0].data.view(fmt.dtype)
     rows = data.reshape(trial.case.batch, model.options.context, -1)[sequence, :count]
     return quants.dequantise(fmt.name, rows).reshape(count, model.hyper.groups, -1)
 
 
-def _spread(count: int, wanted: int) -> tuple[int, ...]:
+def _spread(count: int, most: int) -> tuple[int, ...]:
     """So many numbers below a count, evenly, the first and the last among them."""
-    places: Iterable[float] = np.linspace(0, count - 1, wanted) if wanted > 1 else [count - 1]
+    places: Iterable[float] = np.linspace(0, count - 1, most) if most > 1 else [count - 1]
     return tuple(sorted({round(place) for place in places}))

@@ -37,13 +37,13 @@ class Place:
 
 def use_of(program: Program, values: Sequence[str], changed: Collection[str]) -> Use:
     """What a program does with its buffers, of which a step changes some: all if it cannot tell."""
-    found = accesses(program.code)
-    if found is None:
+    access = accesses(program.code)
+    if access is None:
         return Use(touched=frozenset(values), written=frozenset(changed))
     by_number = dict(zip(program.bindings, values, strict=True))
     touched, written = (
         frozenset(name for number, name in by_number.items() if number in numbers)
-        for numbers in (found.touched, found.written)
+        for numbers in (access.touched, access.written)
     )
     return Use(touched=touched, written=written.intersection(changed))
 
@@ -70,10 +70,10 @@ class Levels:
                 due[at] = use
                 continue
             level = max(ready, self._earliest(use))
-            fed = [each for each, other in due.items() if other.written & use.touched]
-            for each in fed:
-                places[each] = self._ahead(level)
-                self._note(due.pop(each), places[each].level)
+            fed = [decoding for decoding, other in due.items() if other.written & use.touched]
+            for decoding in fed:
+                places[decoding] = self._ahead(level)
+                self._note(due.pop(decoding), places[decoding].level)
             level = max(level, self._earliest(use))
             self._note(use, level)
             self._fed += [level] if fed else []
@@ -85,7 +85,7 @@ class Levels:
         return self._spans.get(name, (0, 0))
 
     def _is_of_weights(self, use: Use, later: Sequence[Use]) -> bool:
-        """Whether it makes of weights alone, in untouched memory, what a later launch needs."""
+        """Whether a launch makes of weights alone, in untouched memory, what a later one needs."""
         return (
             bool(use.read)
             and use.read <= self.constant
@@ -94,9 +94,9 @@ class Levels:
         )
 
     def _ahead(self, level: int) -> Place:
-        """Where one runs that is needed at a level, or behind it."""
-        if found := [fed for fed in self._fed if fed < level]:
-            return Place(level=max(found), is_ahead=True)
+        """Where a launch runs whose results a level needs."""
+        if earlier := [reader for reader in self._fed if reader < level]:
+            return Place(level=max(earlier), is_ahead=True)
         return Place(level=max(level - 1, 0))
 
     def _earliest(self, use: Use) -> int:

@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from vkbench_shaders.models.graph import (
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.shifting import shift_arrays, shift_graph_of
 from vkbench_shaders.models.wiring import graph_of
+from vkbench_worker.closing import Closing
 from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights
 from vkbench_worker.phases import phase
@@ -82,13 +82,13 @@ class Prepared:
         }
         with phase("pipelines"):
             for level in scheduled.levels:
-                for each in level:
-                    self.device.make_ahead(each.program)
+                for launch in level:
+                    self.device.make_ahead(launch.program)
 
     @cached_property
     def recording(self) -> Recording:
         """The phase between two stamps."""
-        return self._model.recorded([Stamp(), *self.steps(), Stamp()])
+        return self._model.record_steps([Stamp(), *self.steps(), Stamp()])
 
     def stamped_steps(self) -> list[Step]:
         """All launches, with a stamp behind each level."""
@@ -99,10 +99,10 @@ class Prepared:
 
     def steps(self) -> list[Step]:
         """All launches, and the barriers between levels."""
-        found: list[Step] = []
+        steps: list[Step] = []
         for level in self.schedule.levels:
-            found += [*self._dispatches(level), Barrier(launches_only=True)]
-        return [*found[:-1], Barrier()]
+            steps += [*self._dispatches(level), Barrier(launches_only=True)]
+        return [*steps[:-1], Barrier()]
 
     def place(self, tokens: Ids, start: int) -> None:
         """Have the next run read these tokens (batch, tokens) at this position."""
@@ -117,7 +117,7 @@ class Prepared:
         return self.read(LOGITS)
 
     def read(self, name: str) -> Array:
-        """A value of numbers that was kept: (rows, columns) are the caller's to know."""
+        """A kept value as flat numbers; the caller knows its rows and columns."""
         count = self.graph.sizes[name] // 4
         image = self.device.images([self._values[name]])[0]
         return image.data.view(np.float32)[:count]
@@ -133,17 +133,17 @@ class Prepared:
 
     def buffers(self) -> dict[str, Buffer]:
         """All buffers that it may touch, each under the name of one of its values."""
-        return dict({id(each): (name, each) for name, each in self._values.items()}.values())
+        return dict({id(buffer): (name, buffer) for name, buffer in self._values.items()}.values())
 
     def _dispatches(self, level: Sequence[Pass]) -> list[Step]:
         return [
             Dispatch(
-                self.device.pipeline(each.program),
-                [self._values[name] for name in each.values],
-                each.launch.groups,
-                each.launch.push,
+                self.device.pipeline(launch.program),
+                [self._values[name] for name in launch.values],
+                launch.launch.groups,
+                launch.launch.push,
             )
-            for each in level
+            for launch in level
         ]
 
     def _check_room(self, slots: Sequence[int]) -> None:
@@ -159,7 +159,7 @@ class Prepared:
         return buffer
 
 
-class Model:
+class Model(Closing):
     """A file's model on a device, with caches for one batch of sequences."""
 
     def __init__(
@@ -184,24 +184,17 @@ class Model:
         self._tables: dict[str, Buffer] = {}
         self._phases: dict[tuple[Phase, int], Prepared] = {}
 
+    def close(self) -> None:
+        """Free the weights, caches and phases."""
+        self.stack.close()
+
     def by(self, bundle: Bundle) -> Model:
         """The same model by another bundle's kernels, on the same weights and caches."""
         other = copy(self)
         other.bundle, other._phases = bundle, {}
         return other
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stack.close()
-
-    def prepared(
+    def prepare_reading(
         self,
         tokens: int,
         until: int,
@@ -214,7 +207,7 @@ class Model:
         Phases of other numbers have inputs and scratch of their own, to run in one recording.
         """
         options = self.options
-        asked = phase_at(
+        reading = phase_at(
             tokens,
             until,
             batch=options.batch,
@@ -222,12 +215,12 @@ class Model:
             cache=options.cache,
             products=options.products,
         )
-        return self._prepare_phase(replace(asked, wanted=wanted, kept=kept), number, graph_of)
+        return self._prepare_phase(replace(reading, wanted=wanted, kept=kept), number, graph_of)
 
-    def _prepare_phase(self, asked: Phase, number: int, wire: Wire) -> Prepared:
-        key = asked, number
+    def _prepare_phase(self, reading: Phase, number: int, wire: Wire) -> Prepared:
+        key = reading, number
         if key not in self._phases:
-            graph = wire(self.file, self.hyper, asked)
+            graph = wire(self.file, self.hyper, reading)
             scheduled = schedule(graph, self.bundle, self.device.facts, checked=self._checked)
             with phase("weights"):
                 self.weights.load(graph.weights, self._progress)
@@ -235,17 +228,17 @@ class Model:
         return self._phases[key]
 
     def logits(self, tokens: Ids, start: int = 0) -> Array:
-        """Of all these tokens of one sequence, read from a position on: (tokens, vocabulary)."""
-        found = []
+        """Logits of tokens of one sequence, read from a position on: (tokens, vocabulary)."""
+        parts = []
         for at, until in parts_of(len(tokens)):
-            run = self.prepared(until - at, start + until)
-            found.append(run.run(tokens[None, at:until], start + at).reshape(until - at, -1))
-        return np.concatenate(found)
+            run = self.prepare_reading(until - at, start + until)
+            parts.append(run.run(tokens[None, at:until], start + at).reshape(until - at, -1))
+        return np.concatenate(parts)
 
     def shift(self, dropped: int, until: int) -> None:
         """Have the caches forget their first positions: those up to `until` move to the front."""
         options = self.options
-        asked = phase_at(
+        shifting = phase_at(
             until - dropped,
             until,
             batch=options.batch,
@@ -253,8 +246,8 @@ class Model:
             cache=options.cache,
             products=AS_NUMBERS,
         )
-        run = self._prepare_phase(asked, _SHIFTS, shift_graph_of)
-        given = shift_arrays(asked, dropped)
+        run = self._prepare_phase(shifting, _SHIFTS, shift_graph_of)
+        given = shift_arrays(shifting, dropped)
         for name, buffer in run.inputs.items():
             buffer.upload(given[name])
         run.recording.run()
@@ -266,19 +259,19 @@ class Model:
             self._caches[name].fill(0)
         return self._caches[name]
 
-    def recorded(self, steps: Sequence[Step]) -> Recording:
+    def record_steps(self, steps: Sequence[Step]) -> Recording:
         """A recording that closes with the model."""
         recording = self.device.record(steps)
         self.stack.callback(recording.close)
         return recording
 
-    def cached(self) -> Mapping[str, Buffer]:
+    def made_caches(self) -> Mapping[str, Buffer]:
         """The caches that were made so far."""
         return self._caches
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that it has taken on the device; none go before the model does."""
+        """Bytes that the model has taken on the device; none are freed before it closes."""
         made = [*self.weights.buffers.values(), *self._caches.values(), *self._tables.values()]
         for run in self._phases.values():
             made += [*run.inputs.values(), *run.slots, *run.counters.values()]

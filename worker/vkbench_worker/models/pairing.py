@@ -13,7 +13,7 @@ from vkbench.job import Job
 from vkbench.result import Result, Side, Verdict
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array
-from vkbench_worker.models.execute import checked, judged_again, posed, sha_of, work_of
+from vkbench_worker.models.execute import check_trial, judged_again, pose_job, sha_of, work_of
 from vkbench_worker.models.model import Model
 from vkbench_worker.models.trial import Left, Trial
 from vkbench_worker.runner.execute import attempt
@@ -47,26 +47,26 @@ def execute_model_pair(device: Device, old: Bundle, new: Bundle, job: Job) -> Re
 
 
 def _time_models(device: Device, bundles: Mapping[str, Bundle], job: Job, blank: Result) -> Result:
-    asked = posed(job, device.facts)
+    task = pose_job(job, device.facts)
     one, other, *_ = order(job)
     with (
         Model(
-            *(device, bundles[one], asked.file, asked.hyper, asked.options),
+            *(device, bundles[one], task.file, task.hyper, task.options),
             beside=[bundles[other]],
         ) as model,
         ExitStack() as stack,
     ):
         try:
-            first = Trial(model, asked.case, asked.kept)
-            second = Trial(model.by(bundles[other]), asked.case, asked.kept, like=first)
+            first = Trial(model, task.case, task.kept)
+            second = Trial(model.by(bundles[other]), task.case, task.kept, like=first)
         except UnknownName as error:  # a bundle of other times may not have what is asked for
             raise Unsupported(str(error)) from error
         trials = {one: first, other: second}
-        device.quiet()
-        result = replace(blank, variant=asked.variant, kernel_sha=sha_of(trials[Side.NEW].run))
+        device.stop_making()
+        result = replace(blank, variant=task.variant, kernel_sha=sha_of(trials[Side.NEW].run))
         arms, verdicts = {}, {}
         for name, trial in trials.items():
-            left, verdicts[name] = checked(trial)
+            left, verdicts[name] = check_trial(trial)
             again = partial(_again, trial, left, verdicts[name])
             arms[name] = ArmBench(bench=_bench(trial), again=again)
         timed = partial(time_pair, device, arms, job, stack)

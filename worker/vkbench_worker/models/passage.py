@@ -24,7 +24,9 @@ class Passage:
         self.model, self.device, self.start = model, model.device, start
         self.places = parts_of(count)  # of each part: its first token, and the one behind it
         self.parts: Sequence[Prepared] = [
-            model.prepared(until - at, start + until, wanted=wanted, kept=kept, number=number)
+            model.prepare_reading(
+                until - at, start + until, wanted=wanted, kept=kept, number=number
+            )
             for number, (at, until) in enumerate(self.places)
         ]
 
@@ -40,7 +42,7 @@ class Passage:
 
     @property
     def bytes_moved(self) -> int:
-        """By one run: weights count once for each part."""
+        """Bytes that one run moves: weights count once for each part."""
         return sum(part.graph.bytes_moved for part in self.parts)
 
     @property
@@ -53,14 +55,14 @@ class Passage:
 
     @cached_property
     def recording(self) -> Recording:
-        """All parts between two stamps."""
-        return self.model.recorded([Stamp(), *self.steps(), Stamp()])
+        """One recording of all parts, between two stamps."""
+        return self.model.record_steps([Stamp(), *self.steps(), Stamp()])
 
     @cached_property
     def stamped(self) -> Recording:
-        """All parts with a stamp behind each level."""
+        """One recording of all parts, with a stamp behind each level."""
         stamped = [step for part in self.parts for step in part.stamped_steps()]
-        return self.model.recorded([Stamp(), *stamped])
+        return self.model.record_steps([Stamp(), *stamped])
 
     def steps(self) -> list[Step]:
         return [step for part in self.parts for step in part.steps()]
@@ -100,5 +102,5 @@ class Passage:
 
 
 def _cut(image: Image, size: int) -> Image:
-    """Without what other values left behind this one in a buffer that they share."""
+    """An image cut to its value's size: other values share its buffer and may lie behind."""
     return Image(image.lead, image.data[:size], image.trail, poison=image.poison)

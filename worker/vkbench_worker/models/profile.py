@@ -32,10 +32,10 @@ def profile(run: Passage) -> Mapping[str, float]:
         len(runs) < _MOST_RUNS and time.perf_counter() - began < _SECONDS
     ):
         runs.append(stamped.run())
-    found: dict[str, float] = defaultdict(float)
+    step_seconds: dict[str, float] = defaultdict(float)
     for level, seconds in zip(run.levels, zip(*runs, strict=True), strict=True):
-        own = [each for each in level if not each.is_ahead]
-        shares = [each.step.problem.bytes_moved for each in own]
-        for each, share in zip(own, shares, strict=True):
-            found[f"{STEP}{each.step.label}"] += median(seconds) * share / sum(shares)
-    return found
+        own = [launch for launch in level if not launch.is_ahead]
+        shares = [launch.step.problem.bytes_moved for launch in own]
+        for launch, share in zip(own, shares, strict=True):
+            step_seconds[f"{STEP}{launch.step.label}"] += median(seconds) * share / sum(shares)
+    return step_seconds

@@ -23,14 +23,14 @@ class Repeats:
         self._writes: Counter[str] = Counter()
         self._left: dict[Hashable, Versions] = {}  # by a launch and what it was given
 
-    def dropped(
+    def drop_repeats(
         self,
         passes: Sequence[Launched],
         values: Sequence[str],
         writes: Collection[str],
         scratch: Collection[str],
     ) -> tuple[list[Launched], list[str]]:
-        """A step's launches that are no repeats; and its values, maybe with others' scratch.
+        """A step's launches without repeats, and its values, some of them in others' scratch.
 
         Beside its own scratch, the step changes what it writes.
         """

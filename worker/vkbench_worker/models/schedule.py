@@ -64,7 +64,7 @@ class Schedule:
 
 
 def _misfit(has: int, needs: int) -> tuple[bool, int]:
-    """What fits best comes first; else what grows least."""
+    """Sort key of slots: the best fit first, else the one that grows least."""
     return (has < needs, abs(has - needs))
 
 
@@ -81,7 +81,7 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts, *, checked: bool
     counters: dict[str, int] = {}
     choices = []
     for number, step in enumerate(graph.steps):
-        choice, planned = planner.planned(step)
+        choice, planned = planner.plan_step(step)
         choices.append(choice)
         scratch = {f"{number}.scratch.{at}": size for at, size in enumerate(planned.scratch)}
         values = [*(step.bound[b.name] for b in step.problem.kernel.bindings), *scratch]
@@ -93,7 +93,7 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts, *, checked: bool
             tables[name] = planned.table
             values.append(name)
             order.constant.add(name)
-        passes, values = repeats.dropped(planned.passes, values, step.writes, scratch)
+        passes, values = repeats.drop_repeats(planned.passes, values, step.writes, scratch)
         sizes |= {name: size for name, size in scratch.items() if name in values}
         # of sizes, scratch is all so far
         changed = {*step.writes, *(sizes.keys() & values), *(counters.keys() & values)}
@@ -116,7 +116,10 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts, *, checked: bool
     spans |= dict.fromkeys(graph.kept, (0, last))  # alone, so that poison shows what is unwritten
     return Schedule(
         graph=graph,
-        levels=[sorted(levels[level], key=lambda each: each.is_ahead) for level in range(last)],
+        levels=[
+            sorted(levels[level], key=lambda launch_pass: launch_pass.is_ahead)
+            for level in range(last)
+        ],
         sizes=sizes,
         spans=spans,
         tables=tables,
@@ -132,7 +135,7 @@ class _Planner:
         self._bundle, self._device, self._checked = bundle, device, checked
         self._known: dict[tuple[str, str], tuple[Choice, LaunchPlan]] = {}
 
-    def planned(self, step: Step) -> tuple[Choice, LaunchPlan]:
+    def plan_step(self, step: Step) -> tuple[Choice, LaunchPlan]:
         key = step.problem.case.name, step.variant
         if key not in self._known:
             choice = choose(step.problem, step.variant or AUTO, self._device)

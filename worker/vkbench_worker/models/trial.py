@@ -73,14 +73,14 @@ class Trial:
         return self.tokens[:, self.start :]
 
     def left_over(self, poison: int) -> Left:
-        """One run over memory that holds poison."""
+        """What one run over memory full of poison left."""
         self.run.poison(poison)
         self.run.place(self.given)
         self.run.recording.run()
-        return self.left()
+        return self.collect_left()
 
     def left_again(self, poison: int) -> Left:
-        """As `left_over`, after another prompt went through the caches and this one was read anew.
+        """As `left_over`, once another prompt went through the caches and this one was read anew.
 
         What follows another trial leaves the caches as those are.
         """
@@ -89,7 +89,7 @@ class Trial:
             self._reread(self.tokens)
         return self.left_over(poison)
 
-    def shifted(self) -> Array | None:
+    def shifted_logits(self) -> Array | None:
         """Logits of a token behind the younger half of the positions: (batch, vocabulary).
 
         The older half is dropped from the caches for that, which are read anew afterwards. None
@@ -100,17 +100,17 @@ class Trial:
             return None
         self.model.shift(dropped, self.case.tokens)
         at = self.case.tokens - dropped
-        run = self.model.prepared(1, at + 1, wanted=self.case.batch)
+        run = self.model.prepare_reading(1, at + 1, wanted=self.case.batch)
         logits = run.run(self.tokens[:, :1], at).reshape(self.case.batch, -1).copy()
         self._reread(self.tokens)
         return logits
 
     @property
     def dropped(self) -> int:
-        """Positions that `shifted` drops."""
+        """Positions that `shifted_logits` drops."""
         return self.case.tokens // 2
 
-    def left(self) -> Left:
+    def collect_left(self) -> Left:
         """What the last run left."""
         values, guards = self.run.images()
         return Left(values=values, guards=guards)
@@ -133,14 +133,14 @@ class Trial:
             self.run.recording.run()
             return
         for at, until in parts_of(self.first):
-            run = self.model.prepared(until - at, until, wanted=self.case.batch)
+            run = self.model.prepare_reading(until - at, until, wanted=self.case.batch)
             run.run(tokens[:, at:until], at)
         for at in range(self.first, self.case.tokens):
-            run = self.model.prepared(1, at + 1, wanted=self.case.batch)
+            run = self.model.prepare_reading(1, at + 1, wanted=self.case.batch)
             yield at, run.run(tokens[:, at : at + 1], at).reshape(self.case.batch, -1)
 
 
 def _tokens(case: ModelCase, vocabulary: int) -> Ids:
-    """Seeded by the case alone."""
+    """Random tokens, seeded by the case alone."""
     numbers = np.random.Generator(np.random.Philox(key=int(case.case.hash[:16], 16)))
     return numbers.integers(0, vocabulary, (case.batch, case.tokens))

@@ -25,21 +25,21 @@ class Weights:
         self.buffers: dict[str, Buffer] = {}
 
     def load(
-        self, wanted: Mapping[str, Weight], progress: Progress = lambda done, all: None
+        self, needed: Mapping[str, Weight], progress: Progress = lambda done, all: None
     ) -> None:
-        """Bring those to the device that are not there yet; OutOfMemory says what they need."""
-        missing = {name: each for name, each in wanted.items() if name not in self.buffers}
-        sizes = {name: each.bytes(self.file) for name, each in missing.items()}
+        """Bring weights to the device that are not there yet; OutOfMemory says what they need."""
+        missing = {name: weight for name, weight in needed.items() if name not in self.buffers}
+        sizes = {name: weight.bytes(self.file) for name, weight in missing.items()}
         total, left = sum(sizes.values()), self._device.memory_left()
         if total > left:
             raise OutOfMemory(
                 f"the model's weights need {total:,} bytes of device memory; {left:,} are left"
             )
         done = 0
-        for name, each in missing.items():
+        for name, weight in missing.items():
             buffer = self._device.buffer(sizes[name])
             self._stack.callback(buffer.close)
-            buffer.upload(self._storage_of(each))
+            buffer.upload(self._storage_of(weight))
             self.buffers[name] = buffer
             done += sizes[name]
             progress(done, total)
@@ -48,7 +48,7 @@ class Weights:
         parts = [self._part(part, weight.format) for part in weight.parts]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _part(self, part: Part, wanted: str) -> Array:
+    def _part(self, part: Part, form: str) -> Array:
         """Rows as the file has them, or as the numbers that a norm needs."""
         tensor = self.file.tensor(part.tensor)
         assert tensor.format
@@ -57,6 +57,6 @@ class Weights:
             stored = self.file.read(part.tensor)[part.first : part.first + width]
         else:
             stored = self.file.rows(part.tensor, part.first, rows)
-        if fmt.name == wanted:
+        if fmt.name == form:
             return stored
-        return quants.quantise(wanted, quants.dequantise(fmt.name, stored))
+        return quants.quantise(form, quants.dequantise(fmt.name, stored))

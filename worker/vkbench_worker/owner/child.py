@@ -9,19 +9,21 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from vkbench.job import Outcome
+from vkbench.job import Job, Outcome
 from vkbench.messages import wire
 from vkbench.process import log, system
-from vkbench_worker.progress import Tell, unheard
+from vkbench.result import Result
+from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, NOTICE, STAGE, Stage, read_line
 
 LONGEST_LINE = 16 << 20  # bytes; all samples of a long timing fit many times over
 KEPT_STDERR = 4096  # bytes
 PROMPT_SECONDS = 30.0  # how often a wait for a busy device is logged
+LOOK_SECONDS = 0.25  # between looks whether an awaited answer is still needed
 LAST_WORDS_SECONDS = 2.0  # time to exit once its stdout is closed
 MOST_NOTICES = 8  # a user's shader may have a driver write anything
 
@@ -40,12 +42,25 @@ class Babble(Exception):
     """A line is longer than any that is expected, or tells a stage that is none."""
 
 
+class NoAnswer(Exception):
+    """A job gets no answer, for the reason that the message says; its process has to be ended."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
 class Child:
     """One process, its pipes, and the end of what it said on stderr."""
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], tell: Tell = unheard
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        tell: Tell = tell_nobody,
+        name: str = "it",
     ) -> None:
+        self._name = name  # as reasons have it
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -59,7 +74,7 @@ class Child:
         self._outbox = bytearray()
         self._inbox = bytearray()
         self._scanned = 0  # bytes of the inbox that hold no line end
-        self._said: deque[bytes] = deque(maxlen=64)
+        self._stderr_ends: deque[bytes] = deque(maxlen=64)
         self._notices = 0
         self._tell = tell
         self._ready = selectors.PollSelector()
@@ -121,6 +136,31 @@ class Child:
                     raise
                 log.warn(_log, "device_awaited", selector=selector)
 
+    def answer(
+        self,
+        job: Job,
+        read: Callable[[bytes], Result],
+        deadline: float,
+        is_over: Callable[[], bool],
+    ) -> Result | None:
+        """The result of a job that was sent; None once the job is over for whoever sent it.
+
+        Raises NoAnswer at the deadline, or if the process ended or wrote what `read` refuses.
+        """
+        while not is_over():
+            try:
+                return read(self.line(min(deadline, time.monotonic() + LOOK_SECONDS)))
+            except Silence:
+                if time.monotonic() >= deadline:
+                    reason = f"no answer within {job.limit_seconds:g} s"
+                    raise NoAnswer(Outcome.TIMED_OUT, reason) from None
+            except Gone:
+                raise NoAnswer(*self._cause_of_death()) from None
+            except (Babble, wire.MalformedMessage) as error:
+                reason = f"{self._name} sent an invalid line: {error}"
+                raise NoAnswer(Outcome.ERROR, reason) from error
+        return None
+
     def _next(self, deadline: float) -> bytes:
         is_late = False
         while True:
@@ -154,8 +194,7 @@ class Child:
         self._drain()
         return status
 
-    def cause_of_death(self) -> tuple[Outcome, str]:
-        """Whether it lost its device or crashed, and how and why it ended in words."""
+    def _cause_of_death(self) -> tuple[Outcome, str]:
         status, words = self.wait(), self.last_words()
         outcome = Outcome.DEVICE_LOST if status == DEVICE_LOST_STATUS else Outcome.CRASHED
         return outcome, f"{ending(status)}: {words}" if words else ending(status)
@@ -170,7 +209,7 @@ class Child:
 
     def last_words(self) -> str:
         """The last line of its stderr; "" if it wrote none."""
-        lines = b"".join(self._said).decode(errors="replace").split("\n")
+        lines = b"".join(self._stderr_ends).decode(errors="replace").split("\n")
         words = (line.strip() for line in reversed(lines) if not line.startswith(NOTICE))
         return next(filter(None, words), "")[:500]
 
@@ -212,7 +251,7 @@ class Child:
     def _listen(self) -> None:
         data = os.read(self._stderr, KEPT_STDERR)
         if data:
-            self._said.append(data)
+            self._stderr_ends.append(data)
             self._pass_on(data)
         else:
             self._ready.unregister(self._stderr)
@@ -232,7 +271,7 @@ class Child:
                 return
             if not data:
                 return
-            self._said.append(data)
+            self._stderr_ends.append(data)
             self._pass_on(data)
 
 

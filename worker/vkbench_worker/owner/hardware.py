@@ -32,12 +32,12 @@ class Hardware:
 
     @classmethod
     def of(cls, ready: Ready, settings: Settings) -> Hardware:
-        """That of a runner's device, which may have it for itself."""
+        """The hardware of a runner's device, which may be the device's alone."""
         return cls(lock_folder(settings), ready.hardware or ready.facts.key)
 
     @contextmanager
-    def held(self, *, alone: bool, leaving: Callable[[], bool]) -> Iterator[bool]:
-        """Hold it, alone or with others that do not time; False if `leaving` came true before.
+    def hold(self, *, alone: bool, leaving: Callable[[], bool]) -> Iterator[bool]:
+        """Hold the hardware, alone or with others that do not time; False if `leaving` came first.
 
         A process that waits for it holds the turn, so the last holder cannot take it again first.
         The processor is taken last, and never alone by a GPU: no two can wait for each other.
@@ -48,7 +48,7 @@ class Hardware:
                     use, self._use, not alone, leaving
                 )
             if is_held and self._processor:
-                is_held = use.enter_context(self._processor.held(alone=False, leaving=leaving))
+                is_held = use.enter_context(self._processor.hold(alone=False, leaving=leaving))
             yield is_held
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from types import TracebackType
 
 from vkbench.job import Job
 from vkbench.settings import Settings
+from vkbench_worker.closing import Closing
 
 _SIZE = 24  # one write of this size at offset 0 is seen whole or not at all
 _EMPTY = b" " * _SIZE
 
 
-class Marker:
-    """24 bytes: job id and token, or blanks."""
+class Marker(Closing):
+    """A file of 24 bytes: job id and token, or blanks."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,27 +28,16 @@ class Marker:
         shortened = hashlib.sha256(origin.encode()).hexdigest()[:8]
         return cls(settings.data / "markers" / f"{device}.{shortened}")
 
-    def __enter__(self) -> Marker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the file; what it says stays."""
         os.close(self._file)
 
     def write(self, job: Job) -> None:
-        """This job is on the device now."""
+        """Note that this job is on the device now."""
         os.pwrite(self._file, f"{job.id:15d} {job.token:8d}".encode(), 0)
 
     def clear(self) -> None:
-        """No job is on the device."""
+        """Note that no job is on the device."""
         os.pwrite(self._file, _EMPTY, 0)
 
     def read(self) -> tuple[int, int] | None:

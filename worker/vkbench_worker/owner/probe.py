@@ -10,23 +10,23 @@ from vkbench.device import DeviceFacts
 from vkbench.messages import wire
 from vkbench.settings import Settings, settings
 from vkbench_worker.containment import environment
-from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.protocol import Listing
 from vkbench_worker.runtime.errors import NoDevice, RuntimeFault
 
 TIMEOUT_SECONDS: Final = 60.0
 
 
-def local_devices(ours: Settings | None = None) -> list[DeviceFacts]:
+def local_devices(given: Settings | None = None) -> list[DeviceFacts]:
     """Every Vulkan device of this host; the one clear error says why there is none."""
     try:
         done = subprocess.run(
-            contained("vkbench_worker.runner.listing"),
+            contained_command("vkbench_worker.runner.listing"),
             stdin=subprocess.DEVNULL,  # it may be a terminal
             capture_output=True,
             timeout=TIMEOUT_SECONDS,
             check=False,
-            env=environment.of(ours or settings()),
+            env=environment.of(given or settings()),
         )
     except subprocess.TimeoutExpired as error:
         raise RuntimeFault(

@@ -31,11 +31,11 @@ class Group:
 
     @property
     def files(self) -> Files:
-        """All that these jobs name."""
+        """All files of weights that these jobs name."""
         return frozenset[str]().union(*map(_files, self.jobs))
 
     def readable(self, before: Files) -> Files:
-        """What their runner may read, where the one before could read some files."""
+        """The files that a runner of these jobs may read, where the one before could read some."""
         return self.files if self.strange else before | self.files
 
 
@@ -54,12 +54,12 @@ def first_group(waiting: Iterable[Job]) -> Group:
 
 
 def identity(path: Path | None) -> tuple[int, int] | None:
-    """What tells a file from another one that takes its place; None where there is none."""
+    """Numbers that differ if another file takes a file's place; None where there is none."""
     try:
-        found = path.stat() if path else None
+        status = path.stat() if path else None
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if found else None
+    return (status.st_dev, status.st_ino) if status else None
 
 
 def _is_strange(job: Job) -> bool:

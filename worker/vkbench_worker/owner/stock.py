@@ -129,13 +129,13 @@ class Stock:
 
     def _evict(self, most: int) -> None:
         """Remove files that no job uses, the longest unused first, until `most` bytes are left."""
-        found = []
+        files = []
         for path in self.folder.glob("*/[!.]*.gguf"):
             with suppress(OSError):  # another process removed it
                 known = self._lock(path) if self._lock(path).exists() else path
-                found.append((known.stat().st_mtime, path, path.stat().st_size))
-        total = sum(size for _, _, size in found)
-        for _, path, size in sorted(found):
+                files.append((known.stat().st_mtime, path, path.stat().st_size))
+        total = sum(size for _, _, size in files)
+        for _, path, size in sorted(files):
             if total > most and self._is_removed(path):
                 total -= size
                 log.event(_log, "model_removed", path=path, bytes=size)
@@ -163,7 +163,7 @@ class Stock:
             )
         began = time.monotonic()
 
-        def told(written: int) -> None:
+        def tell_written(written: int) -> None:
             if is_over():
                 raise _GaveUp
             self._tell(Stage(what=f"making {path.name}", done=written, total=size))
@@ -171,7 +171,7 @@ class Stock:
         unfinished = path.with_name(f".{path.name}")
         try:
             with unfinished.open("wb") as file:
-                make(model.plan, file, told)
+                make(model.plan, file, tell_written)
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.rename(path)

@@ -7,7 +7,6 @@ that outputs are poisoned, compared and sampled as a kernel's are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -17,8 +16,7 @@ from vkbench.device import DeviceFacts, Environment
 from vkbench_shaders import quants
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.library import Call, Library
-from vkbench_worker.peers.row import Row, View
+from vkbench_worker.peers.library import Call, Library, Row, View
 from vkbench_worker.peers.table import row_of, working_format
 from vkbench_worker.runtime.device import (
     Barrier,
@@ -31,8 +29,8 @@ from vkbench_worker.runtime.device import (
     Step,
     as_own,
 )
+from vkbench_worker.runtime.eager import EagerDevice, EagerRecording
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import GUARD, POISON_A, Image, Program, region_bytes
 
 M = TypeVar("M")
@@ -62,7 +60,7 @@ class PeerBuffer(Generic[M]):
         self._library.copy(source.memory, self.memory)
 
     def image(self, *, data: bool) -> Image:
-        """What it holds, or its guards alone."""
+        """What the memory holds, or its guards alone."""
         read, end = self._library.read, region_bytes(self.size)
         behind = GUARD + self.size
         return Image(
@@ -73,7 +71,7 @@ class PeerBuffer(Generic[M]):
         )
 
     def close(self) -> None:
-        """It goes when nothing holds it any more."""
+        """Let go of the memory, which the library then frees."""
         self.memory, self.in_order = self._library.memory(0), _as_it_is
 
 
@@ -114,11 +112,11 @@ class Operation(Generic[M]):
         def array(of: str, stored: np.ndarray) -> np.ndarray:
             return self.problem.layout(of).view(stored.view(self.problem.format(of).dtype))
 
-        def given(of: str) -> np.ndarray:
+        def given_array(of: str) -> np.ndarray:
             return array(of, buffers[of].image(data=True).data)
 
-        found = self.row.order[name](self.problem, array(name, data), given)
-        return np.ascontiguousarray(found).reshape(-1).view(np.uint8)
+        ordered = self.row.order[name](self.problem, array(name, data), given_array)
+        return np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
 
     def _view(self, name: str, buffer: PeerBuffer[M]) -> View:
         fmt, layout = self.problem.format(name), self.problem.layout(name)
@@ -134,7 +132,7 @@ class Operation(Generic[M]):
         )
 
 
-class PeerRecording(Generic[M]):
+class PeerRecording(EagerRecording, Generic[M]):
     """Steps as calls, in segments that stamps end."""
 
     def __init__(self, library: Library[M], steps: Sequence[Step]) -> None:
@@ -151,39 +149,20 @@ class PeerRecording(Generic[M]):
                     segments.append([])
                 case Barrier():
                     pass
-        self._run: Callable[[], list[float]] = library.timed(segments[:-1])
-        self._found: list[float] = []
+        self._time = library.time_segments(segments[:-1])
 
-    def run(self) -> list[float]:
-        """Seconds from each stamp to the next."""
-        self._found = self._run()
-        return self._found
-
-    def enqueue(self) -> None:
-        """Run at once: a library has no queue of launches."""
-        self.run()
-
-    def seconds(self) -> list[float]:
-        """What the last run gave."""
-        return self._found
-
-    def close(self) -> None:
-        """Do nothing: a recording of a library holds no handles."""
+    def _run(self) -> list[float]:
+        return self._time()
 
 
-class PeerDevice(Generic[M]):
+class PeerDevice(EagerDevice, Generic[M]):
     """A device of this host as a library uses it."""
 
-    checks_bounds = False
-    makes_ahead = False
-
     def __init__(self, library: Library[M], facts: DeviceFacts, environment: Environment) -> None:
+        super().__init__()
         self.facts, self.environment = facts, environment
         self.clock = library.clock
         self.tick_seconds = library.tick_seconds
-        self.pci_address = ""
-        self.load = Load()
-        self.patience_seconds = 600.0
         self._library = library
 
     def memory_left(self) -> int:
@@ -199,16 +178,6 @@ class PeerDevice(Generic[M]):
             raise ValueError("a peer runs problems, and no code")
         return Operation(self._library, program.problem)
 
-    def make_ahead(self, program: Program) -> None:
-        """There is nothing to be made."""
-
-    def held_pipelines(self) -> AbstractContextManager[None]:
-        """Hold nothing: a library's functions stay anyway."""
-        return nullcontext()
-
-    def quiet(self) -> None:
-        """Do nothing: no launch of a library is under way."""
-
     def record(self, steps: Sequence[Step]) -> PeerRecording[M]:
         return PeerRecording(self._library, steps)
 
@@ -218,9 +187,3 @@ class PeerDevice(Generic[M]):
     def images(self, whole: Sequence[Buffer], guards: Sequence[Buffer] = ()) -> list[Image]:
         buffers = [(buffer, True) for buffer in whole] + [(buffer, False) for buffer in guards]
         return [as_own(PeerBuffer, buffer).image(data=data) for buffer, data in buffers]
-
-    def raise_messages(self) -> None:
-        """There is no validation layer to complain."""
-
-    def save_cache(self) -> None:
-        """There is no driver to compile."""

@@ -28,7 +28,7 @@ M = TypeVar("M")
 def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job: Job) -> Result:
     """Check a case by a peer, and time it if it is right; whatever happens is in the result."""
 
-    def judged(blank: Result) -> Result:
+    def do_job(blank: Result) -> Result:
         posed = problem(job.case)
         row = row_of(posed, library)
         path = path_of(row, library, posed)
@@ -38,20 +38,20 @@ def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job
         plan = LaunchPlan(
             problem=posed, passes=[(program, packed)], scratch=(), counters=0, table=None
         )
-        told = {"version": library.version}
+        about = {"version": library.version}
         for name in row.converted:
             if (fmt := working_format(row, library, posed, name)) != posed.types[name]:
-                told[name] = fmt
-        result = replace(blank, variant=library.name, settings=text_of(told))
+                about[name] = fmt
+        result = replace(blank, variant=library.name, settings=text_of(about))
         with closing_stack() as stack:
             bench = Bench(device, plan, prepared.storages, stack)
-            found = check(bench, path, prepared)
-            verdict = found.verdict
+            checked = check(bench, path, prepared)
+            verdict = checked.verdict
             if verdict.passed:
-                timed = time_work(device, bench, found, job, stack)
+                timed = time_work(device, bench, checked, job, stack)
                 verdict = timed.verdict
                 result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
         outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
         return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
 
-    return attempt(device, bundle, job, judged)
+    return attempt(device, bundle, job, do_job)

@@ -1,20 +1,46 @@
-"""What a peer is: a library of functions on arrays, the memory they lie in, and a clock."""
+"""What a peer is: functions on arrays, the memory they lie in, a clock, and a row a kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from vkbench_shaders.formats import Format
+from vkbench_shaders.kernel import Problem
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.row import Row, View
 from vkbench_worker.runtime.errors import Unsupported
 
 M = TypeVar("M")  # memory: bytes that views are made of
 
 Call = Callable[[], object]
+# An array as a library has it: what those of numpy, torch and ggml have in common has no type.
+View = Any
+Views = Mapping[str, View]
+Arguments = Callable[[Problem, Views], tuple[object, ...]]  # the outputs last
+# an output in our order, from what the library stored and, by name, what it was given
+Order = Callable[[Problem, np.ndarray, Callable[[str], np.ndarray]], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """How a library does a kernel."""
+
+    function: str
+    arguments: Arguments
+    params: frozenset[str] = frozenset()  # that a case may have beside those about arrays
+    fits: Callable[[Problem], str] = lambda problem: ""  # what of a case it cannot do, or ""
+    converted: tuple[str, ...] = ()  # factors that may be in the working format
+    # arithmetic whose limits apply; "": that of the plainest variant
+    path: str | Callable[[Problem], str] = ""
+    on_gpu: str = ""  # the same on a GPU
+    factors: tuple[str, ...] = ()  # inputs that have to be of one format to be multiplied
+    # the same where factors were rounded to the format of the narrowest
+    rounded: Mapping[str, str] = field(default_factory=dict)
+    # how an output that the library stores otherwise becomes ours
+    order: Mapping[str, Order] = field(default_factory=dict)
 
 
 class CannotDo(Unsupported):
@@ -39,7 +65,7 @@ class Library(Protocol[M]):
         ...
 
     def memory(self, nbytes: int) -> M:
-        """Memory on the device."""
+        """Allocate memory on the device."""
         ...
 
     def write(self, memory: M, offset: int, data: np.ndarray) -> None:
@@ -47,7 +73,7 @@ class Library(Protocol[M]):
         ...
 
     def read(self, memory: M, start: int, end: int) -> np.ndarray:
-        """A copy of bytes for the host."""
+        """A copy of bytes of the memory for the host."""
         ...
 
     def fill(self, memory: M, word: int) -> None:
@@ -67,11 +93,11 @@ class Library(Protocol[M]):
         ...
 
     def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
-        """What does an operation on these arguments."""
+        """A call that does an operation on these arguments."""
         ...
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
-        """What does all calls in order and returns the seconds of each segment but the first.
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+        """A function that does all calls and returns the seconds of each segment but the first.
 
         The first one is done and not timed.
         """

@@ -54,13 +54,13 @@ LIBRARIES: Final[Mapping[str, Callable[[DeviceFacts], Library[Any]]]] = {
 
 
 def of_library(peer: str, ready: Ready) -> Answer:
-    """What answers by a library's functions."""
+    """Answer jobs by a library's functions."""
     device = PeerDevice(library := LIBRARIES[peer](ready.facts), ready.facts, ready.environment)
     return lambda job: execute_peer(library, device, packaged(), job)
 
 
 def of_ggml(peer: str, ready: Ready) -> Answer:
-    """What answers by llama.cpp's libraries and programs."""
+    """Answer jobs by llama.cpp's libraries and programs."""
     from vkbench_worker.peers.llama_cpp.execute import Ggml
 
     return Ggml(ready, settings())
@@ -77,16 +77,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="vkbench_worker.peers.main", description=__doc__)
     parser.add_argument("--peer", required=True, choices=PEERS)
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    if not system.end_with(asked.parent):
-        print(f"process {asked.parent} did not start this one, or is gone", file=sys.stderr)
+    if not system.end_with(options.parent):
+        print(f"process {options.parent} did not start this one, or is gone", file=sys.stderr)
         return FAILED_STATUS
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no answer
     inbox = Inbox(sys.stdin.fileno())
     ready = read_line(next(inbox), Ready)
-    do = _answering(asked.peer, ready)
+    do = _answering(options.peer, ready)
     for line in inbox:
         answers.write(line_of(do(read_line(line, Job))))
         answers.flush()
@@ -94,7 +94,7 @@ def main() -> int:
 
 
 def _answering(peer: str, ready: Ready) -> Answer:
-    """What answers jobs: the peer, or the reason why there is none here."""
+    """Answer jobs by the peer, or with the reason why there is none here."""
     try:
         return PEERS[peer](peer, ready)
     except CannotDo as error:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.library import Call
-from vkbench_worker.peers.row import Row
+from vkbench_worker.peers.library import Call, Row
 from vkbench_worker.peers.table import ROWS
 
 Memory = NDArray[np.uint8]
@@ -41,7 +40,7 @@ class NumpyLibrary:
         self.functions: Mapping[str, Callable[..., object]] = FUNCTIONS
 
     def takes(self, function: str, fmt: str) -> bool:
-        """All that is an array's type of numpy, where one call does it."""
+        """Whether numpy has a format as a type, and does the function in one call."""
         return fmt == "f32" if function in _IN_SINGLES else fmt in _NUMBERS
 
     def memory(self, nbytes: int) -> Memory:
@@ -53,7 +52,7 @@ class NumpyLibrary:
         memory[offset : offset + data.nbytes] = data.reshape(-1).view(np.uint8)
 
     def read(self, memory: Memory, start: int, end: int) -> Memory:
-        """A copy of bytes."""
+        """A copy of bytes of the memory."""
         return memory[start:end].copy()
 
     def fill(self, memory: Memory, word: int) -> None:
@@ -70,14 +69,14 @@ class NumpyLibrary:
         return layout.view(memory[offset : offset + size].view(fmt.dtype))
 
     def array(self, values: Array, fmt: str) -> Array:
-        """An array in a format."""
+        """An array of its own in a format."""
         return np.ascontiguousarray(values, format_named(fmt).dtype)
 
     def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
-        """A function and its arguments."""
+        """A call of a function with its arguments."""
         return partial(self.functions[function], *arguments)
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Wall time of each segment but the first."""
         return partial(wall_seconds, segments)
 

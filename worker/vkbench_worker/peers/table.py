@@ -18,8 +18,7 @@ import numpy as np
 from vkbench.case import SEED, WEIGHTS
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS
-from vkbench_worker.peers.library import CannotDo, Library
-from vkbench_worker.peers.row import Arguments, Row, Views
+from vkbench_worker.peers.library import Arguments, CannotDo, Library, Row, Views
 
 M = TypeVar("M")
 
@@ -32,18 +31,18 @@ _FLOATS: Final = ("f32", "f16", "bf16", "f64")
 def row_of(problem: Problem, library: Library[M]) -> Row:
     """How a library does a case; CannotDo says why it does not."""
     kernel, name = problem.kernel, library.name
-    found = None if kernel.content else library.rows.get(kernel.name)
-    if found is None or found.function not in library.functions:
+    row = None if kernel.content else library.rows.get(kernel.name)
+    if row is None or row.function not in library.functions:
         raise CannotDo(f"{name} has no {kernel.name}")
-    known = found.params | _ABOUT_ARRAYS | set(kernel.tuning.params if kernel.tuning else ())
+    known = row.params | _ABOUT_ARRAYS | set(kernel.tuning.params if kernel.tuning else ())
     if unknown := sorted(set(problem.case.params) - known):
         raise CannotDo(f"{name} has no {kernel.name} with {', '.join(unknown)}")
-    if reason := found.fits(problem):
+    if reason := row.fits(problem):
         raise CannotDo(f"{name} has no {kernel.name} {reason}")
     for binding, fmt in problem.types.items():
-        if problem.reads(binding) and binding not in found.converted:
-            _check_format(library, found, kernel.name, fmt)
-    return found
+        if problem.reads(binding) and binding not in row.converted:
+            _check_format(library, row, kernel.name, fmt)
+    return row
 
 
 def _check_format(library: Library[M], row: Row, kernel: str, fmt: str) -> None:

@@ -89,33 +89,39 @@ def _rows(torch: Any) -> Mapping[str, Callable[..., object]]:
     def softmax(scale: float, x: Tensor, out: Tensor) -> object:
         return torch.softmax(x if scale == 1 else x * scale, -1, out=out)
 
-    def fused(y: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+    def scale_and_shift(y: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
         y = y if weights is None else y * weights
         return y if biases is None else y + biases
 
-    def alike(x: Tensor, *given: Tensor) -> bool:
-        return all(each is None or each.dtype == x.dtype for each in given)
+    def are_alike(x: Tensor, *given: Tensor) -> bool:
+        return all(tensor is None or tensor.dtype == x.dtype for tensor in given)
 
     def rms_norm(eps: float, weights: Tensor, biases: Tensor, x: Tensor, out: Tensor) -> object:
         width = (x.shape[-1],)
-        if alike(x, weights):
+        if are_alike(x, weights):
             y = near.rms_norm(x, width, weights, eps)
-            return out.copy_(fused(y, None, biases))
-        return out.copy_(fused(near.rms_norm(x.float(), width, None, eps), weights, biases))
+            return out.copy_(scale_and_shift(y, None, biases))
+        return out.copy_(
+            scale_and_shift(near.rms_norm(x.float(), width, None, eps), weights, biases)
+        )
 
     def layer_norm(eps: float, weights: Tensor, biases: Tensor, x: Tensor, out: Tensor) -> object:
         width = (x.shape[-1],)
-        if alike(x, weights, biases):
+        if are_alike(x, weights, biases):
             return out.copy_(near.layer_norm(x, width, weights, biases, eps))
-        return out.copy_(fused(near.layer_norm(x.float(), width, None, None, eps), weights, biases))
+        return out.copy_(
+            scale_and_shift(near.layer_norm(x.float(), width, None, None, eps), weights, biases)
+        )
 
     def group_norm(
         groups: int, eps: float, weights: Tensor, biases: Tensor, x: Tensor, out: Tensor
     ) -> object:
-        if alike(x, weights, biases):
+        if are_alike(x, weights, biases):
             return out.copy_(near.group_norm(x, groups, weights, biases, eps))
-        each = [None if given is None else given[:, None, None] for given in (weights, biases)]
-        return out.copy_(fused(near.group_norm(x.float(), groups, None, None, eps), *each))
+        columns = [None if given is None else given[:, None, None] for given in (weights, biases)]
+        return out.copy_(
+            scale_and_shift(near.group_norm(x.float(), groups, None, None, eps), *columns)
+        )
 
     return {
         "sum": wide(torch.sum),
@@ -162,14 +168,14 @@ def _products(torch: Any) -> Mapping[str, Callable[..., object]]:
         out: Tensor,
     ) -> object:
         kind = common(x, weights)
-        found = near.conv2d(x.to(kind), weights.to(kind), None, stride, padding, dilation)
-        return out.copy_(found)
+        result = near.conv2d(x.to(kind), weights.to(kind), None, stride, padding, dilation)
+        return out.copy_(result)
 
     def attention(
         scale: float, causal: bool, q: Tensor, k: Tensor, v: Tensor, out: Tensor
     ) -> object:
         kind = common(q, k, v)
-        found = near.scaled_dot_product_attention(
+        result = near.scaled_dot_product_attention(
             q.to(kind),
             k.to(kind),
             v.to(kind),
@@ -177,7 +183,7 @@ def _products(torch: Any) -> Mapping[str, Callable[..., object]]:
             scale=scale,
             enable_gqa=q.shape[1] != k.shape[1],
         )
-        return out.copy_(found)
+        return out.copy_(result)
 
     return {"matmul": matmul, "conv2d": conv2d, "attention": attention}
 

@@ -18,9 +18,8 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders import quants
 from vkbench_shaders.formats import Format
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.library import Call, CannotDo
+from vkbench_worker.peers.library import Call, CannotDo, Row
 from vkbench_worker.peers.numpy_library import wall_seconds
-from vkbench_worker.peers.row import Row
 from vkbench_worker.peers.table import ROWS
 from vkbench_worker.peers.torch_functions import functions
 from vkbench_worker.runtime.errors import OutOfMemory
@@ -83,11 +82,11 @@ class TorchLibrary:
             torch.cuda.set_device(place)
 
     def takes(self, function: str, fmt: str) -> bool:
-        """All that is a type of torch."""
+        """Whether torch has a format as a type."""
         return fmt in _TYPES
 
     def memory(self, nbytes: int) -> Tensor:
-        """Memory on the device."""
+        """Allocate memory on the device."""
         try:
             return self._torch.zeros(nbytes, dtype=self._torch.uint8, device=self._place)
         except self._torch.OutOfMemoryError as error:
@@ -99,7 +98,7 @@ class TorchLibrary:
         memory[offset : offset + data.nbytes].copy_(given)
 
     def read(self, memory: Tensor, start: int, end: int) -> np.ndarray:
-        """A copy of bytes for the host."""
+        """A copy of bytes of the memory for the host."""
         return np.array(memory[start:end].cpu().numpy())
 
     def fill(self, memory: Tensor, word: int) -> None:
@@ -122,15 +121,15 @@ class TorchLibrary:
         )
 
     def array(self, values: np.ndarray, fmt: str) -> Tensor:
-        """A tensor in a format."""
+        """A tensor of its own in a format."""
         stored = np.ascontiguousarray(quants.quantise(fmt, values))
         return self._torch.from_numpy(stored).to(self._place)
 
     def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
-        """A function and its arguments."""
+        """A call of a function with its arguments."""
         return partial(self.functions[function], *arguments)
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Seconds of each segment but the first: by events on a GPU, by the host's clock else."""
         if not self._gpu:
             return partial(wall_seconds, segments)

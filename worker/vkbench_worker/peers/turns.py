@@ -19,7 +19,7 @@ from vkbench_worker.phases import PREFIX
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
 from vkbench_worker.timing.statistics import half_width
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 CPU_ROUNDS: Final = 3
 KNOWN_WELL: Final = 0.02  # half the interval of a median, as a share of it
@@ -29,7 +29,7 @@ _OURS, _THEIRS = "ours", "theirs"
 Ask = Callable[[Job], Result | None]  # None: whoever wanted the answer does not want it any more
 
 
-def in_turns(job: Job, ours: Ask, theirs: Ask, *, rounds: int = 1) -> Result | None:
+def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Result | None:
     """The result of a job of a peer: the peer's timing and verdict, beside our timing.
 
     Without both there is no timing: the result says which side could not, or was wrong. Only our
@@ -46,7 +46,7 @@ def in_turns(job: Job, ours: Ask, theirs: Ask, *, rounds: int = 1) -> Result | N
     done = 0
     while done < rounds or _needs_more(job, answers, done, rounds):
         for name in (_THEIRS, _OURS, _OURS, _THEIRS):
-            answer = (ours if name == _OURS else theirs)(visit)
+            answer = (ask_runner if name == _OURS else ask_peer)(visit)
             if answer is None:
                 return None
             answers[name].append(answer)
@@ -65,7 +65,7 @@ def _needs_more(job: Job, answers: Mapping[str, Sequence[Result]], done: int, ro
 
 
 def _without(job: Job, answer: Result, *, of_peer: bool) -> Result:
-    """What became of a job of which one side has no timing."""
+    """The result of a job of which one side has no timing."""
     if not of_peer:
         return replace(answer, timings=(), reason=f"ours: {answer.reason}")
     right = answer.outcome is Outcome.SKIPPED
@@ -80,29 +80,32 @@ def _without(job: Job, answer: Result, *, of_peer: bool) -> Result:
     )
 
 
-def _together(job: Job, ours: Sequence[Result], theirs: Sequence[Result]) -> Result:
-    last, mine = theirs[-1], ours[-1]
+def _together(job: Job, runner_visits: Sequence[Result], peer_visits: Sequence[Result]) -> Result:
+    last, mine = peer_visits[-1], runner_visits[-1]
     return replace(
         last,
         variant=job.variant,
         settings=f"{last.settings},ours={mine.variant}",
         kernel_sha=mine.kernel_sha,
         bundle=mine.bundle,
-        timings=(_merge_timings(Side.THEIRS, theirs), _merge_timings(Side.OURS, ours)),
-        started=theirs[0].started,
-        seconds=sum(each.seconds for each in (*ours, *theirs)),
-        telemetry={**mine.telemetry, **_sum_phases((*ours, *theirs))},
+        timings=(
+            _merge_timings(Side.THEIRS, peer_visits),
+            _merge_timings(Side.OURS, runner_visits),
+        ),
+        started=peer_visits[0].started,
+        seconds=sum(visit.seconds for visit in (*runner_visits, *peer_visits)),
+        telemetry={**mine.telemetry, **_sum_phases((*runner_visits, *peer_visits))},
     )
 
 
 def _sum_phases(visits: Sequence[Result]) -> Mapping[str, float]:
     """The phases of all visits, which add up to what the job spent."""
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     for visit in visits:
         for name, value in visit.telemetry.items():
             if name.startswith(PREFIX):
-                found[name] += value
-    return found
+                seconds[name] += value
+    return seconds
 
 
 def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
@@ -110,9 +113,9 @@ def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
     timings = [visit.timings[0] for visit in visits]
     samples = _balance_samples(visits)
     first = timings[0]
-    timing = timing_of(
-        samples,
+    how = Sampling(
         metric=HOT,
+        side=side,
         launches=first.launches,
         stop=max(timing.stop for timing in timings),  # time rather than noise, if any was
         clock=first.clock,
@@ -120,17 +123,17 @@ def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
         flops=first.flops,
         warnings=_warnings(timings, len(samples)),
     )
-    return replace(timing, side=side)
+    return timing_of(samples, how)
 
 
 def _balance_samples(visits: Sequence[Result]) -> list[float]:
     """The samples of several visits: as many of each, so that each weighs as much."""
-    each = [unpack_samples(visit.timings[0].samples) for visit in visits]
-    least = min(map(len, each))
-    return [sample for samples in each for sample in samples[:least]]
+    visit_samples = [unpack_samples(visit.timings[0].samples) for visit in visits]
+    least = min(map(len, visit_samples))
+    return [sample for samples in visit_samples for sample in samples[:least]]
 
 
 def _warnings(visits: Sequence[Timing], samples: int) -> tuple[str, ...]:
-    """Those of all visits, each once; few samples of one may be enough of all."""
+    """Warnings of all visits, each once; few samples of one visit may be enough of all."""
     words = dict.fromkeys(word for visit in visits for word in visit.warnings)
     return (*few(samples), *(word for word in words if not word.endswith(FEW)))

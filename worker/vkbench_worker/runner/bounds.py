@@ -20,16 +20,16 @@ def checks_bounds(*bundles: Bundle) -> bool:
     return settings().robust and any(bundle.sha != packaged_sha() for bundle in bundles)
 
 
-def opening(ours: Settings, bundle: Bundle) -> Settings:
+def opening(settings: Settings, bundle: Bundle) -> Settings:
     """The settings to open a device with that runs this bundle alone.
 
     Some devices check the bounds of all kernels or of none: for the packaged ones they check none.
     """
-    return replace(ours, robust=checks_bounds(bundle))
+    return replace(settings, robust=checks_bounds(bundle))
 
 
 def note_bounds_checked(result: Result) -> Result:
     """The result of a job in which bounds were checked, with a word on it: that takes time."""
-    timings = [replace(each, warnings=(*each.warnings, CHECKED)) for each in result.timings]
-    told = {**result.telemetry, BOUNDS_CHECKED: 1.0}
-    return replace(result, timings=tuple(timings), telemetry=told)
+    timings = [replace(timing, warnings=(*timing.warnings, CHECKED)) for timing in result.timings]
+    figures = {**result.telemetry, BOUNDS_CHECKED: 1.0}
+    return replace(result, timings=tuple(timings), telemetry=figures)

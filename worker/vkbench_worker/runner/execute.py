@@ -18,9 +18,9 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.batches import Whole, judge_batch
-from vkbench_worker.judging.preparation import stored
+from vkbench_worker.judging.preparation import lay_out_array
 from vkbench_worker.judging.shelf import SHELF
-from vkbench_worker.phases import closing_stack, phase, recorded, telemetry
+from vkbench_worker.phases import closing_stack, phase, record_phases, telemetry
 from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.plans import PLANS, Planned
 from vkbench_worker.runner.variants import Choice, choose, plan
@@ -50,10 +50,10 @@ def attempt(device: Device, bundle: Bundle, job: Job, work: Callable[[Result], R
         environment=device.environment.hash,
         started=started,
     )
-    with recorded() as spent:
+    with record_phases() as spent:
         result = _guard_work(device, blank, work)
-    told = {**result.telemetry, **telemetry(spent)}
-    return replace(result, seconds=time.perf_counter() - clock, telemetry=told)
+    figures = {**result.telemetry, **telemetry(spent)}
+    return replace(result, seconds=time.perf_counter() - clock, telemetry=figures)
 
 
 def _guard_work(device: Device, blank: Result, work: Callable[[Result], Result]) -> Result:
@@ -83,7 +83,7 @@ def compute(
     """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
     inputs = [b.name for b in problem.kernel.bindings if b.is_input]
     storages = {
-        name: stored(_array_of_caller(problem, name, arrays), problem.layout(name))
+        name: lay_out_array(_array_of_caller(problem, name, arrays), problem.layout(name))
         for name in inputs
     }
     chosen = choose(problem, variant, device.facts)
@@ -109,10 +109,10 @@ def _array_of_caller(problem: Problem, name: str, arrays: Arrays) -> Array:
         return np.zeros(shape, kind)
     if name not in arrays:
         raise UsageError(f"{problem.kernel.name} needs an array '{name}' of {kind} {shape}")
-    found = arrays[name]
-    if found.dtype != kind or found.shape != shape:
-        raise UsageError(f"'{name}' has to be {kind} {shape}; it is {found.dtype} {found.shape}")
-    return found
+    array = arrays[name]
+    if array.dtype != kind or array.shape != shape:
+        raise UsageError(f"'{name}' has to be {kind} {shape}; it is {array.dtype} {array.shape}")
+    return array
 
 
 def _check_case(device: Device, bundle: Bundle, job: Job, blank: Result) -> Result:
@@ -126,7 +126,7 @@ def _check_case(device: Device, bundle: Bundle, job: Job, blank: Result) -> Resu
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode not in CHECKS:
             with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples
-                device.quiet()
+                device.stop_making()
         judged = check(bench, arithmetic, prepared)
         verdict = judged.verdict
         if verdict.passed and job.mode == Mode.BATCH:
@@ -153,7 +153,7 @@ def _check_batches(
 
     def run(part: Problem, arrays: Arrays) -> tuple[Mapping[str, Array], str]:
         chosen = choose(part, job.variant, device.facts)
-        storages = {name: stored(array, part.layout(name)) for name, array in arrays.items()}
+        storages = {name: lay_out_array(array, part.layout(name)) for name, array in arrays.items()}
         return _launch_once(device, bundle, chosen, storages), _path(chosen)
 
     def pose(part: Part) -> Problem:

@@ -14,7 +14,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import read_line
 from vkbench_worker.runner.bounds import checks_bounds
-from vkbench_worker.runner.plans import PLANS, Planned, planned
+from vkbench_worker.runner.plans import PLANS, Planned, plan_job
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.program import Program
 
@@ -30,7 +30,7 @@ class Needs:
 
 
 class Foresight:
-    """What the lines that come next need."""
+    """Makes ahead what the jobs of coming lines need."""
 
     def __init__(self, device: Device, bundle_of: Callable[[str], Bundle]) -> None:
         self._device = device
@@ -57,7 +57,7 @@ class Foresight:
             plans = self._plan_job(job)
         except Exception:  # said by the job itself
             return Needs()
-        programs = [program for each in plans for program, _ in each.launches.passes]
+        programs = [program for plan_job in plans for program, _ in plan_job.launches.passes]
         path = plans[0].chosen.variant.arithmetic
         case = Need(problem=plans[0].problem, source=job.source, path=path)
         return Needs(case=case, programs=programs)
@@ -68,4 +68,4 @@ class Foresight:
             return [PLANS.make(self._bundle_of(job.bundle), job, facts)]
         bundles = [self._bundle_of(name) for name in job.bundles]
         checked = checks_bounds(*bundles)
-        return [planned(bundle, job, facts, checked=checked) for bundle in bundles]
+        return [plan_job(bundle, job, facts, checked=checked) for bundle in bundles]

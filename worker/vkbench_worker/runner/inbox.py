@@ -25,14 +25,14 @@ class Inbox:
         return self
 
     def __next__(self) -> bytes:
-        """The next line; waits for it."""
+        """The next line, for which it waits."""
         while not self._lines and not self._ended:
             self._read()
         if not self._lines:
             raise StopIteration
         return self._lines.popleft()
 
-    def arrived(self) -> Sequence[bytes]:
+    def lines_there(self) -> Sequence[bytes]:
         """The lines that come next, as far as they are there; waits for nothing."""
         while len(self._lines) < MOST_LINES and not self._ended and self._is_ready():
             self._read()

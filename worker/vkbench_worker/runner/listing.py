@@ -14,7 +14,7 @@ from vkbench_worker.protocol import Listing
 from vkbench_worker.runtime.vulkan.device import devices
 
 
-def listed() -> Listing:
+def list_devices() -> Listing:
     """The devices that this process finds, or why it finds none."""
     try:
         return Listing(devices=tuple(devices(settings())))
@@ -25,7 +25,7 @@ def listed() -> Listing:
 def _main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)  # drivers write to stdout as well
-    os.write(answer, wire.encode(listed()) + b"\n")
+    os.write(answer, wire.encode(list_devices()) + b"\n")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.models.execute import execute_model
 from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.phases import telemetry
-from vkbench_worker.progress import heard
+from vkbench_worker.progress import heard_by
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
     FAILED_STATUS,
@@ -74,18 +74,18 @@ def execute_any(device: Device, bundle: Bundle, job: Job) -> Result:
 
 def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None) -> int:
     """Serve until stdin ends; `execute` does one job. Returns the exit status."""
-    asked = _arguments(arguments)
+    options = _arguments(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    if not system.end_with(asked.parent):
-        print(f"process {asked.parent} did not start this runner, or is gone", file=sys.stderr)
+    if not system.end_with(options.parent):
+        print(f"process {options.parent} did not start this runner, or is gone", file=sys.stderr)
         return FAILED_STATUS
     answers = _claim_stdout()
-    ours = settings()
-    opening = replace(ours, robust=ours.robust and asked.strange)
+    current = settings()
+    opening = replace(current, robust=current.robust and options.strange)
     with ExitStack() as stack:
         try:
             device = stack.enter_context(
-                VulkanDevice.open(asked.device, opening, partial(_lock, ours, stack))
+                VulkanDevice.open(options.device, opening, partial(_lock, current, stack))
             )
         except VkbenchError as error:
             print(error, file=sys.stderr)
@@ -94,15 +94,15 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
             facts=device.facts,
             environment=device.environment,
             hardware=device.hardware,
-            checks_all=ours.robust and not device.checks_each,
+            checks_all=current.robust and not device.checks_each,
         )
         _answer(answers, ready)
-        stack.enter_context(heard(partial(_tell, answers)))
-        stack.enter_context(SHELF.helped(preparers(device.facts, asked.beside)))
-        bundle_of = _bundles(ours)
+        stack.enter_context(heard_by(partial(_tell, answers)))
+        stack.enter_context(SHELF.helped_by(preparers(device.facts, options.beside)))
+        bundle_of = _bundles(current)
         # Readings with bounds checked are not those of other runners.
         canary = (
-            None if device.checks_bounds else CanaryTimer(device, bundle_of, canary_folder(ours))
+            None if device.checks_bounds else CanaryTimer(device, bundle_of, canary_folder(current))
         )
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
 
@@ -119,7 +119,7 @@ def serve(
     save_at = time.monotonic() + SAVE_SECONDS
     foresight = Foresight(device, bundle_of)
     for line in inbox:
-        foresight.look([line, *inbox.arrived()])
+        foresight.look([line, *inbox.lines_there()])
         try:
             job = read_line(line, Job)
         except MalformedMessage as error:
@@ -137,7 +137,7 @@ def serve(
 
 
 def _look(canary: CanaryTimer | None, job: Job) -> Mapping[str, float]:
-    """The canary that a job's timings are seen beside, and how long it took just now."""
+    """Telemetry of a job's canary: its reading, and how long it took just now."""
     if not canary or job.mode is not Mode.PERFORMANCE:
         return {}
     began = time.perf_counter()
@@ -204,9 +204,9 @@ def _claim_stdout() -> BinaryIO:
     return kept
 
 
-def _lock(ours: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
+def _lock(settings: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
     """Hold a device's lock until the stack closes; waits as long as another process has it."""
-    path = lock_path(ours, facts.key)
+    path = lock_path(settings, facts.key)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context(path.open("a"))
     system.lock(file)
@@ -223,14 +223,14 @@ def preparers(facts: DeviceFacts, beside: int = 1) -> int:
     return max(0, min(_MOST_PREPARERS, spare, memory // beside // _PREPARER_BYTES))
 
 
-def _bundles(ours: Settings) -> Callable[[str], Bundle]:
-    kept = lru_cache(_KEPT_BUNDLES)(kept_bundles(ours).get)
+def _bundles(settings: Settings) -> Callable[[str], Bundle]:
+    kept = lru_cache(_KEPT_BUNDLES)(kept_bundles(settings).get)
 
-    def allowed(sha: str) -> Bundle:
-        policy.check(ours.bundles, sha)
+    def allowed_bundle(sha: str) -> Bundle:
+        policy.check(settings.bundles, sha)
         return kept(sha)
 
-    return allowed
+    return allowed_bundle
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -25,7 +25,7 @@ class Planned:
     launches: LaunchPlan
 
 
-def planned(bundle: Bundle, job: Job, facts: DeviceFacts, *, checked: bool) -> Planned:
+def plan_job(bundle: Bundle, job: Job, facts: DeviceFacts, *, checked: bool) -> Planned:
     """What a job does on a device by a bundle; Unsupported says why it does nothing there.
 
     `checked`: whether the device checks bounds.
@@ -44,7 +44,7 @@ class Plans:
 
     def make(self, bundle: Bundle, job: Job, facts: DeviceFacts) -> Planned:
         """Plan a job, and keep the plan until the job is due."""
-        made = planned(bundle, job, facts, checked=checks_bounds(bundle))
+        made = plan_job(bundle, job, facts, checked=checks_bounds(bundle))
         while len(self._kept) >= _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[job, bundle.sha] = facts, made
@@ -55,7 +55,7 @@ class Plans:
         known, made = self._kept.pop((job, bundle.sha), (None, None))
         if made and known == facts:
             return made
-        return planned(bundle, job, facts, checked=checks_bounds(bundle))
+        return plan_job(bundle, job, facts, checked=checks_bounds(bundle))
 
 
 PLANS: Final = Plans()

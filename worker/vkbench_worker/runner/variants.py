@@ -61,18 +61,18 @@ class Choice:
         return text_of(self.problem.settings)
 
 
-def choose(problem: Problem, asked: str, device: DeviceFacts, measured: str = "") -> Choice:
+def choose(problem: Problem, variant: str, device: DeviceFacts, measured: str = "") -> Choice:
     """The configuration asked for, or the best that runs there; Unsupported says why there is none.
 
     `auto` takes what was measured to be the fastest on the device itself, else what the tuning
     table of its class has, else the first variant that runs there with estimated settings.
     """
-    if asked.casefold() != AUTO:
-        return _choose_asked(problem, parse(asked), device)
+    if variant.casefold() != AUTO:
+        return _choose_asked(problem, parse(variant), device)
     estimated = _estimated_best(problem, device)
     for known in filter(None, (measured, tables.configuration(problem, device))):
-        if found := _choose_measured(problem, parse(known), device):
-            return estimated if replace(found, is_named=False) == estimated else found
+        if choice := _choose_measured(problem, parse(known), device):
+            return estimated if replace(choice, is_named=False) == estimated else choice
     return estimated
 
 
@@ -117,29 +117,29 @@ def _claims(bundle: Bundle, entry: Entry) -> Claims | None:
 def _estimated_best(problem: Problem, device: DeviceFacts) -> Choice:
     reasons = []
     for variant in for_auto(problem, device):
-        found = _choose_estimated(problem, variant, device)
-        reason = obstacle(found.problem, variant, device)
+        choice = _choose_estimated(problem, variant, device)
+        reason = obstacle(choice.problem, variant, device)
         if not reason:
-            return found
+            return choice
         reasons.append(f"{variant.name}: {reason}")
     raise Unsupported("; ".join(reasons))
 
 
-def _choose_asked(problem: Problem, asked: Configuration, device: DeviceFacts) -> Choice:
-    variant = _find_variant(problem, asked.variant)
+def _choose_asked(problem: Problem, named: Configuration, device: DeviceFacts) -> Choice:
+    variant = _find_variant(problem, named.variant)
     try:
-        settings = problem.kernel.settings(asked.settings)
+        settings = problem.kernel.settings(named.settings)
     except UsageError as error:
         raise Unsupported(str(error)) from error
-    found = _choose_estimated(replace(problem, settings=settings), variant, device)
-    reason = obstacle(found.problem, variant, device)
+    choice = _choose_estimated(replace(problem, settings=settings), variant, device)
+    reason = obstacle(choice.problem, variant, device)
     if reason:
         raise Unsupported(f"variant {variant.name}: {reason}")
-    return replace(found, is_named=bool(settings))
+    return replace(choice, is_named=bool(settings))
 
 
 def _choose_measured(problem: Problem, known: Configuration, device: DeviceFacts) -> Choice | None:
-    """A configuration of a similar case, where this one can have it too."""
+    """The configuration measured on a similar case, if this case can have it too."""
     names = [variant.name for variant in for_auto(problem, device)]
     if known.variant not in names:
         return None
@@ -153,21 +153,21 @@ def _choose_measured(problem: Problem, known: Configuration, device: DeviceFacts
 
 
 def _choose_estimated(problem: Problem, variant: Variant, device: DeviceFacts) -> Choice:
-    """With the settings that should be the fastest."""
+    """A variant with the settings that should be the fastest."""
     settings = next(iter(problem.candidates(device, variant)), problem.settings)
     return Choice(problem=replace(problem, settings=settings), variant=variant, is_named=False)
 
 
-def _find_variant(problem: Problem, asked: str) -> Variant:
-    """A kernel without it is skipped, not an error: one word may select over many kernels."""
+def _find_variant(problem: Problem, name: str) -> Variant:
+    """The variant of a name; Unsupported, not an error: one word may select over many kernels."""
     try:
-        return problem.kernel.variant(asked)
+        return problem.kernel.variant(name)
     except UnknownName as error:
-        raise Unsupported(f"{problem.kernel.name} has no variant {asked}") from error
+        raise Unsupported(f"{problem.kernel.name} has no variant {name}") from error
 
 
 def _pack(bundle: Bundle, launch: Launch, entry: Entry, device: DeviceFacts) -> PackedLaunch:
-    """Unsupported where the device's limits are too low, or the shaders take something else."""
+    """Pack a launch; Unsupported if limits are too low or shaders take other values."""
     try:
         interface = bundle.interface(entry.key)
         packed = pack(launch, interface, entry.key)

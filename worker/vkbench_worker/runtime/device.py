@@ -29,13 +29,13 @@ class Buffer(Protocol):
         """Bytes of its data, without the guard bands."""
 
     def upload(self, data: np.ndarray) -> None:
-        """Guard bands filled with poison, data copied in, before whatever runs next."""
+        """Fill guard bands with poison and copy data in, before whatever runs next."""
 
     def fill(self, word: int) -> None:
-        """Data and guard bands filled with a word, before whatever runs next."""
+        """Fill data and guard bands with a word, before whatever runs next."""
 
     def copy_from(self, other: Buffer) -> None:
-        """Data and guard bands of a buffer of the same size, copied on the device."""
+        """Copy data and guard bands of a buffer of the same size, on the device."""
 
     def close(self) -> None:
         """Give the memory back; closing twice is fine."""
@@ -61,26 +61,26 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Barrier:
-    """What follows sees what came before, and does not begin earlier."""
+    """Have what follows begin after what came before, and see what it wrote."""
 
     launches_only: bool = False  # whether copies and fills are on neither side
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """A timestamp once all that came before is done."""
+    """Write a timestamp once all that came before is done."""
 
 
 @dataclass(frozen=True)
 class Fill:
-    """Every byte of a buffer overwritten."""
+    """Overwrite every byte of a buffer with zeros."""
 
     buffer: Buffer
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The data of a buffer, not its guards, copied to another of the same size."""
+    """Copy the data of a buffer, not its guards, to another of the same size."""
 
     source: Buffer
     target: Buffer
@@ -127,7 +127,7 @@ class Recording(Protocol):
 class Flight(Recording, Protocol):
     """A recording whose parts overlap with copies to and from the host."""
 
-    def arrived(self) -> list[Bytes]:
+    def bytes_read(self) -> list[Bytes]:
         """Bytes that the last run read back, one array for each piece."""
 
 
@@ -171,7 +171,7 @@ class Device(Protocol):
     def held_pipelines(self) -> AbstractContextManager[None]:
         """Pipelines that are asked for in this context stay until its end."""
 
-    def quiet(self) -> None:
+    def stop_making(self) -> None:
         """Have nothing made ahead any more, until more is asked for."""
 
     def record(self, steps: Sequence[Step]) -> Recording:

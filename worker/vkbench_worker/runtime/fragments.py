@@ -49,7 +49,7 @@ def order(device: Device) -> int:
 def order_of(sums: Floats, left: Floats) -> int:
     """The order in which these are the places of elements of sums and of left factors."""
     for number, places_of in ((COLUMNS, columns()), (QUADS, quads())):
-        if all(np.array_equal(found, places_of) for found in (sums, left)):
+        if all(np.array_equal(measured, places_of) for measured in (sums, left)):
             return number
     return UNKNOWN
 
@@ -59,8 +59,8 @@ def quads() -> Floats:
     lane, element = np.ogrid[:32, :_ELEMENTS]
     row = lane // 4 + element // 4 * 8
     column = lane % 4 * 2 + element % 2 + element // 2 % 2 * 8
-    found: Floats = (row * 16 + column).astype(np.float32)
-    return found
+    numbers: Floats = (row * 16 + column).astype(np.float32)
+    return numbers
 
 
 def columns() -> Floats:
@@ -82,5 +82,5 @@ def places(device: Device, code: bytes, side: int, sha: str) -> Floats:
         stack.callback(recording.close)
         recording.run()
         (image,) = device.images([y])
-    found: Floats = image.data.view(np.float32).reshape(2, -1, _ELEMENTS)
-    return found
+    elements: Floats = image.data.view(np.float32).reshape(2, -1, _ELEMENTS)
+    return elements

@@ -31,13 +31,13 @@ class Load:
         self._is_whole = False
         return not self._fell and self._is_at_top()
 
-    def lifted(self) -> None:
-        """A whole warm-up has ended just now."""
+    def note_warm_up(self) -> None:
+        """Note that a whole warm-up has ended just now."""
         self._is_whole, self._fell = True, False
         if self._gauge:
             self._least = min(self._least, self._gauge())
 
-    def held(self) -> bool:
+    def stayed_up(self) -> bool:
         """Whether the clock stayed up while something was timed; if not, a whole warm-up is due.
 
         After a whole warm-up the answer is yes: what the clock does then is the kernel's own doing,

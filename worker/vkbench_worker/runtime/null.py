@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.judging.rounding import rounded
+from vkbench_worker.closing import Closing
+from vkbench_worker.judging.rounding import round_values
 from vkbench_worker.runtime.device import (
     Barrier,
     Buffer,
@@ -26,15 +24,15 @@ from vkbench_worker.runtime.device import (
     Step,
     as_own,
 )
+from vkbench_worker.runtime.eager import EagerDevice, EagerRecording
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
-from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import (
     GUARD,
     POISON_A,
     Bytes,
     Image,
     Program,
-    padded,
+    pad_size,
     region_bytes,
 )
 
@@ -66,14 +64,14 @@ def run_reference(problem: Problem, shown: Shown) -> None:
         if binding.is_output:
             outputs[binding.name] = view
     for name, values in problem.kernel.check.reference(problem, inputs, None).items():
-        outputs[name][...] = rounded(values, problem.format(name))
+        outputs[name][...] = round_values(values, problem.format(name))
 
 
 class NullBuffer:
     """Host memory between guard bands."""
 
     def __init__(self, device: NullDevice, size: int) -> None:
-        if padded(size, 4) > device.facts.limits["max_storage_range"]:
+        if pad_size(size, 4) > device.facts.limits["max_storage_range"]:
             raise Unsupported(f"needs a storage buffer of {size:,} bytes")
         if region_bytes(size) > device.memory_left():
             raise OutOfMemory(f"needs {size:,} bytes, {device.memory_left():,} are left")
@@ -109,16 +107,14 @@ class NullBuffer:
         return Image(lead, rest[: self.size if data else 0], rest[self.size :], poison=self.poison)
 
 
-class NullRecording:
+class NullRecording(EagerRecording):
     """Steps carried out one after the other by the host."""
 
     def __init__(self, device: NullDevice, steps: Sequence[Step]) -> None:
         self._device = device
         self._steps = steps
-        self._found: list[float] = []
 
-    def run(self) -> list[float]:
-        """Seconds from each stamp to the next, by the host's clock."""
+    def _run(self) -> list[float]:
         stamps = []
         for step in self._steps:
             match step:
@@ -138,19 +134,7 @@ class NullRecording:
                     stamps.append(time.perf_counter())
                 case Barrier():
                     pass
-        self._found = [after - before for before, after in pairwise(stamps)]
-        return self._found
-
-    def enqueue(self) -> None:
-        """Run at once: this device has no queue."""
-        self.run()
-
-    def seconds(self) -> list[float]:
-        """What the last run gave."""
-        return self._found
-
-    def close(self) -> None:
-        """Do nothing: a recording of this device holds no handles."""
+        return [after - before for before, after in pairwise(stamps)]
 
 
 class NullFlight(NullRecording):
@@ -162,13 +146,12 @@ class NullFlight(NullRecording):
         self._uploads = [piece for part in parts for piece in part.uploads]
         self._reads = [piece for part in parts for piece in part.reads]
 
-    def run(self) -> list[float]:
-        """Seconds of the steps, by the host's clock."""
+    def _run(self) -> list[float]:
         for piece in self._uploads:
             _bytes_of_piece(piece)[:] = piece.data
-        return super().run()
+        return super()._run()
 
-    def arrived(self) -> list[Bytes]:
+    def bytes_read(self) -> list[Bytes]:
         """What the last run left."""
         return [_bytes_of_piece(piece).copy() for piece in self._reads]
 
@@ -178,10 +161,8 @@ def _bytes_of_piece(piece: Piece) -> Bytes:
     return as_own(NullBuffer, piece.buffer).bytes[start : start + piece.size]
 
 
-class NullDevice:
+class NullDevice(EagerDevice, Closing):
     """A device that computes with `function`: the reference, or what a test plants in its place."""
-
-    checks_bounds = False
 
     def __init__(
         self,
@@ -191,6 +172,7 @@ class NullDevice:
         memory_bytes: int = 1 << 30,
         host: str = "null",
     ) -> None:
+        super().__init__()
         uuid = "0" * 32
         self.facts = DeviceFacts(
             key=device_key(host, uuid),
@@ -221,22 +203,7 @@ class NullDevice:
         self.function = function
         self.clock = "host"
         self.tick_seconds = 1e-9
-        self.pci_address = ""
-        self.makes_ahead = False
-        self.load = Load()
-        self.patience_seconds = 600.0
         self.used_bytes = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Do nothing: this device holds no handles."""
@@ -250,16 +217,6 @@ class NullDevice:
     def pipeline(self, program: Program) -> Program:
         return program
 
-    def make_ahead(self, program: Program) -> None:
-        """There is nothing to be made."""
-
-    def held_pipelines(self) -> AbstractContextManager[None]:
-        """Hold nothing: numpy programs stay anyway."""
-        return nullcontext()
-
-    def quiet(self) -> None:
-        """Do nothing: no launch is ever under way."""
-
     def record(self, steps: Sequence[Step]) -> NullRecording:
         return NullRecording(self, steps)
 
@@ -270,12 +227,6 @@ class NullDevice:
         buffers = [(buffer, True) for buffer in whole] + [(buffer, False) for buffer in guards]
         return [as_own(NullBuffer, buffer).image(data=data) for buffer, data in buffers]
 
-    def raise_messages(self) -> None:
-        """There is no validation layer to complain."""
-
-    def save_cache(self) -> None:
-        """There is no driver to compile."""
-
     def dispatch(self, program: Program, buffers: Sequence[NullBuffer]) -> None:
         """Run the function on the buffers of the last launch: it does the work of all of them."""
         problem, shown = program.problem, {}
@@ -283,6 +234,6 @@ class NullDevice:
             return
         for binding, buffer in zip(problem.kernel.bindings, buffers, strict=False):
             kind = problem.format(binding.name).dtype
-            visible = GUARD + (padded(buffer.size, 4) + GUARD) // kind.itemsize * kind.itemsize
+            visible = GUARD + (pad_size(buffer.size, 4) + GUARD) // kind.itemsize * kind.itemsize
             shown[binding.name] = buffer.bytes[GUARD:visible].view(kind)
         self.function(problem, shown)

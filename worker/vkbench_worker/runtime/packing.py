@@ -32,15 +32,15 @@ def rounds_to_nearest(device: Device) -> bool:
         code = packaged().code(PACKING.key)
     except VkbenchError:  # kernels that are not built, or of an older package
         return False
-    values = tried()
-    found = packed(device, code, values)
+    values = tried_values()
+    halves = pack_on_device(device, code, values)
     with np.errstate(over="ignore", invalid="ignore"):
-        wanted = values.astype(np.float16)
-    alike = found.view(np.uint16) == wanted.view(np.uint16)
-    return bool(np.all(alike | np.isnan(found) & np.isnan(wanted)))
+        expected = values.astype(np.float16)
+    alike = halves.view(np.uint16) == expected.view(np.uint16)
+    return bool(np.all(alike | np.isnan(halves) & np.isnan(expected)))
 
 
-def tried() -> NDArray[np.float32]:
+def tried_values() -> NDArray[np.float32]:
     """Every half, what lies between two, and what is none."""
     halves = np.arange(_LARGEST + 1, dtype=np.uint16).view(np.float16).astype(np.float32)
     middles = (halves + np.append(halves[1:], np.float32(65536))) / 2
@@ -52,7 +52,7 @@ def tried() -> NDArray[np.float32]:
     return np.resize(values, -(-values.size // (2 * _THREADS)) * 2 * _THREADS)
 
 
-def packed(device: Device, code: bytes, values: NDArray[np.float32]) -> NDArray[np.float16]:
+def pack_on_device(device: Device, code: bytes, values: NDArray[np.float32]) -> NDArray[np.float16]:
     """Values as a device packs them."""
     program = Program(code=code, sha="", bindings=(0, 1), push_bytes=0, constants=())
     with ExitStack() as stack:

@@ -59,11 +59,11 @@ class Image:
     poison: int = field(default=POISON_A)  # fills guards, and outputs before the launch
 
 
-def padded(size: int, unit: int = ALIGNMENT) -> int:
+def pad_size(size: int, unit: int = ALIGNMENT) -> int:
     """`size` rounded up to whole units."""
     return -(-size // unit) * unit
 
 
 def region_bytes(size: int) -> int:
     """Bytes that a buffer of `size` takes with both guard bands."""
-    return GUARD + padded(padded(size, 4) + GUARD)
+    return GUARD + pad_size(pad_size(size, 4) + GUARD)

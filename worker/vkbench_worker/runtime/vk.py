@@ -209,7 +209,7 @@ def check(result: int, call: str) -> None:
     raise kind(f"{call}: {name}")
 
 
-def listed(call: str, kind: str, *arguments: Any) -> Any:
+def enumerate_all(call: str, kind: str, *arguments: Any) -> Any:
     """What an enumerating call lists: asked first for the number, then for that many.
 
     The whole array is returned, for a slice of it would not keep its memory alive.

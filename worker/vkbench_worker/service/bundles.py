@@ -44,7 +44,7 @@ class Depot:
     def __init__(
         self,
         redis: Redis,
-        ours: Settings,
+        settings: Settings,
         stopping: Callable[[], bool],
         keys: Keys = NO_KEYS,
     ) -> None:
@@ -52,9 +52,9 @@ class Depot:
         self._redis = redis
         self._stamps = Stamps(redis)
         self._asked_at = float("-inf")  # monotonic
-        self._policy = ours.bundles
-        self._most_bytes = ours.bundle_megabytes * 10**6
-        self._store = kept_bundles(ours)
+        self._policy = settings.bundles
+        self._most_bytes = settings.bundle_megabytes * 10**6
+        self._store = kept_bundles(settings)
         self._stopping = stopping
         self._here = {""}
         self._awaited: dict[str, BundleAwaited] = {}  # bundle -> why it did not come

@@ -29,7 +29,7 @@ class Unreadable(VkbenchError):
 
 @dataclass(frozen=True, kw_only=True)
 class Addressed:
-    """What every version's job has."""
+    """The fields of a job that every version has."""
 
     id: int
     token: int
@@ -38,7 +38,7 @@ class Addressed:
 
 @dataclass(frozen=True, kw_only=True)
 class Outline:
-    """What every version's chunk has."""
+    """The fields of a chunk that every version has."""
 
     jobs: tuple[Addressed, ...]
     sent: int = 0

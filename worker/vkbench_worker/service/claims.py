@@ -43,7 +43,7 @@ def claim(redis: Redis, jobs: Sequence[Job], keys: Keys = NO_KEYS) -> list[Job]:
             return list(pipe.execute(raise_on_error=False))
 
     answers = persist(lambda: _answers_to_claims(ask(), len(jobs)), "claim")
-    off = cancelled(runs, answers[len(jobs) : len(jobs) + len(runs)], keys)
+    off = cancelled_runs(runs, answers[len(jobs) : len(jobs) + len(runs)], keys)
     return [
         job
         for job, before in zip(jobs, answers, strict=False)
@@ -59,10 +59,10 @@ def _answers_to_claims(answers: list[object], claims: int) -> list[object]:
     return answers
 
 
-def cancelled(runs: Iterable[int], words: Iterable[object], keys: Keys) -> frozenset[int]:
+def cancelled_runs(runs: Iterable[int], words: Iterable[object], keys: Keys) -> frozenset[int]:
     """The runs that a scheduler has cancelled, by what Redis has under the keys of their names."""
-    told = zip(runs, words, strict=True)
-    return frozenset(run for run, word in told if is_said(word, cancel_subject(run), keys))
+    pairs = zip(runs, words, strict=True)
+    return frozenset(run for run, word in pairs if is_said(word, cancel_subject(run), keys))
 
 
 def is_said(word: object, subject: Subject, keys: Keys) -> bool:

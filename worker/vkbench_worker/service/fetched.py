@@ -29,9 +29,9 @@ def note(folder: Path, sha: str, *, is_new: bool = False) -> None:
 
 def evict(folder: Path, most: int) -> list[str]:
     """Remove fetched bundles, the longest unused first, until they have `most` bytes at most."""
-    found = sorted(_list_fetched(folder))
-    evicted, total = [], sum(size for _, _, size in found)
-    for used, bundle, size in found:
+    bundles = sorted(_list_fetched(folder))
+    evicted, total = [], sum(size for _, _, size in bundles)
+    for used, bundle, size in bundles:
         if total <= most or time.time() - used < REST_SECONDS:
             break
         going = folder / f".old-{bundle.name}"
@@ -48,5 +48,5 @@ def _list_fetched(folder: Path) -> Iterator[tuple[float, Path, int]]:
     """When each fetched bundle was used, where it is, and its bytes."""
     for mark in folder.glob(f"[!.]*/{MARK}"):
         with suppress(FileNotFoundError):  # another worker removes it
-            size = sum(each.stat().st_size for each in mark.parent.iterdir())
+            size = sum(file.stat().st_size for file in mark.parent.iterdir())
             yield mark.stat().st_mtime, mark.parent, size

@@ -44,7 +44,7 @@ def serve(commands: Sequence[Sequence[str]]) -> int:
             _tend(member)
         time.sleep(LOOK_SECONDS)
     ended = [member.status for member in members if member.status is not None]
-    return max(0, _stop([each.process for each in members if each.process], stopping), *ended)
+    return max(0, _stop([member.process for member in members if member.process], stopping), *ended)
 
 
 def _tend(member: Member) -> None:
@@ -73,10 +73,10 @@ def _look_after(member: Member, process: subprocess.Popen[bytes]) -> None:
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]], signals: Sequence[int]) -> int:
     """Pass on each signal, those that come meanwhile too; the highest exit status."""
-    told = 0
+    passed_on = 0
     while any(process.poll() is None for process in processes):
-        if told < max(1, len(signals)):
-            told += 1
+        if passed_on < max(1, len(signals)):
+            passed_on += 1
             for process in processes:
                 process.terminate()
         time.sleep(PARTING_LOOK_SECONDS)

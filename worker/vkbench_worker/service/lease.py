@@ -20,7 +20,7 @@ from vkbench.messages.stamps import Newest, Stamps, check_age, skew
 from vkbench.messages.wire import Announcement, Lease
 from vkbench.process import log
 from vkbench.words.visible import visible
-from vkbench_worker.service.claims import cancelled
+from vkbench_worker.service.claims import cancelled_runs
 
 BEAT_SECONDS = 1.0
 MOST_WORDS = 1000  # of a reason
@@ -92,7 +92,7 @@ class Pulse:
         self._leaving = True
         self._wake.set()
 
-    def held(self) -> list[Job]:
+    def held_jobs(self) -> list[Job]:
         """The jobs that have not ended, the one on the device first."""
         with self._lock:
             return list(self._running.values())
@@ -111,7 +111,7 @@ class Pulse:
             self._running.pop((job, token), None)
             self._ended.pop((job, token), None)
 
-    def cancelled(self, job: Job) -> bool:
+    def is_cancelled(self, job: Job) -> bool:
         """Whether the job's run was cancelled, as of the last beat."""
         return job.run in self._cancelled
 
@@ -178,17 +178,17 @@ class Pulse:
         self._renewed()
         self.said_leaving = lease.leaving
         *words, recall = answers
-        self._cancelled = cancelled(runs, words, self._keys)
+        self._cancelled = cancelled_runs(runs, words, self._keys)
         self.recalled = self._is_recalled(recall, lease.stamp.sent)
 
-    def _is_recalled(self, said: object, now: float) -> bool:
+    def _is_recalled(self, message: object, now: float) -> bool:
         """Whether a scheduler has just said that this device's jobs are to go back."""
         subject = wire.recall_subject(self._device)
-        if not isinstance(said, bytes):
+        if not isinstance(message, bytes):
             self._newest.end(self._device)  # it holds no more: who says it again is no scheduler
             return False
         try:
-            stamp = wire.hear(said, subject, self._keys).stamp
+            stamp = wire.hear(message, subject, self._keys).stamp
             check_age(stamp, now, wire.RECALL_SECONDS)
             self._newest.check(self._device, stamp)
         except VkbenchError as error:

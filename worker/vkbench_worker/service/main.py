@@ -45,20 +45,20 @@ UNFIT_SECONDS = 5.0  # until a worker whose disk is full is sent a chunk again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
-def serve(selectors: Sequence[str], ours: Settings) -> int:
+def serve(selectors: Sequence[str], settings: Settings) -> int:
     """Serve the named devices, else all of this host, until SIGTERM; returns the exit status.
 
     Even one device has a parent: Celery ends its process on some errors of Redis, and so does the
     wedge watchdog.
     """
-    keys_for(ours)  # or say what is missing
-    if ours.sandbox is not Sandbox.OFF:
+    keys_for(settings)  # or say what is missing
+    if settings.sandbox is not Sandbox.OFF:
         kernel.hide()  # as each supervisor does for its own process
     compile_rest()  # compiling beside timings would disturb those of CPU drivers
-    asked = list(selectors) or _all_devices()
-    alive.expect(ours.data, SERVICE, asked)
+    devices = list(selectors) or _all_devices()
+    alive.expect(settings.data, SERVICE, devices)
     one = python("-m", "vkbench_worker.service.main", "--parent", str(os.getpid()))
-    return fleet.serve([(*one, "--beside", str(len(asked)), name) for name in asked])
+    return fleet.serve([(*one, "--beside", str(len(devices)), name) for name in devices])
 
 
 def _all_devices() -> list[str]:
@@ -69,29 +69,29 @@ def _all_devices() -> list[str]:
     return [facts.key for facts in local_devices()]
 
 
-def serve_one(selector: str, ours: Settings, beside: int = 1) -> int:
+def serve_one(selector: str, settings: Settings, beside: int = 1) -> int:
     """Serve one device in this process; so many of a host, this one too, share its processors."""
-    with Supervisor(selector, ours, origin=ours.redis, beside=beside) as supervisor:
+    with Supervisor(selector, settings, origin=settings.redis, beside=beside) as supervisor:
         ready = supervisor.start()
-        worker = Worker(supervisor, ready, ours)
+        worker = Worker(supervisor, ready, settings)
         return worker.work()
 
 
 class Worker:
     """One device's supervisor with its connections to Redis."""
 
-    def __init__(self, supervisor: Supervisor, ready: Ready, ours: Settings) -> None:
-        self.name = f"{ours.host}:{os.getpid()}"
-        self._ours = ours
+    def __init__(self, supervisor: Supervisor, ready: Ready, settings: Settings) -> None:
+        self.name = f"{settings.host}:{os.getpid()}"
+        self._settings = settings
         self._device = ready.facts.key
         self._supervisor = supervisor
-        self._redis: Redis = connect(ours.redis)
-        self._keys = keys_for(ours)
+        self._redis: Redis = connect(settings.redis)
+        self._keys = keys_for(settings)
         announcement = _announcement(self.name, ready, self._keys)
         self._pulse = Pulse(self._redis, announcement, self._renew_mark, self._keys)
         self._sender = Sender(self._redis, self._pulse.release, self._keys)
-        self._parting = Parting(self._pulse, self._hand_back, ours.stop_seconds)
-        self._depot = Depot(self._redis, ours, lambda: self._parting.began, self._keys)
+        self._parting = Parting(self._pulse, self._hand_back, settings.stop_seconds)
+        self._depot = Depot(self._redis, settings, lambda: self._parting.began, self._keys)
 
     def work(self) -> int:
         """Consume the device's queue until SIGTERM."""
@@ -102,10 +102,10 @@ class Worker:
             self._sender.join()  # before the lease says that more work may come
         self._pulse.start()
         log.event(_log, "worker_ready", device=self._device, worker=self.name)
-        celery = app.build(self._ours, self._device, self.run_chunk)
-        status = app.consume(celery, f"{self._device}@{self._ours.host}", self._stop)
+        celery = app.build(self._settings, self._device, self.run_chunk)
+        status = app.consume(celery, f"{self._device}@{self._settings.host}", self._stop)
         self._pulse.stop()
-        alive.leave(self._ours.data, SERVICE, [self._device])
+        alive.leave(self._settings.data, SERVICE, [self._device])
         log.event(_log, "worker_stopped", device=self._device, worker=self.name, status=status)
         return status
 
@@ -171,19 +171,19 @@ class Worker:
         return runnable
 
     def _provide(self, job: Job) -> None:
-        """Have the bundles of a job."""
+        """Fetch the bundles of a job that are not here."""
         for sha in job.bundles:
             self._depot.provide(sha)
 
     def _return_rest(self, reason: str) -> None:
         """Hand back what this host is not fit for now, and have nothing sent for a while."""
         self._pulse.rest(reason, UNFIT_SECONDS)
-        for job in self._pulse.held():
+        for job in self._pulse.held_jobs():
             self._finish(self._result_without_run(job, Outcome.HANDED_BACK, reason))
 
     def _answer_rest(self, reason: str) -> None:
         if not self._parting.began:  # else they are handed back
-            for job in self._pulse.held():
+            for job in self._pulse.held_jobs():
                 self._finish(self._result_without_run(job, Outcome.ERROR, reason))
 
     def _hand_back(self, job: Job) -> None:
@@ -225,7 +225,7 @@ class Worker:
         self._sender.put(result)
 
     def _renew_mark(self) -> None:
-        alive.beat(self._ours.data, SERVICE, self._device)
+        alive.beat(self._settings.data, SERVICE, self._device)
 
     def _stop(self) -> None:
         log.event(_log, "worker_stopping", device=self._device)
@@ -251,12 +251,12 @@ def main() -> None:
     parser.add_argument("selector", help="device to serve")
     parser.add_argument("--parent", type=int, default=os.getppid(), help="who ends it")
     parser.add_argument("--beside", type=int, default=1, help="workers that share the processors")
-    asked = parser.parse_args()
-    if not system.end_with(asked.parent, signal.SIGTERM):
+    options = parser.parse_args()
+    if not system.end_with(options.parent, signal.SIGTERM):
         sys.exit("the parent is gone")  # while this process was starting
     log.set_up(style=settings().log_format)
     try:
-        sys.exit(serve_one(asked.selector, settings(), asked.beside))
+        sys.exit(serve_one(options.selector, settings(), options.beside))
     except VkbenchError as error:
         print(visible(f"vkbench: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)

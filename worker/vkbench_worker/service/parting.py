@@ -36,15 +36,15 @@ class Parting:
     def ends(self, job: Job) -> bool:
         """Whether the job on the device is to end now; the others go back once the worker stops."""
         if self._pulse.said_leaving:  # before that the scheduler would send them here again
-            self._return(each for each in self._pulse.held() if each != job)
+            self._return(other for other in self._pulse.held_jobs() if other != job)
         overdue = self._until is not None and time.monotonic() >= self._until
-        return overdue or self._pulse.recalled or self._pulse.cancelled(job)
+        return overdue or self._pulse.recalled or self._pulse.is_cancelled(job)
 
     def finish(self) -> None:
         """Hand back what was not run."""
-        self._return(self._pulse.held())
+        self._return(self._pulse.held_jobs())
 
     def _return(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
-            if not self._pulse.cancelled(job):
+            if not self._pulse.is_cancelled(job):
                 self._hand_back(job)

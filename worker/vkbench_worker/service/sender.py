@@ -81,7 +81,7 @@ class Sender:
                 log.warn(
                     _log,
                     "results_given_up",
-                    job=log.numbers(each.job for each in batch),
+                    job=log.numbers(message.job for message in batch),
                     error=error,
                 )
             with self._changed:
@@ -109,11 +109,11 @@ def _message(result: Result, keys: Keys) -> Message:
     try:
         content = wire.pack(result, keys)
     except (TypeError, ValueError) as error:  # a file's name that is no text, in a reason
-        told = Result(
+        refusal = Result(
             job=result.job,
             token=result.token,
             outcome=Outcome.ERROR,
             reason=f"the result cannot be sent: {type(error).__name__}",
         )
-        content = wire.pack(told, keys)
+        content = wire.pack(refusal, keys)
     return Message(job=result.job, token=result.token, content=content)

@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 def use() -> None:
     """Have Celery take this transport in this process, however it comes to connect."""
-    ours = f"{__name__}:{Transport.__name__}"
-    TRANSPORT_ALIASES.update({"redis": ours, "rediss": ours})
+    name = f"{__name__}:{Transport.__name__}"
+    TRANSPORT_ALIASES.update({"redis": name, "rediss": name})
 
 
 class QoS(redis.QoS):
@@ -127,5 +127,5 @@ def _is_of_other_type(error: Exception) -> bool:
 
 
 def _warn(key: str, error: Exception) -> None:
-    said = f"{type(error).__name__}: {error}"[:_MOST_WORDS]
-    log.warn(_log, "redis_strange", key=key, found=said)
+    words = f"{type(error).__name__}: {error}"[:_MOST_WORDS]
+    log.warn(_log, "redis_strange", key=key, found=words)

@@ -56,22 +56,22 @@ DIVISIONS: Final[Mapping[str, Division]] = {
 
 def division_of(problem: Problem, count: int, pieces: int = 1) -> Division:
     """How to divide a problem into so many shards of so many pieces; UsageError if it cannot be."""
-    found = DIVISIONS.get(problem.kernel.name)
-    if not found:
+    division = DIVISIONS.get(problem.kernel.name)
+    if not division:
         known = ", ".join(DIVISIONS)
         raise UsageError(f"{problem.kernel.name} cannot be divided; these can: {known}")
-    for name, value in found.needs.items():
+    for name, value in division.needs.items():
         if problem.params[name] != value:
             raise UsageError(f"shards need {name}={value}, not {name}={problem.params[name]}")
-    for dim in found.dims:
+    for dim in division.dims:
         if problem.shape[dim] % count:
             raise UsageError(f"{dim}={problem.shape[dim]} has no {count} equal parts")
-    if pieces > 1 and not found.columns:
+    if pieces > 1 and not division.columns:
         raise UsageError(f"{problem.kernel.name} has no pieces: leave out --pieces")
-    if found.columns and problem.shape[found.columns] % pieces:
-        size = problem.shape[found.columns]
-        raise UsageError(f"{found.columns}={size} has no {pieces} equal pieces")
-    return found
+    if division.columns and problem.shape[division.columns] % pieces:
+        size = problem.shape[division.columns]
+        raise UsageError(f"{division.columns}={size} has no {pieces} equal pieces")
+    return division
 
 
 def shard_case(problem: Problem, count: int, pieces: int = 1) -> Case:
@@ -101,7 +101,7 @@ def part(division: Division, name: str, array: Array, share: Share) -> Array:
     return array
 
 
-def gathered(division: Division, name: str, parts: Sequence[Sequence[Array]]) -> Array:
+def gather_parts(division: Division, name: str, parts: Sequence[Sequence[Array]]) -> Array:
     """An output, of the parts that the shards made, each of its pieces."""
     shards = [
         np.concatenate(pieces, division.pieces[name]) if len(pieces) > 1 else pieces[0]

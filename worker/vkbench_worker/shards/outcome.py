@@ -23,7 +23,7 @@ from vkbench_worker.runtime.device import Device
 from vkbench_worker.shards.shards import Shards
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import few
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 CHANGED = "outputs changed while they were timed"
 
@@ -35,17 +35,17 @@ class Sharded:
     count: int
     devices: tuple[str, ...]  # names of those that had a shard
     is_simulated: bool  # one device did all shards in turn
-    asked: str  # code path asked for, and how the case was divided
+    requested: str  # code path asked for, and how the case was divided
     result: Result
     environment: Environment
 
 
-def outcome(shards: Shards, asked: str, seconds: float) -> Sharded:
+def outcome(shards: Shards, requested: str, seconds: float) -> Sharded:
     """Judge the shards as one result, and time them for so long with copies and without."""
     started, clock = time.time(), time.perf_counter()
     devices = list(dict.fromkeys(shards.devices))
     divided = _settings_of_division(devices, len(shards.devices), shards.pieces)
-    verdict = shards.judged()
+    verdict = shards.judge_parts()
     timings: Sequence[Timing] = ()
     if verdict.passed:
         timings = [*_timings(shards, seconds)]
@@ -74,7 +74,7 @@ def outcome(shards: Shards, asked: str, seconds: float) -> Sharded:
         count=len(shards.devices),
         devices=tuple(device.facts.name for device in devices),
         is_simulated=shards.is_simulated,
-        asked=_name_variant(asked, divided),
+        requested=_name_variant(requested, divided),
         result=result,
         environment=environment,
     )
@@ -86,19 +86,18 @@ _METRICS = ((HOT, False), (COPIES, True))
 def _timings(shards: Shards, seconds: float) -> Iterator[Timing]:
     """Both metrics, or those before the one during which outputs changed."""
     for metric, moves in _METRICS:
-        samples = shards.timed(seconds, moves=moves)
+        samples = shards.time_shards(seconds, moves=moves)
         if not shards.still_right():
             return
-        yield timing_of(
-            samples,
+        how = Sampling(
             metric=metric,
             launches=1,
-            stop="time",
             clock="host",
             bytes_moved=shards.problem.bytes_moved,
             flops=shards.problem.flops,
             warnings=(*_how(shards), *few(len(samples))),
         )
+        yield timing_of(samples, how)
 
 
 def _how(shards: Shards) -> tuple[str, ...]:
@@ -113,14 +112,14 @@ def _settings_of_division(
     devices: Sequence[Device], count: int, pieces: int
 ) -> Mapping[str, Value]:
     """How a case is divided, as settings of its code path."""
-    found: dict[str, Value] = {SHARDS: count}
+    division: dict[str, Value] = {SHARDS: count}
     if pieces > 1:
-        found[PIECES] = pieces
+        division[PIECES] = pieces
     if len(devices) == 1:
-        return found
+        return division
     keys = ",".join(device.facts.key for device in devices)
     digits = hashlib.sha256(keys.encode()).hexdigest()[:6]
-    return found | {"devices": f"{len(devices)}-{digits}"}
+    return division | {"devices": f"{len(devices)}-{digits}"}
 
 
 def _name_variant(name: str, divided: Mapping[str, Value]) -> str:
@@ -131,7 +130,7 @@ def _name_variant(name: str, divided: Mapping[str, Value]) -> str:
 def _environment(devices: Sequence[Device]) -> Environment:
     """The first device's, with those of the others where they are not the same."""
     first, *others = [device.environment for device in devices]
-    beside = sorted({each.hash for each in others} - {first.hash})
+    beside = sorted({other.hash for other in others} - {first.hash})
     if not beside:
         return first
     return replace(first, extra={**first.extra, "beside": ",".join(beside)})

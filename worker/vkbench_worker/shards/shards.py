@@ -23,13 +23,13 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.judge import Images, judge
-from vkbench_worker.judging.preparation import Prepared, for_path, stored
+from vkbench_worker.judging.preparation import Prepared, for_path, lay_out_array
 from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.variants import LaunchPlan, choose, plan
 from vkbench_worker.runtime.device import Device, Flight, Part, Piece
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
-from vkbench_worker.shards.division import Share, division_of, gathered, part, shard_case
+from vkbench_worker.shards.division import Share, division_of, gather_parts, part, shard_case
 from vkbench_worker.timing.bench import Bench
 
 LEAST_ROUNDS: Final = 5
@@ -65,26 +65,26 @@ class Shards:
         self.devices = [devices[number % len(devices)] for number in range(count)]
         posed = catalogue.problem(shard_case(problem, count, pieces).name)
         chosen = [choose(posed, variant, device.facts) for device in self.devices]
-        paths = {each.variant.arithmetic for each in chosen}
+        paths = {choice.variant.arithmetic for choice in chosen}
         if len(paths) > 1:
             raise Unsupported("the devices would compute in different ways: name a variant")
         [self._path] = paths
         self.variant, self.bundle = chosen[0].name, bundle.sha
         plans = [
-            plan(bundle, each, device.facts, checked=checks_bounds(bundle))
-            for device, each in zip(self.devices, chosen, strict=True)
+            plan(bundle, choice, device.facts, checked=checks_bounds(bundle))
+            for device, choice in zip(self.devices, chosen, strict=True)
         ]
         self.kernel_sha = plans[0].sha
         self._shards = [self._shard(number, planned) for number, planned in enumerate(plans)]
         self._benches = [bench for pieces in self._shards for bench in pieces]
 
-    def judged(self) -> Verdict:
+    def judge_parts(self) -> Verdict:
         """The verdict on all parts as one output, and on the guards of all buffers."""
         first, second = self._images(POISON_A), self._images(POISON_B)
         expected = for_path(self.problem, self._prepared, self._path).expected
         return judge(self.problem, self._path, first, second, expected)
 
-    def timed(self, seconds: float, *, moves: bool) -> list[float]:
+    def time_shards(self, seconds: float, *, moves: bool) -> list[float]:
         """How long each round took, with uploads and read-backs or without."""
         self._flights = [
             self._flight(device, benches, moves=moves)
@@ -99,13 +99,14 @@ class Shards:
     def still_right(self) -> bool:
         """Whether the last timed rounds left, and read back, what the judged ones did."""
         left = [bench.images(bench.buffers) for bench in self._benches]
-        held = [_outputs(bench, each) for bench, each in zip(self._benches, left, strict=True)]
-        wanted = [
-            _outputs(bench, each) for bench, each in zip(self._benches, self._found, strict=True)
+        held = [_outputs(bench, images) for bench, images in zip(self._benches, left, strict=True)]
+        judged = [
+            _outputs(bench, images)
+            for bench, images in zip(self._benches, self._judged_images, strict=True)
         ]
-        arrived = [piece for flight in self._flights for piece in flight.arrived()]
-        return all(map(np.array_equal, chain(*held), chain(*wanted))) and all(
-            map(np.array_equal, arrived, chain(*wanted))  # without copies nothing arrived
+        arrived = [piece for flight in self._flights for piece in flight.bytes_read()]
+        return all(map(np.array_equal, chain(*held), chain(*judged))) and all(
+            map(np.array_equal, arrived, chain(*judged))  # without copies nothing arrived
         )
 
     @property
@@ -125,31 +126,33 @@ class Shards:
 
     def _storages(self, share: Share, posed: Problem) -> dict[str, np.ndarray]:
         """A share of each input, as it lies in memory."""
-        found = {}
+        storages = {}
         for name, storage in self._prepared.storages.items():
             array = self.problem.layout(name).view(storage)
             if self.problem.reads(name):
                 array = part(self._division, name, array, share)
-            found[name] = stored(array, posed.layout(name))
-        return found
+            storages[name] = lay_out_array(array, posed.layout(name))
+        return storages
 
     def _images(self, poison: int) -> dict[str, Image]:
         """Outputs put together, and under names of their own the guards of all buffers."""
-        self._found = [bench.run(poison) for bench in self._benches]
+        self._judged_images = [bench.run(poison) for bench in self._benches]
         images = {
             f"{name} of part {number}": image
-            for number, found in enumerate(self._found)
-            for name, image in found.items()
+            for number, run_images in enumerate(self._judged_images)
+            for name, image in run_images.items()
         }
         for name in self._benches[0].outputs:
             made = [
-                bench.array(found, name)
-                for bench, found in zip(self._benches, self._found, strict=True)
+                bench.array(run_images, name)
+                for bench, run_images in zip(self._benches, self._judged_images, strict=True)
             ]
             arrays = [made[at : at + self.pieces] for at in range(0, len(made), self.pieces)]
-            whole = stored(gathered(self._division, name, arrays), self.problem.layout(name))
+            whole = lay_out_array(
+                gather_parts(self._division, name, arrays), self.problem.layout(name)
+            )
             data = whole.reshape(-1).view(np.uint8)
-            images[name] = replace(self._found[0][name], data=data)
+            images[name] = replace(self._judged_images[0][name], data=data)
         return images
 
     def _flight(self, device: Device, benches: Sequence[Bench], *, moves: bool) -> Flight:

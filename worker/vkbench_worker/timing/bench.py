@@ -81,7 +81,7 @@ class Bench:
 
     @property
     def buffers(self) -> list[Buffer]:
-        """In the order of their binding numbers."""
+        """The buffers in the order of their binding numbers."""
         return list(self._by_name.values())
 
     def buffer(self, name: str) -> Buffer:
@@ -116,7 +116,7 @@ class Bench:
         self.renew(self.buffers, poison)
 
     def renew(self, buffers: Sequence[Buffer], poison: int) -> None:
-        """Reset a set of buffers like this problem's."""
+        """Poison the outputs of a set of buffers, and restore its inputs."""
         for buffer, poisoned in zip(buffers, self.is_poisoned, strict=True):
             if poisoned:
                 buffer.fill(poison)

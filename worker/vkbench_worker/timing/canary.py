@@ -86,10 +86,10 @@ class CanaryTimer:
 
     def _read_memory(self) -> CanaryMemory:
         try:
-            found = wire.decode(self._file.read_bytes(), CanaryMemory)
+            memory = wire.decode(self._file.read_bytes(), CanaryMemory)
         except (OSError, wire.MalformedMessage):
             return CanaryMemory()
-        return found if found.environment == self._device.environment.hash else CanaryMemory()
+        return memory if memory.environment == self._device.environment.hash else CanaryMemory()
 
     def _take_readings(self) -> Mapping[str, float]:
         device = self._device
@@ -100,11 +100,11 @@ class CanaryTimer:
         with ExitStack() as stack:
             planned = plan(self._bundle_of(""), chosen, device.facts)
             bench = Bench(device, planned, prepared.storages, stack)
-            device.quiet()
+            device.stop_making()
             verdict = check(bench, chosen.variant.arithmetic, prepared).verdict
             if not verdict.passed:
                 raise WrongResult(f"{problem.case.name} is wrong: {verdict.reason}")
-            with SHELF.quiet():
+            with SHELF.pause_preparing():
                 seconds = self._time_canary(bench)
         return {calibration.CANARY_SECONDS: seconds, calibration.CANARY_AT: self._clock()}
 
@@ -116,5 +116,5 @@ class CanaryTimer:
         return min(first, self._once(bench))
 
     def _once(self, bench: Bench) -> float:
-        found = measure_hot(self._device, bench.work, bench.buffers, bench.seconds, BOUNDS)
-        return found.seconds
+        timing = measure_hot(self._device, bench.work, bench.buffers, bench.seconds, BOUNDS)
+        return timing.seconds

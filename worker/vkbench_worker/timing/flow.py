@@ -87,8 +87,8 @@ def misread(bench: Bench, images: Images, flight: Flight) -> int:
     """Bytes that a flight read back and that differ from the outputs of a checked launch."""
     count = len(bench.work.passes)
     outputs = [images[name].data.reshape(count, -1) for name in bench.outputs]
-    wanted = [output[number] for number in range(count) for output in outputs]
+    expected = [output[number] for number in range(count) for output in outputs]
     return sum(
-        int(np.count_nonzero(found != right))
-        for found, right in zip(flight.arrived(), wanted, strict=False)
+        int(np.count_nonzero(arrived != right))
+        for arrived, right in zip(flight.bytes_read(), expected, strict=False)
     )

@@ -46,8 +46,8 @@ from vkbench_worker.runtime.device import (
 )
 from vkbench_worker.runtime.load import WARM_SECONDS
 from vkbench_worker.timing.rotation import Restored, Rotation, restoring
-from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, first_reached
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 T = TypeVar("T")
 
@@ -107,25 +107,25 @@ def measure_hot(
 ) -> Timing:
     """Launches back to back over one set of buffers; `seconds` is what one took so far, roughly."""
 
-    def taken() -> tuple[int, list[float], str]:
+    def take_samples() -> tuple[int, list[float], str]:
         started = time.perf_counter()
-        plan = _plan(device, warmed(device, work, buffers, seconds, bounds), bounds)
+        plan = _plan(device, warm_up(device, work, buffers, seconds, bounds), bounds)
         with phase("hot"), closing(device.record(_hot_steps(work, buffers, plan))) as recording:
             # On CPU drivers the warm-up is taken out of the metric's own time.
             spent = time.perf_counter() - started if _is_cpu(device) else 0.0
             return plan.launches, *_sample(device, [recording], plan.launches, bounds, spent)
 
-    launches, samples, stop = _at_full_clock(device, taken)
+    launches, samples, stop = _at_full_clock(device, take_samples)
     return _timing("hot", device, work, samples, launches, stop, ())
 
 
-def _at_full_clock(device: Device, taken: Callable[[], T]) -> T:
+def _at_full_clock(device: Device, take_samples: Callable[[], T]) -> T:
     """Samples between which the clock stayed up: taken again, after a whole warm-up, if it fell."""
-    found = taken()
-    return found if device.load.held() else taken()
+    samples = take_samples()
+    return samples if device.load.stayed_up() else take_samples()
 
 
-def warmed(
+def warm_up(
     device: Device,
     work: LaunchWork,
     buffers: Sequence[Buffer],
@@ -205,7 +205,7 @@ class Visitor:
     def visit(self, bounds: SampleBounds) -> Visit:
         """Samples until a bound is reached."""
 
-        def taken() -> Visit:
+        def take_visit() -> Visit:
             if not _is_cpu(self.device):  # what was done before, copies most of all, is no load
                 plan = _SamplePlan(self.launches, 1)
                 with phase("warm_up"):
@@ -213,7 +213,7 @@ class Visitor:
             samples, stop = _sample(self.device, self.recordings, self.launches, bounds, 0.0)
             return Visit(samples=samples, stop=stop)
 
-        return _at_full_clock(self.device, taken)
+        return _at_full_clock(self.device, take_visit)
 
     def summed_up(self, metric: str, visits: Sequence[Visit], warnings: tuple[str, ...]) -> Timing:
         """One timing of several visits: as many samples of each, so that each weighs as much."""
@@ -302,7 +302,7 @@ def _settle(
         elapsed = time.perf_counter() - started
         if elapsed >= most or (elapsed >= least and _is_settled(seen, window)):
             if not is_up:
-                device.load.lifted()
+                device.load.note_warm_up()
             return max(median(seen[-window:]), 1e-9)
 
 
@@ -350,7 +350,7 @@ def _sample(
     for recording in cycle(recordings):
         samples += [seconds / launches for seconds in recording.run()]
         elapsed = time.perf_counter() - started
-        stop = reached(stops, samples, elapsed)
+        stop = first_reached(stops, samples, elapsed)
         if stop:
             break
     return samples, stop
@@ -365,8 +365,7 @@ def _timing(
     stop: str,
     warnings: tuple[str, ...],
 ) -> Timing:
-    return timing_of(
-        samples,
+    how = Sampling(
         metric=metric,
         launches=launches,
         stop=stop,
@@ -375,6 +374,7 @@ def _timing(
         flops=work.flops,
         warnings=(*warnings, *_warnings(device, samples)),
     )
+    return timing_of(samples, how)
 
 
 def few(samples: int) -> tuple[str, ...]:
@@ -383,7 +383,7 @@ def few(samples: int) -> tuple[str, ...]:
 
 
 def _warnings(device: Device, samples: Sequence[float]) -> list[str]:
-    found = [*few(len(samples))]
+    warnings = [*few(len(samples))]
     if device.clock == "host":
-        found.append("timed by the clock of the host, not by timestamps of the device")
-    return found
+        warnings.append("timed by the clock of the host, not by timestamps of the device")
+    return warnings

@@ -36,17 +36,17 @@ from vkbench_worker.timing.measure import (
     hot_visitor,
     launches_a_sample,
     rotating_visitor,
-    warmed,
+    warm_up,
 )
 from vkbench_worker.timing.paired_flights import time_flights
-from vkbench_worker.timing.restoring import restored, ring
+from vkbench_worker.timing.restoring import restored_rotation, ring
 from vkbench_worker.timing.rotation import Rotation, rotation
 from vkbench_worker.timing.summary import Timed
 from vkbench_worker.timing.timed import Judged, check, judge_again
 from vkbench_worker.timing.visits import (
     LEAST_SAMPLES,
     Entrant,
-    blamed,
+    blamed_verdict,
     in_turns,
     rounds_of,
 )
@@ -112,7 +112,7 @@ def _time_bundles(device: Device, bundles: Mapping[str, Bundle], job: Job, blank
         first = Bench(device, plans[one], prepared.storages, stack)
         benches = {one: first, other: first.other(plans[other], stack)}
         with phase("pipelines"):
-            device.quiet()
+            device.stop_making()
         judged = {
             name: check(bench, chosen.variant.arithmetic, prepared)
             for name, bench in benches.items()
@@ -121,7 +121,7 @@ def _time_bundles(device: Device, bundles: Mapping[str, Bundle], job: Job, blank
             timed = partial(time_flights, device, benches, judged, flow, turns, job, stack)
         else:
             timed = partial(time_pair, device, _arms(benches, judged), job, stack)
-        verdicts = {name: each.verdict for name, each in judged.items()}
+        verdicts = {name: check_of_arm.verdict for name, check_of_arm in judged.items()}
         return timed_if_right(verdicts, timed, result)
 
 
@@ -133,15 +133,15 @@ def _arms(benches: Mapping[str, Bench], judged: Mapping[str, Judged]) -> Mapping
 
 
 def timed_if_right(
-    verdicts: Mapping[str, Verdict], timed: Callable[[], Timed], result: Result
+    verdicts: Mapping[str, Verdict], time_arms: Callable[[], Timed], result: Result
 ) -> Result:
     """The result with the verdict on both arms, and their timings if both are right."""
-    verdict = blamed(verdicts)
+    verdict = blamed_verdict(verdicts)
     if verdict.passed:
-        with SHELF.quiet():
-            found = timed()
-        verdict = found.verdict
-        result = replace(result, timings=found.timings, telemetry=found.telemetry)
+        with SHELF.pause_preparing():
+            timed_arms = time_arms()
+        verdict = timed_arms.verdict
+        result = replace(result, timings=timed_arms.timings, telemetry=timed_arms.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=_reason(verdict), verdict=verdict)
 
@@ -157,16 +157,16 @@ def order(job: Job) -> tuple[str, str, str, str]:
 
 def _pose_problems(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
     """The case as each bundle declares it: on the same arrays, or they cannot be compared."""
-    found = {}
+    problems = {}
     for name, bundle in bundles.items():
         try:
-            found[name] = posed(bundle, job.case)
+            problems[name] = posed(bundle, job.case)
         except NotDeclared as error:
             raise Unsupported(f"{name}: {error}") from error
-    old, new = (found[name].kernel.bindings for name in ARMS)
+    old, new = (problems[name].kernel.bindings for name in ARMS)
     if old != new:
         raise Unsupported(f"the old bundle declares other arrays of {job.case} than the new one")
-    return found
+    return problems
 
 
 def _flow(problems: Mapping[str, Problem]) -> Flow | None:
@@ -237,7 +237,7 @@ def _entrant(arm: ArmBench, sets: Rotation, visitor: Visitor, metric: str) -> En
 def _launch_seconds(device: Device, bench: Timeable, bounds: SampleBounds) -> float:
     if bench.restored:  # its launches cannot follow each other to warm up; visits do that
         return bench.seconds
-    return warmed(device, bench.work, bench.buffers, bench.seconds, bounds)
+    return warm_up(device, bench.work, bench.buffers, bench.seconds, bounds)
 
 
 def _sets(
@@ -253,7 +253,7 @@ def _sets(
     if metric == "cold":
         moved = bench.work.bytes_moved
         sets = rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
-        return restored(device, sets, bench.restored, stack)
+        return restored_rotation(device, sets, bench.restored, stack)
     if bench.restored:
         return ring(device, bench.buffers, bench.restored, launches, stack)
     return Rotation(sets=[bench.buffers], launches=launches)

@@ -35,15 +35,15 @@ def ring(
     `inputs` are what each launch has to find, by their places among the buffers.
     """
     originals = _originals(device, buffers, inputs, stack)
-    each = sum(region_bytes(buffers[place].size) for place in originals)
+    set_bytes = sum(region_bytes(buffers[place].size) for place in originals)
     room = (device.facts.llc_bytes or DEFAULT_LLC_BYTES) // _RING_SHARE
     room = min(room, device.memory_left() // 2)
-    count = max(1, min(launches, MOST_SETS, room // each))
+    count = max(1, min(launches, MOST_SETS, room // set_bytes))
     others = [_beside(device, buffers, originals, stack) for _ in range(count - 1)]
     return Rotation(sets=[buffers, *others], launches=count, originals=originals)
 
 
-def restored(
+def restored_rotation(
     device: Device,
     rotation: Rotation,
     inputs: Mapping[int, np.ndarray],
@@ -66,22 +66,22 @@ def _originals(
     inputs: Mapping[int, np.ndarray],
     stack: ExitStack,
 ) -> dict[int, Buffer]:
-    found = {}
+    originals = {}
     for place, array in inputs.items():
-        found[place] = _make_buffer(device, buffers[place].size, stack)
-        found[place].upload(array)
-    return found
+        originals[place] = _make_buffer(device, buffers[place].size, stack)
+        originals[place].upload(array)
+    return originals
 
 
 def _beside(
     device: Device, buffers: Sequence[Buffer], places: Mapping[int, Buffer], stack: ExitStack
 ) -> Sequence[Buffer]:
     """A set of the same buffers, but for those at some places."""
-    found = list(buffers)
+    others = list(buffers)
     for place in places:
-        found[place] = _make_buffer(device, buffers[place].size, stack)
-        found[place].fill(POISON_A)
-    return found
+        others[place] = _make_buffer(device, buffers[place].size, stack)
+        others[place].fill(POISON_A)
+    return others
 
 
 def _make_buffer(device: Device, size: int, stack: ExitStack) -> Buffer:

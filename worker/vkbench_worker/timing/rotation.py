@@ -82,22 +82,22 @@ def rotation(
     As many sets as make whole samples of at least `launches`, or one sample of all of them.
     A launch may touch few of its buffers' bytes, such as some rows of a table: so many are `moved`.
     """
-    wanted = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
+    displaced = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     footprint = sum(buffer.size for buffer in buffers)
     touched = min(footprint, moved) or footprint
-    each = sum(region_bytes(buffer.size) for buffer in buffers)
-    affordable = 1 + device.memory_left() // 2 // each
-    needed = 1 if touched >= wanted else -(-wanted // touched) + 1
+    set_bytes = sum(region_bytes(buffer.size) for buffer in buffers)
+    affordable = 1 + device.memory_left() // 2 // set_bytes
+    needed = 1 if touched >= displaced else -(-displaced // touched) + 1
     if needed <= min(MOST_SETS, affordable):
         samples, launches = _samples(max(2, needed), launches, affordable)
         if sets := _sets(device, buffers, poisoned, samples * launches, stack):
             return Rotation(sets=sets, launches=launches)
         launches = 1  # other programs have what seemed to be left
-    count = min(launches, MOST_SETS, affordable, max(1, _MOST_FLUSHED // each))
+    count = min(launches, MOST_SETS, affordable, max(1, _MOST_FLUSHED // set_bytes))
     scratch = flushing(device, stack)
     sets = _sets(device, buffers, poisoned, count, stack) or [buffers]
-    lacking = f"{NOT_COLD}: no memory to displace a cache of {wanted // 2} bytes"
-    is_cold = scratch or touched >= wanted
+    lacking = f"{NOT_COLD}: no memory to displace a cache of {displaced // 2} bytes"
+    is_cold = scratch or touched >= displaced
     return Rotation(
         sets=sets, launches=len(sets), scratch=scratch, warnings=() if is_cold else (lacking,)
     )
@@ -144,9 +144,9 @@ def _copies(
 
 def flushing(device: Device, stack: ExitStack) -> Buffer | None:
     """A buffer whose filling displaces the caches, if there is memory for it."""
-    wanted = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
-    size = min(wanted, device.facts.limits["max_storage_range"])
-    if size < wanted // 2 or region_bytes(size) > device.memory_left():
+    displaced = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
+    size = min(displaced, device.facts.limits["max_storage_range"])
+    if size < displaced // 2 or region_bytes(size) > device.memory_left():
         return None
     try:
         scratch = device.buffer(size)

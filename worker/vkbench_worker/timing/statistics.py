@@ -31,8 +31,8 @@ def interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interv
 
 def half_width(samples: Sequence[float]) -> float:
     """Half the width of the median's interval, relative to the median."""
-    found, middle = interval(samples), median(samples)
-    return (found.high - found.low) / (2 * middle) if middle > 0 else float("inf")
+    bounds, middle = interval(samples), median(samples)
+    return (bounds.high - bounds.low) / (2 * middle) if middle > 0 else float("inf")
 
 
 def deviation(samples: Sequence[float]) -> float:

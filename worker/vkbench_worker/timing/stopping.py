@@ -19,7 +19,7 @@ class Stop(Protocol):
     @property
     def name(self) -> str: ...
 
-    def reached(self, samples: Sequence[float], elapsed: float) -> bool: ...
+    def is_reached(self, samples: Sequence[float], elapsed: float) -> bool: ...
 
 
 @dataclass
@@ -35,7 +35,7 @@ class NoiseBound:
     name: str = "noise"
     _next: int = field(default=_LEAST_FOR_NOISE, init=False)
 
-    def reached(self, samples: Sequence[float], elapsed: float) -> bool:
+    def is_reached(self, samples: Sequence[float], elapsed: float) -> bool:
         if len(samples) < self._next or elapsed < self.least_seconds:
             return False
         self._next = int(len(samples) * _GROWTH) + 1
@@ -49,10 +49,10 @@ class TimeLimit:
     seconds: float
     name: str = "time"
 
-    def reached(self, samples: Sequence[float], elapsed: float) -> bool:
+    def is_reached(self, samples: Sequence[float], elapsed: float) -> bool:
         return elapsed >= self.seconds
 
 
-def reached(bounds: Sequence[Stop], samples: Sequence[float], elapsed: float) -> str:
+def first_reached(bounds: Sequence[Stop], samples: Sequence[float], elapsed: float) -> str:
     """Name of the first bound that is reached, or ""."""
-    return next((bound.name for bound in bounds if bound.reached(samples, elapsed)), "")
+    return next((bound.name for bound in bounds if bound.is_reached(samples, elapsed)), "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from vkbench.result import Timing, Verdict, pack_samples
+from vkbench.result import Side, Timing, Verdict, pack_samples
 from vkbench_worker.timing.statistics import deviation, interval
 
 
@@ -19,21 +19,26 @@ class Timed:
     telemetry: Mapping[str, float]
 
 
-def timing_of(
-    samples: Sequence[float],
-    *,
-    metric: str,
-    launches: int,
-    stop: str,
-    clock: str,
-    bytes_moved: int,
-    flops: int,
-    warnings: tuple[str, ...],
-) -> Timing:
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How samples were taken."""
+
+    metric: str  # hot | cold; of shards, hot | copies
+    launches: int  # launches in one sample
+    stop: str = "time"  # which bound ended the sampling
+    clock: str  # gpu | host
+    bytes_moved: int = 0  # by a launch; 0 where that is not known
+    flops: int = 0
+    warnings: tuple[str, ...] = ()
+    side: Side = Side.OURS
+
+
+def timing_of(samples: Sequence[float], how: Sampling) -> Timing:
     """The samples' median, its interval and how they scatter."""
     around = interval(samples)
     return Timing(
-        metric=metric,
+        metric=how.metric,
+        side=how.side,
         seconds=median(samples),
         mad=deviation(samples),
         low=around.low,
@@ -41,11 +46,11 @@ def timing_of(
         confidence=around.confidence,
         best=min(samples),
         count=len(samples),
-        launches=launches,
-        stop=stop,
-        clock=clock,
-        bytes_moved=bytes_moved,
-        flops=flops,
+        launches=how.launches,
+        stop=how.stop,
+        clock=how.clock,
+        bytes_moved=how.bytes_moved,
+        flops=how.flops,
         samples=pack_samples(samples),
-        warnings=warnings,
+        warnings=how.warnings,
     )

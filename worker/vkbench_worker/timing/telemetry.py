@@ -57,11 +57,11 @@ def _nvml(pynvml: Any, handle: Any) -> Mapping[str, float]:
         "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
         "utilisation_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
     }
-    found = {}
+    values = {}
     for name, reading in readings.items():
         with suppress(pynvml.NVMLError):
-            found[name] = float(reading())
-    return found
+            values[name] = float(reading())
+    return values
 
 
 @cache
@@ -95,13 +95,13 @@ def _nvidia_uuid(uuid: str) -> str:
 
 
 def _hwmon(folder: Path) -> Mapping[str, float]:
-    found = {}
+    values = {}
     for sensors in folder.glob("hwmon*"):
         for file, (name, unit) in _HWMON.items():
             value = _number_in(sensors / file)
             if value is not None:
-                found[name] = value / unit
-    return found
+                values[name] = value / unit
+    return values
 
 
 def _processor() -> Mapping[str, float]:

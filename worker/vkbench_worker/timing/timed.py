@@ -28,7 +28,7 @@ from vkbench_worker.timing.measure import (
     measure_hot,
     measure_restored,
 )
-from vkbench_worker.timing.restoring import restored, ring
+from vkbench_worker.timing.restoring import restored_rotation, ring
 from vkbench_worker.timing.rotation import rotation
 from vkbench_worker.timing.summary import Timed
 
@@ -65,7 +65,7 @@ def time_work(device: Device, bench: Bench, judged: Judged, job: Job, stack: Exi
         return _time_in_flight(device, bench, judged, flow, bounds)
     with phase("buffers"):
         bench.reset(POISON_A)
-    with SHELF.quiet():
+    with SHELF.pause_preparing():
         hot, sets = _hot(device, bench, bounds, stack)
         timings: list[Timing] = [hot]
         if not job.hot_only:
@@ -89,7 +89,7 @@ def _time_in_flight(
     """
     timings, verdict, readings = [], judged.verdict, dict[str, float]()
     for metric in METRICS:
-        with SHELF.quiet(), closing(flight_of(device, bench, flow, metric)) as flight:
+        with SHELF.pause_preparing(), closing(flight_of(device, bench, flow, metric)) as flight:
             poison(bench, flow)
             timings.append(measure_flight(device, bench, flight, metric, bounds))
             readings.update(_readings(device))
@@ -138,7 +138,7 @@ def _cold(
         rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
         for buffers in rotating.sets[1:]:
             bench.restore(buffers)
-        rotating = restored(device, rotating, bench.restored, stack)
+        rotating = restored_rotation(device, rotating, bench.restored, stack)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
     return cold, rotating.sets[:used]
 

@@ -70,8 +70,8 @@ def in_turns(
         with phase("judging"):
             verdicts[name] = entrants[name].again(visit)
         if not verdicts[name].passed:
-            found = blamed({name: verdicts[name]})
-            return Timed(timings=(), verdict=found, telemetry=readings)
+            verdict = blamed_verdict({name: verdicts[name]})
+            return Timed(timings=(), verdict=verdict, telemetry=readings)
         visits[name].append(visit)
     timings = tuple(
         replace(entrants[name].summed_up(visits[name]), side=Side(name)) for name in ARMS
@@ -79,12 +79,12 @@ def in_turns(
     return Timed(timings=timings, verdict=verdicts[Side.NEW], telemetry=readings)
 
 
-def blamed(verdicts: Mapping[str, Verdict]) -> Verdict:
+def blamed_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
     """The verdict on the new arm, or on the one that is wrong; of both, with both reasons."""
     wrong = [arm for arm in ARMS if arm in verdicts and not verdicts[arm].passed]
     if not wrong:
         return verdicts[Side.NEW]
-    found = replace(verdicts[wrong[-1]], wrong_arm=WrongArm.of(wrong))
+    verdict = replace(verdicts[wrong[-1]], wrong_arm=WrongArm.of(wrong))
     if len(wrong) == 1:
-        return found
-    return replace(found, reason="; ".join(f"{arm}: {verdicts[arm].reason}" for arm in wrong))
+        return verdict
+    return replace(verdict, reason="; ".join(f"{arm}: {verdicts[arm].reason}" for arm in wrong))

@@ -184,7 +184,7 @@ def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
     if not (found.pairs or found.changes):
         raise NothingToDo(
             f"{comparison_words.sides(found)}: no timed case in common"
-            f"{comparison_words.alone(found)}"
+            f"{comparison_words.one_sided_cases(found)}"
         )
     if found.is_across and fail_on is FailOn.REGRESSION:
         raise UsageError(

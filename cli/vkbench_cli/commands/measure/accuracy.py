@@ -189,7 +189,7 @@ def _of_products(format: Sequence[str], asked: Matrices, now: float) -> _Found:
 
 def _of_models(format: Sequence[str], asked: Reading, now: float) -> _Found:
     from vkbench_local.accuracies import of_model
-    from vkbench_local.foreseeing import foreseen
+    from vkbench_local.compute import foreseen
 
     readers = _readers(format, asked)
     found: list[Foreseen] = []
@@ -213,7 +213,7 @@ def _of_models(format: Sequence[str], asked: Reading, now: float) -> _Found:
 
 def _readers(format: Sequence[str], asked: Reading) -> list[Reader]:
     from vkbench_local.accuracies import Reader
-    from vkbench_local.foreseeing import Text
+    from vkbench_local.compute import Text
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.cases import name_of
     from vkbench_shaders.models.making.mixtures import TYPES

@@ -125,5 +125,5 @@ def _try_lab(scenarios: Sequence[Scenario], series: int, seed: int) -> list[dict
     tell(f"targets of the lab, which a scenario misses beyond chance: {', '.join(TARGETS)}")
     with CountedProgress("lab", len(scenarios)) as progress:
         seeds = (seed, seed + 1)
-        found = run(scenarios, series=(series + 1) // 2, seeds=seeds, told=progress.count)
+        found = run(scenarios, series=(series + 1) // 2, seeds=seeds, tell_done=progress.count)
     return rows_of_lab(found)

@@ -117,7 +117,7 @@ def import_(
     vkbench import --ggml ops.sql
     vkbench import --nvbench cub.json --peer cub
     """
-    from vkbench_cli.exporting import import_file, import_ggml, import_named, import_peer
+    from vkbench_cli.exporting import import_file, import_ggml, import_llama_bench, import_named
     from vkbench_cli.show.report import UNSCREENED
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
@@ -136,7 +136,7 @@ def import_(
         raise UsageError("--peer is of --google-benchmark and --nvbench: others have a name")
     with Database.open(store.settings().database_url(), create=True) as database:
         if llama_bench:
-            found = import_peer(database, llama_bench, device, model)
+            found = import_llama_bench(database, llama_bench, device, model)
         elif ggml:
             found = import_ggml(database, ggml, device)
         elif named:

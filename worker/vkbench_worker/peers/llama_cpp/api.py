@@ -138,9 +138,9 @@ class Api:
         """What the build calls the device that it sees; "" if it sees none."""
         if not self("ggml_backend_vk_get_device_count"):
             return ""
-        told = ctypes.create_string_buffer(_MOST_DESCRIPTION)
-        self("ggml_backend_vk_get_device_description", 0, told, _MOST_DESCRIPTION)
-        return told.value.decode(errors="replace")
+        words = ctypes.create_string_buffer(_MOST_DESCRIPTION)
+        self("ggml_backend_vk_get_device_description", 0, words, _MOST_DESCRIPTION)
+        return words.value.decode(errors="replace")
 
     def make_context(self, tensors: int, more: int = 0) -> Address:
         """Room for the records of so many tensors, and for more bytes; their data lie elsewhere."""
@@ -164,7 +164,9 @@ def find_libraries(folder: str) -> tuple[Path, Path]:
             for near in sorted(glob(os.path.join(root, place))):
                 base = _find_library(BASE, near)
                 vulkan = [
-                    _find_library(VULKAN, each) for b in _BACKENDS for each in glob(f"{near}/{b}")
+                    _find_library(VULKAN, folder_near)
+                    for b in _BACKENDS
+                    for folder_near in glob(f"{near}/{b}")
                 ]
                 if base and any(vulkan):
                     return base, next(filter(None, vulkan))
@@ -175,21 +177,21 @@ def find_libraries(folder: str) -> tuple[Path, Path]:
 def _find_library(name: str, folder: str) -> Path | None:
     """The newest library of that name in a folder, with versions in its name or not."""
     pattern = re.compile(rf"(lib)?{name}(\.so(\.[0-9.]+)?|(\.[0-9.]+)?\.dylib|\.dll)")
-    found = [file for file in Path(folder).glob(f"*{name}*") if pattern.fullmatch(file.name)]
-    return max(found, default=None)
+    files = [file for file in Path(folder).glob(f"*{name}*") if pattern.fullmatch(file.name)]
+    return max(files, default=None)
 
 
 def _identify_build(base: ctypes.CDLL, vulkan: Path) -> Mapping[str, str]:
-    """What the build says of itself, what tells it from any other, and what variables it reads."""
-    told = {}
+    """The build's version, commit and hash, and the variables that it reads."""
+    build = {}
     for name in ("version", "commit"):
         function = getattr(base, f"ggml_{name}", None)
         if function is not None:
             function.restype = c_char_p
-            told[name] = setting(function().decode(errors="replace"))
+            build[name] = setting(function().decode(errors="replace"))
     with vulkan.open("rb") as file:
-        told["vulkan_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()[:_SHOWN_DIGITS]
+        build["vulkan_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()[:_SHOWN_DIGITS]
     for name, value in sorted(os.environ.items()):
         if name.startswith("GGML_") and name not in _OURS:
-            told[name] = setting(f"{name}_{value}")
-    return told
+            build[name] = setting(f"{name}_{value}")
+    return build

@@ -18,7 +18,7 @@ from vkbench.job import Job, Outcome
 from vkbench.result import HOT, Result, Timing
 from vkbench.settings import Settings
 from vkbench_shaders.bundle import packaged
-from vkbench_worker.ended import ended
+from vkbench_worker.ended import result_of_end
 from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo
@@ -28,7 +28,7 @@ from vkbench_worker.peers.llama_cpp.models import LlamaBench
 from vkbench_worker.peers.llama_cpp.program import TooSlow
 from vkbench_worker.protocol import Ready
 from vkbench_worker.timing.measure import few
-from vkbench_worker.timing.summary import timing_of
+from vkbench_worker.timing.summary import Sampling, timing_of
 
 SAID_OF_MODELS: Final = "timed by llama-bench, by the host's clock, and not judged"
 
@@ -59,31 +59,24 @@ class Ggml:
                 return self._of_model(job, began)
             return execute_peer(self._library, self._device, packaged(), job)
         except CannotDo as error:
-            return replace(ended(job, Outcome.SKIPPED, str(error), began), variant=PEER)
+            return replace(result_of_end(job, Outcome.SKIPPED, str(error), began), variant=PEER)
         except TooSlow as error:
-            return replace(ended(job, Outcome.TIMED_OUT, str(error), began), variant=PEER)
+            return replace(result_of_end(job, Outcome.TIMED_OUT, str(error), began), variant=PEER)
         except (VkbenchError, ValueError) as error:  # what the program prints makes no sense
-            return replace(ended(job, Outcome.ERROR, str(error), began), variant=PEER)
+            return replace(result_of_end(job, Outcome.ERROR, str(error), began), variant=PEER)
 
     def _of_model(self, job: Job, began: float) -> Result:
-        timed = self._bench.timed(job, began + job.limit_seconds)
-        told = {**timed.test.settings, "backend": self._bench.backend}
+        timed = self._bench.time_model(job, began + job.limit_seconds)
+        settings = {**timed.test.settings, "backend": self._bench.backend}
         return replace(
-            ended(job, Outcome.PASSED, "", began),
+            result_of_end(job, Outcome.PASSED, "", began),
             variant=PEER,
-            settings=text_of(told),
+            settings=text_of(settings),
             timings=(_timing(timed.samples, timed.tokens, SAID_OF_MODELS),),
         )
 
 
-def _timing(samples: Sequence[float], launches: int, said: str) -> Timing:
-    return timing_of(
-        samples,
-        metric=HOT,
-        launches=launches,
-        stop="time",
-        clock="host",
-        bytes_moved=0,
-        flops=0,
-        warnings=(said, *few(len(samples))),
-    )
+def _timing(samples: Sequence[float], launches: int, warning: str) -> Timing:
+    warnings = (warning, *few(len(samples)))
+    how = Sampling(metric=HOT, launches=launches, clock="host", warnings=warnings)
+    return timing_of(samples, how)

@@ -52,19 +52,19 @@ class OpTest:
 def read_ops(path: Path) -> list[OpTest]:
     """The timings of a file; UsageError names the first test that is wrong."""
     printed = Printed(path, "test-backend-ops perf")
-    found: list[OpTest] = []
+    timings: list[OpTest] = []
     try:
         for number, row in enumerate(_rows(printed, printed.text()), 1):
             if number > MOST_TESTS:
-                raise printed.refused(f"it has more than {MOST_TESTS} tests")
+                raise printed.refusal(f"it has more than {MOST_TESTS} tests")
             fields = _Fields(printed, number, row)
             if fields.is_timed:
-                found.append(fields.test())
+                timings.append(fields.test())
     except (ValueError, csv.Error) as error:
-        raise printed.refused(f"it is malformed: {error}") from error
-    if not found:
-        raise printed.refused("it holds no timing")
-    return found
+        raise printed.refusal(f"it is malformed: {error}") from error
+    if not timings:
+        raise printed.refusal("it holds no timing")
+    return timings
 
 
 def _rows(printed: Printed, text: str) -> Iterator[Row]:
@@ -75,18 +75,18 @@ def _rows(printed: Printed, text: str) -> Iterator[Row]:
         return rows_of_csv(text)
     if "us/run" in text:
         return _rows_for_people(text)
-    raise printed.refused("it is neither its lines of `us/run`, SQL nor CSV")
+    raise printed.refusal("it is neither its lines of `us/run`, SQL nor CSV")
 
 
 def _rows_for_people(text: str) -> Iterator[Row]:
     backend = device = ""
     for line in COLOURS.sub("", text).splitlines():
-        if found := _BACKEND.fullmatch(line):
-            backend, device = found[1].strip(), ""
-        elif found := _DEVICE.fullmatch(line):
-            device = found[1].strip()
-        elif found := _TIME.fullmatch(line):
-            op, params, runs, time_us = found.groups()
+        if match := _BACKEND.fullmatch(line):
+            backend, device = match[1].strip(), ""
+        elif match := _DEVICE.fullmatch(line):
+            device = match[1].strip()
+        elif match := _TIME.fullmatch(line):
+            op, params, runs, time_us = match.groups()
             yield {
                 "op_name": op,
                 "op_params": params,
@@ -108,7 +108,7 @@ class _Fields(Fields):
 
     def test(self) -> OpTest:
         """The timing of an operation that the row tells."""
-        told = {"backend": "backend_name", "build": "build_commit"}
+        names = {"backend": "backend_name", "build": "build_commit"}
         return OpTest(
             number=self.number,
             op=self.word("op_name"),
@@ -119,19 +119,19 @@ class _Fields(Fields):
             finished_at=self.moment("test_time") if "test_time" in self.row else 0.0,
             settings={
                 short: setting(self.word(name, ""))
-                for short, name in told.items()
+                for short, name in names.items()
                 if self.row.get(name)
             },
         )
 
     def _params(self) -> Mapping[str, str]:
         text = self.word("op_params")
-        found: dict[str, str] = {}
+        params: dict[str, str] = {}
         at = 0
         while at < len(text) <= MOST_TEXT:
-            each = _PARAMETER.match(text, at)
-            if not each or each[1] in found:
-                raise self.wrong("op_params", "no list of parameters")
-            found[each[1]] = each[2]
-            at = each.end()
-        return found
+            match = _PARAMETER.match(text, at)
+            if not match or match[1] in params:
+                raise self.wrong_field("op_params", "no list of parameters")
+            params[match[1]] = match[2]
+            at = match.end()
+        return params

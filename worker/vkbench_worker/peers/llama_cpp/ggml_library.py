@@ -22,7 +22,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.library import Call, CannotDo
+from vkbench_worker.peers.library import Call, CannotDo, Row
 from vkbench_worker.peers.llama_cpp.api import PEER, Address, Api, Tensor
 from vkbench_worker.peers.llama_cpp.operations import (
     FUNCTIONS,
@@ -33,7 +33,6 @@ from vkbench_worker.peers.llama_cpp.operations import (
     ROWS,
 )
 from vkbench_worker.peers.numpy_library import wall_seconds
-from vkbench_worker.peers.row import Row
 from vkbench_worker.runtime.errors import OutOfMemory
 
 _BYTES: Final = 24  # ggml's type of signed bytes
@@ -75,7 +74,7 @@ class GgmlArray:
         return replace(self, layout=Layout.contiguous(shape))
 
     def make_tensor(self, api: Api, context: Address) -> Address:
-        """A tensor of it."""
+        """A ggml tensor of the array."""
         *outer, inner = self.layout.shape
         dims = [self.format.numbers(inner), *reversed(outer)]
         dims += [1] * (_DIMS - len(dims))
@@ -86,10 +85,10 @@ class GgmlArray:
 
     def take_result(self, api: Api, node: Address) -> None:
         """Have the result of a node lie here."""
-        found = Tensor.from_address(node)
-        if found.type != self.format.ggml or api("ggml_nbytes", node) != self.nbytes:
+        tensor = Tensor.from_address(node)
+        if tensor.type != self.format.ggml or api("ggml_nbytes", node) != self.nbytes:
             raise CannotDo(f"{PEER} has no such operation to {self.format.name}")
-        found.view_src, found.data = None, None  # an operation in place lies elsewhere, too
+        tensor.view_src, tensor.data = None, None  # an operation in place lies elsewhere, too
         self._place(api, node)
 
     def _place(self, api: Api, tensor: Address) -> None:
@@ -108,8 +107,8 @@ class GgmlLibrary:
 
     def __init__(self, facts: DeviceFacts, folder: str) -> None:
         self.api = Api(folder, facts.index)
-        if (found := self.api.describe_device()) != facts.name:
-            raise CannotDo(f"{PEER} sees {found or 'no device'} where {facts.name} is")
+        if (seen := self.api.describe_device()) != facts.name:
+            raise CannotDo(f"{PEER} sees {seen or 'no device'} where {facts.name} is")
         self.backend: Address = self.api("ggml_backend_vk_init", 0)
         if not self.backend:
             raise CannotDo(f"{PEER} cannot set up {facts.name}")
@@ -152,12 +151,12 @@ class GgmlLibrary:
             self.api("ggml_backend_tensor_set", memory.whole, at, offset, data.nbytes)
 
     def read(self, memory: GgmlMemory, start: int, end: int) -> np.ndarray:
-        """A copy of bytes for the host."""
-        found = np.empty(end - start, np.uint8)
-        if found.nbytes:
-            at = found.ctypes.data
-            self.api("ggml_backend_tensor_get", memory.whole, at, start, found.nbytes)
-        return found
+        """A copy of bytes of the memory for the host."""
+        data = np.empty(end - start, np.uint8)
+        if data.nbytes:
+            at = data.ctypes.data
+            self.api("ggml_backend_tensor_get", memory.whole, at, start, data.nbytes)
+        return data
 
     def fill(self, memory: GgmlMemory, word: int) -> None:
         """Overwrite memory with a word, a piece at a time."""
@@ -183,14 +182,14 @@ class GgmlLibrary:
         return GgmlArray(memory=memory, offset=offset, format=fmt, layout=layout)
 
     def array(self, values: np.ndarray, fmt: str) -> Any:
-        """No factor is converted before."""
+        """Refuse: ggml takes no factor that was converted before."""
         raise CannotDo(f"{PEER} converts nothing to {fmt} here")
 
     def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
         """A launch on these arrays."""
         return Launch(self, function, arguments)
 
-    def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
+    def time_segments(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Wall time of each segment but the first; launches behind each other are one graph."""
         return partial(wall_seconds, [self._join(segment) for segment in segments])
 
@@ -235,8 +234,8 @@ class Launch:
         if not isinstance(output, GgmlArray):
             raise CannotDo(f"{PEER} has no {function} to such a result")
         tensors = [
-            each.make_tensor(api, context) if isinstance(each, GgmlArray) else each
-            for each in inputs
+            argument.make_tensor(api, context) if isinstance(argument, GgmlArray) else argument
+            for argument in inputs
         ]
         node: Any = self._library.functions[function](context, *tensors)
         output.take_result(api, node)
@@ -262,7 +261,7 @@ class Graph:
             known.add(node)
 
     def __call__(self) -> None:
-        """Compute it, and wait."""
+        """Compute the graph, and wait."""
         api = self._library.api
         status = api("ggml_backend_graph_compute", self._library.backend, self._graph)
         if status == _NO_MEMORY:

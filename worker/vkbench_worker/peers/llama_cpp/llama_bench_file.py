@@ -56,17 +56,17 @@ def read_tests(path: Path) -> list[PeerTest]:
     printed = Printed(path, "llama-bench")
     text = printed.text()
     reader = _reader(printed, text)
-    found: list[PeerTest] = []
+    tests: list[PeerTest] = []
     try:
         for number, row in enumerate(reader(text), 1):
             if number > MOST_TESTS:
-                raise printed.refused(f"it has more than {MOST_TESTS} tests")
-            found.append(_Fields(printed, number, row).test())
+                raise printed.refusal(f"it has more than {MOST_TESTS} tests")
+            tests.append(_Fields(printed, number, row).test())
     except (ValueError, RecursionError, csv.Error) as error:
-        raise printed.refused(f"it is malformed: {error}") from error
-    if not found:
-        raise printed.refused("it holds no test")
-    return found
+        raise printed.refusal(f"it is malformed: {error}") from error
+    if not tests:
+        raise printed.refusal("it holds no test")
+    return tests
 
 
 def _reader(printed: Printed, text: str) -> Callable[[str], Iterator[Row]]:
@@ -80,8 +80,8 @@ def _reader(printed: Printed, text: str) -> Callable[[str], Iterator[Row]]:
     if "avg_ns" in first:
         return rows_of_csv
     if text.startswith("|"):
-        raise printed.refused("it is a table for people; have it printed with `-o json`")
-    raise printed.refused("it is neither its JSON, JSON lines, CSV nor SQL")
+        raise printed.refusal("it is a table for people; have it printed with `-o json`")
+    raise printed.refusal("it is neither its JSON, JSON lines, CSV nor SQL")
 
 
 def _of_json(text: str) -> Iterator[Row]:
@@ -92,10 +92,10 @@ def _of_json_lines(text: str) -> Iterator[Row]:
     yield from (_object(json.loads(line)) for line in text.splitlines() if line.strip())
 
 
-def _object(found: object) -> Row:
-    if not isinstance(found, dict):
+def _object(value: object) -> Row:
+    if not isinstance(value, dict):
         raise ValueError("a test is no object")
-    return found
+    return value
 
 
 class _Fields(Fields):
@@ -126,16 +126,16 @@ class _Fields(Fields):
         if samples is None:
             samples = [self.count("avg_ns", _MOST_NS)]
         good = isinstance(samples, list) and 0 < len(samples) <= MOST_SAMPLES
-        if not good or not all(_is_time(each) for each in samples):
+        if not good or not all(_is_time(sample) for sample in samples):
             name = "samples_ns" if "samples_ns" in self.row else "avg_ns"
-            raise self.wrong(name, "no time")
-        return tuple(each * 1e-9 for each in samples)
+            raise self.wrong_field(name, "no time")
+        return tuple(sample * 1e-9 for sample in samples)
 
     def _settings(self) -> Mapping[str, str]:
         named = {"backend": "backends", "build": "build_commit", "number": "build_number"}
         names = named | {"ngl": "n_gpu_layers", "fa": "flash_attn", "ubatch": "n_ubatch"}
-        told = {short: self.row[name] for short, name in names.items() if name in self.row}
-        return {short: setting(value) for short, value in told.items()}
+        values = {short: self.row[name] for short, name in names.items() if name in self.row}
+        return {short: setting(value) for short, value in values.items()}
 
 
 def _is_time(value: object) -> bool:

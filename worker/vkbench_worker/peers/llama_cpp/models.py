@@ -45,7 +45,7 @@ _MOST_REPETITIONS: Final = 5000
 
 @dataclass(frozen=True, kw_only=True)
 class _Repetitions:
-    """What a start of the program repeats."""
+    """How often a start of the program repeats how many tokens."""
 
     tokens: int  # that each generates; 1 of a prompt, which counts whole
     count: int
@@ -53,7 +53,7 @@ class _Repetitions:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedModel:
-    """What the program found of a model's case."""
+    """Samples that the program took of a model's case."""
 
     test: PeerTest
     samples: Sequence[float]  # seconds of a token, or of a prompt, once the clock was up
@@ -73,7 +73,7 @@ class LlamaBench:
         self.backend = backend_of(facts, {**backends, PROCESSOR: ""})
         self._settled: dict[str, _Repetitions] = {}  # of the last visit to each case
 
-    def timed(self, job: Job, end: float) -> TimedModel:
+    def time_model(self, job: Job, end: float) -> TimedModel:
         """A model's case on a GPU whose clock is up; it ends by a moment of the monotonic clock."""
         if job.source is None:
             raise CannotDo(f"{BENCH} needs the file of the model")
@@ -92,7 +92,7 @@ class LlamaBench:
             repetitions = _until_up(tokens, tokens * fastest, job.measure_seconds)
 
     def _first(self, job: Job) -> _Repetitions:
-        """Those of a first start: few, unless an earlier visit told how long they take."""
+        """Repetitions of a first start: few, unless an earlier visit told how long they take."""
         if self._is_cpu:
             return _Repetitions(tokens=1, count=REPETITIONS)
         return self._settled.get(job.case) or _Repetitions(tokens=1, count=1)
@@ -105,10 +105,10 @@ class LlamaBench:
             raise TooSlow(f"{BENCH} did not bring the clock up within {job.limit_seconds:g} s")
         tests = (*self._test(case, repetitions.tokens), "-r", str(repetitions.count))
         command = [self._path, "-m", job.source.path, *tests, "-o", "json"]
-        said = run(command, self._environ, seconds)
+        answer = run(command, self._environ, seconds)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, f"{BENCH}.json")
-            file.write_text(said)
+            file.write_text(answer)
             [test] = read_tests(file)
         return test
 
@@ -128,10 +128,10 @@ class LlamaBench:
 def _while_up(seconds: Sequence[float]) -> Sequence[float]:
     """The repetitions that began when the device had been under load for a whole warm-up."""
     load = 0.0
-    for place, each in enumerate(seconds):
+    for place, repetition in enumerate(seconds):
         if load >= WARM_SECONDS:
             return seconds[place:]
-        load += each
+        load += repetition
     return ()
 
 

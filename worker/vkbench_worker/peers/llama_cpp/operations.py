@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from vkbench_shaders.kernel import Array, Problem
-from vkbench_worker.peers.row import Arguments, Row, Views
+from vkbench_worker.peers.library import Arguments, Row, Views
 
 # What each function takes behind the context: tensors, floats, integers, truth values.
 FUNCTIONS: Final[Mapping[str, str]] = {
@@ -195,7 +195,7 @@ def _of_numbers(problem: Problem) -> str:
 
 
 def _product_path(problem: Problem) -> str:
-    """By whether x may become bytes, and sums may be in halves."""
+    """The arithmetic of a product, by whether x may become bytes and sums may be in halves."""
     has_blocks = problem.format("weights").quantised
     if problem.shape["n"] <= _MOST_VECTORS:
         return "ggml_vectors" if has_blocks else "library_sums"

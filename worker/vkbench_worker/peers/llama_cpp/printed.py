@@ -33,18 +33,18 @@ class Printed:
         self.path, self.program = path, program
 
     def text(self) -> str:
-        """All of it, if that is not too much."""
+        """The file's text; UsageError if it is too long."""
         try:
             with self.path.open("rb") as file:
                 data = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise UsageError(f"cannot read {self.path}: {error.strerror}") from error
         if len(data) > MOST_BYTES:
-            raise self.refused(f"it has more than {MOST_BYTES:,} bytes")
+            raise self.refusal(f"it has more than {MOST_BYTES:,} bytes")
         return data.decode(errors="replace").strip()
 
-    def refused(self, complaint: str) -> UsageError:
-        """What is wrong with it, as an error."""
+    def refusal(self, complaint: str) -> UsageError:
+        """An error that says what is wrong with the file."""
         return UsageError(
             f"{self.path} is no output of {self.program} that can be read: {complaint}"
         )
@@ -56,48 +56,48 @@ class Fields:
     def __init__(self, printed: Printed, number: int, row: Row) -> None:
         self.printed, self.number, self.row = printed, number, row
 
-    def wrong(self, name: str, wanted: str) -> UsageError:
-        """What is wrong with a field."""
+    def wrong_field(self, name: str, complaint: str) -> UsageError:
+        """An error that says what is wrong with a field."""
         if name not in self.row:
-            return self.printed.refused(f"test {self.number} has no {name}")
-        found = str(self.row[name])[:40]
-        return self.printed.refused(f"test {self.number}: {name} is {found!a}, {wanted}")
+            return self.printed.refusal(f"test {self.number} has no {name}")
+        value = str(self.row[name])[:40]
+        return self.printed.refusal(f"test {self.number}: {name} is {value!a}, {complaint}")
 
     def word(self, name: str, default: str | None = None) -> str:
-        """A text of one line."""
-        found = self.row.get(name, default)
-        if not isinstance(found, str) or len(found) > MOST_TEXT or not found.isprintable():
-            raise self.wrong(name, "no text that can be shown")
-        return found
+        """A field that is a text of one line."""
+        value = self.row.get(name, default)
+        if not isinstance(value, str) or len(value) > MOST_TEXT or not value.isprintable():
+            raise self.wrong_field(name, "no text that can be shown")
+        return value
 
     def count(self, name: str, most: int, default: int | None = None) -> int:
         """A field that is a whole number from 0 to `most`."""
-        found = self.row.get(name, default)
-        if isinstance(found, str) and found.isascii() and found.isdecimal() and len(found) < 20:
-            found = int(found)
-        if type(found) is not int or not 0 <= found <= most:
-            raise self.wrong(name, f"no whole number from 0 to {most}")
-        return found
-
-    def number_of(self, name: str, most: float) -> float:
-        """A number above 0."""
-        found = self.row.get(name)
-        try:
-            value = float(found) if isinstance(found, (str, int, float)) else -1.0
-        except (ValueError, OverflowError):
-            value = -1.0
-        if isinstance(found, bool) or not 0 < value <= most:
-            raise self.wrong(name, "no number above 0")
+        value = self.row.get(name, default)
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+            value = int(value)
+        if type(value) is not int or not 0 <= value <= most:
+            raise self.wrong_field(name, f"no whole number from 0 to {most}")
         return value
 
+    def number_of(self, name: str, most: float) -> float:
+        """A field that is a number above 0."""
+        value = self.row.get(name)
+        try:
+            number = float(value) if isinstance(value, (str, int, float)) else -1.0
+        except (ValueError, OverflowError):
+            number = -1.0
+        if isinstance(value, bool) or not 0 < number <= most:
+            raise self.wrong_field(name, "no number above 0")
+        return number
+
     def moment(self, name: str) -> float:
-        """A moment of UTC."""
+        """A field that is a moment of UTC, as Unix time."""
         text = self.word(name)
         try:
-            found = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+            date = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         except ValueError:
-            raise self.wrong(name, "no moment such as 2026-11-22T10:00:00Z") from None
-        return found.timestamp()
+            raise self.wrong_field(name, "no moment such as 2026-11-22T10:00:00Z") from None
+        return date.timestamp()
 
 
 def rows_of_csv(text: str) -> Iterator[Row]:
@@ -129,9 +129,9 @@ def setting(value: object) -> str:
 def _values(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
-        found = _VALUE.match(text, at)
-        if not found or found.end() == at:
+        match = _VALUE.match(text, at)
+        if not match or match.end() == at:
             raise ValueError("a statement's values cannot be read")
-        at = found.end()
-        quoted, bare = found.groups()
+        at = match.end()
+        quoted, bare = match.groups()
         yield bare.strip() if quoted is None else quoted.replace("''", "'")

@@ -37,10 +37,10 @@ def program(name: str, settings: Settings) -> str:
 def environ(facts: DeviceFacts) -> dict[str, str]:
     """The variables by which llama.cpp's backends see this device alone."""
     seen = {"GGML_VK_VISIBLE_DEVICES": str(facts.index), "GGML_NO_BACKTRACE": "1"}
-    found = {**os.environ, **seen}
+    variables = {**os.environ, **seen}
     if facts.vendor_id == NVIDIA:
-        found["CUDA_VISIBLE_DEVICES"] = f"GPU-{UUID(facts.uuid)}"
-    return found
+        variables["CUDA_VISIBLE_DEVICES"] = f"GPU-{UUID(facts.uuid)}"
+    return variables
 
 
 def run(command: Sequence[str], variables: Mapping[str, str], seconds: float) -> str:

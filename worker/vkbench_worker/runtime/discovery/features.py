@@ -95,11 +95,11 @@ class FeatureChain:
     """The feature structs that a device knows, filled by it; the same chain enables them all."""
 
     def __init__(self, physical: Any, minor: int, extensions: frozenset[str]) -> None:
-        self.asked = [s for s in STRUCTS if s.core <= minor or s.extension in extensions]
-        self.extensions = sorted(s.extension for s in self.asked if s.core > minor)
+        self.queried = [s for s in STRUCTS if s.core <= minor or s.extension in extensions]
+        self.extensions = sorted(s.extension for s in self.queried if s.core > minor)
         if SUBSET in extensions:  # a device that has it must be asked for it
             self.extensions.append(SUBSET)
-        self._memory = [self._zero_struct(s) for s in self.asked]
+        self._memory = [self._zero_struct(s) for s in self.queried]
         for memory, following in zip(self._memory, self._memory[1:], strict=False):
             memory[1] = int(vk.ffi.cast("uintptr_t", following))
         self.head = vk.struct("VkPhysicalDeviceFeatures2", next=self._memory[0])
@@ -125,16 +125,16 @@ class FeatureChain:
 
     def _members(self, physical: Any) -> frozenset[str]:
         core = self.head.features
-        found = {"int64": core.shaderInt64, "fp64": core.shaderFloat64}
-        for struct, memory in zip(self.asked, self._memory, strict=True):
+        members = {"int64": core.shaderInt64, "fp64": core.shaderFloat64}
+        for struct, memory in zip(self.queried, self._memory, strict=True):
             words = vk.ffi.cast("uint32_t *", memory)
-            found |= {name: words[_HEADER_WORDS + i] for i, name in enumerate(struct.members)}
+            members |= {name: words[_HEADER_WORDS + i] for i, name in enumerate(struct.members)}
         for name, needed in _SUBGROUP.items():
-            found[name] = int(_has_operations(physical, needed))
-        return frozenset(name for name, value in found.items() if value)
+            members[name] = int(_has_operations(physical, needed))
+        return frozenset(name for name, value in members.items() if value)
 
     def _keep_only_needed(self) -> None:
-        """All compute features stay on as found; bounds checks would slow every kernel."""
+        """Switch off core features but number types: bounds checks would slow every kernel."""
         core = self.head.features
         kept = {
             name: getattr(core, name) for name in ("shaderInt64", "shaderFloat64", "shaderInt16")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import vkbench
 from vkbench.settings import Settings
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.errors import NoDevice, NoValidation, ValidationFailure
 
@@ -31,7 +31,7 @@ _CALLBACK = (
 )
 
 
-class Instance:
+class Instance(Closing):
     """A Vulkan instance, validated when the settings say so."""
 
     def __init__(self, settings: Settings) -> None:
@@ -43,17 +43,6 @@ class Instance:
         self.handle = self._create(settings.validation)
         if settings.validation:
             self._listen()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Destroy the instance; closing twice is fine."""
@@ -68,8 +57,8 @@ class Instance:
 
     def physical_devices(self) -> list[Any]:
         """Every device of every driver that the loader found, Vulkan 1.1 or later."""
-        found = vk.listed("vkEnumeratePhysicalDevices", "VkPhysicalDevice", self.handle)
-        usable = [device for device in found if self._minor(device) >= 1]
+        devices = vk.enumerate_all("vkEnumeratePhysicalDevices", "VkPhysicalDevice", self.handle)
+        usable = [device for device in devices if self._minor(device) >= 1]
         if not usable:
             raise NoDevice()
         return usable
@@ -106,13 +95,13 @@ class Instance:
             pEngineName=self._string(f"vkbench {vkbench.__version__}"),
         )
         info = vk.struct("VkInstanceCreateInfo", pApplicationInfo=application)
-        wanted = self._validating(info) if validation else []
+        extensions = self._validating(info) if validation else []
         if PORTABILITY in self._extensions():
             info.flags = _LIST_PORTABLE
-            wanted = [*wanted, PORTABILITY]
+            extensions = [*extensions, PORTABILITY]
         info.enabledExtensionCount, info.ppEnabledExtensionNames = (
-            len(wanted),
-            self._strings(wanted),
+            len(extensions),
+            self._strings(extensions),
         )
         handle = vk.ffi.new("VkInstance *")
         vk.check(vk.lib.vkCreateInstance(info, vk.ffi.NULL, handle), "vkCreateInstance")
@@ -120,7 +109,7 @@ class Instance:
 
     def _validating(self, info: Any) -> list[str]:
         """The extensions that validation needs; the layer, and what it is asked for, are set."""
-        layers = vk.listed("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
+        layers = vk.enumerate_all("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
         if LAYER not in {vk.text(layer.layerName) for layer in layers}:
             raise NoValidation()
         takes_settings = "VK_EXT_layer_settings" in self._extensions(LAYER)
@@ -135,11 +124,11 @@ class Instance:
             "vkEnumerateInstanceExtensionProperties",
             self._string(layer) if layer else vk.ffi.NULL,
         )
-        found = vk.listed(call, "VkExtensionProperties", name)
-        return {vk.text(extension.extensionName) for extension in found}
+        records = vk.enumerate_all(call, "VkExtensionProperties", name)
+        return {vk.text(extension.extensionName) for extension in records}
 
     def _settings(self) -> Any:
-        """What asks a newer layer for synchronisation validation."""
+        """The settings that have a newer layer validate synchronisation."""
         names = (*_SETTINGS, _ASSISTED_SETTING) if self._is_assisted else _SETTINGS
         on = vk.ffi.new("VkBool32[]", [1])
         settings = vk.ffi.new("VkLayerSettingEXT[]", len(names))
@@ -153,12 +142,12 @@ class Instance:
         return info
 
     def _features(self) -> Any:
-        """What asks an older layer, such as Debian 12's, for synchronisation validation."""
-        wanted = [vk.SYNCHRONISATION, *(_ASSISTED_FEATURES if self._is_assisted else ())]
-        enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", wanted)
+        """The struct that has an older layer, such as Debian 12's, validate synchronisation."""
+        numbers = [vk.SYNCHRONISATION, *(_ASSISTED_FEATURES if self._is_assisted else ())]
+        enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", numbers)
         features = vk.struct(
             "VkValidationFeaturesEXT",
-            enabledValidationFeatureCount=len(wanted),
+            enabledValidationFeatureCount=len(numbers),
             pEnabledValidationFeatures=enabled,
         )
         self._kept += [enabled, features]
@@ -198,6 +187,6 @@ class Instance:
 
 def _message(data: Any) -> str:
     """What a layer says, on one line; newer layers leave the broken rule's name out of the text."""
-    said = " ".join(vk.text(data.pMessage).split())
+    words = " ".join(vk.text(data.pMessage).split())
     rule = vk.text(data.pMessageIdName) if data.pMessageIdName else ""
-    return said if rule in said else f"{rule}: {said}"
+    return words if rule in words else f"{rule}: {words}"

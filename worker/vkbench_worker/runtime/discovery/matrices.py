@@ -29,12 +29,12 @@ KINDS: Final[Mapping[str, tuple[int, ...]]] = {
 
 def kinds(call: Callable[..., int], device: Any) -> frozenset[str]:
     """Which of KINDS a subgroup of a VkPhysicalDevice multiplies; `call` is CALL's function."""
-    found = {
+    shapes = {
         _shape(record)
         for record in _list_matrices(call, device)
         if record.scope == vk.SUBGROUP_SCOPE
     }
-    return frozenset(name for name, kind in KINDS.items() if kind in found)
+    return frozenset(name for name, kind in KINDS.items() if kind in shapes)
 
 
 def _shape(record: Any) -> tuple[int, ...]:

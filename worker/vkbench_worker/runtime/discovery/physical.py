@@ -49,8 +49,8 @@ class Physical:
     def extensions(self) -> frozenset[str]:
         """Names of the device extensions."""
         call = "vkEnumerateDeviceExtensionProperties"
-        found = vk.listed(call, "VkExtensionProperties", self.handle, vk.ffi.NULL)
-        return frozenset(vk.text(extension.extensionName) for extension in found)
+        records = vk.enumerate_all(call, "VkExtensionProperties", self.handle, vk.ffi.NULL)
+        return frozenset(vk.text(extension.extensionName) for extension in records)
 
     @cached_property
     def features(self) -> FeatureChain:
@@ -128,8 +128,8 @@ class Physical:
         memory = vk.ffi.new("uint64_t[]", 2 + (count + 1) // 2)
         words = vk.ffi.cast("uint32_t *", memory)
         words[0] = kind
-        asked = vk.struct("VkPhysicalDeviceProperties2", next=memory)
-        vk.lib.vkGetPhysicalDeviceProperties2(self.handle, asked)
+        query = vk.struct("VkPhysicalDeviceProperties2", next=memory)
+        vk.lib.vkGetPhysicalDeviceProperties2(self.handle, query)
         return [int(words[4 + place]) for place in range(count)]
 
     def facts(self, host_name: str, ordinal: int) -> DeviceFacts:
@@ -199,9 +199,9 @@ class FoundDevice:
 def candidates(instance: Instance, host_name: str) -> list[FoundDevice]:
     """Every device of this host, in the loader's order."""
     seen: Counter[str] = Counter()
-    found = []
+    devices = []
     for index, handle in enumerate(instance.physical_devices()):
         physical = Physical(instance, handle, index)
-        found.append(FoundDevice(physical, physical.facts(host_name, seen[physical.uuid])))
+        devices.append(FoundDevice(physical, physical.facts(host_name, seen[physical.uuid])))
         seen[physical.uuid] += 1
-    return found
+    return devices

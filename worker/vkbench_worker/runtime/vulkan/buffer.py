@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 import numpy as np
 
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime.device import Buffer, as_own
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.program import GUARD, POISON_A, padded, region_bytes
+from vkbench_worker.runtime.program import GUARD, POISON_A, pad_size, region_bytes
 from vkbench_worker.runtime.vulkan.logical import Logical
 from vkbench_worker.runtime.vulkan.memory import Memory
 from vkbench_worker.runtime.vulkan.transfers import Span, Transfers
 
 
-class VulkanBuffer:
+class VulkanBuffer(Closing):
     """Device memory; shaders see the guard band behind it too, so that stray writes land there."""
 
     def __init__(self, logical: Logical, memory: Memory, transfers: Transfers, size: int) -> None:
         limit = logical.facts.limits["max_storage_range"]
-        if padded(size, 4) > limit:
+        if pad_size(size, 4) > limit:
             raise Unsupported(
                 f"needs a storage buffer of {size:,} bytes; the device's limit is {limit:,}"
             )
         self.size = size
-        self.range = min(padded(size, 4) + GUARD, limit)  # what a descriptor shows
+        self.range = min(pad_size(size, 4) + GUARD, limit)  # what a descriptor shows
         self._logical, self._memory, self._transfers = logical, memory, transfers
         self.region = memory.allocate(region_bytes(size))
         logical.live["buffer"] += 1
         self._closed = False
         self.poison = POISON_A
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the memory back; closing twice is fine."""
@@ -56,7 +43,7 @@ class VulkanBuffer:
         return self.region.offset + GUARD
 
     def upload(self, data: np.ndarray) -> None:
-        """Guard bands filled with poison, data copied in, before whatever runs next."""
+        """Fill guard bands with poison and copy data in, before whatever runs next."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if flat.size != self.size:
             raise ValueError(f"{flat.size} bytes for a buffer of {self.size}")
@@ -67,12 +54,12 @@ class VulkanBuffer:
         self._transfers.upload(Span(self.region, GUARD, self.size), flat)
 
     def fill(self, word: int) -> None:
-        """Data and guard bands filled with a word, before whatever runs next."""
+        """Fill data and guard bands with a word, before whatever runs next."""
         self.poison = word
         self._transfers.fill(Span(self.region, 0, self._end), word)
 
     def copy_from(self, other: Buffer) -> None:
-        """Data and guard bands of a buffer of the same size, copied on the device."""
+        """Copy data and guard bands of a buffer of the same size, on the device."""
         source = as_own(VulkanBuffer, other)
         self.poison = source.poison
         self._transfers.copy(Span(source.region, 0, self._end), Span(self.region, 0, self._end))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Final, Self
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.process import system
 from vkbench.selector import best, one
 from vkbench.settings import Settings
+from vkbench_worker.closing import Closing
 from vkbench_worker.protocol import PROCESSOR
 from vkbench_worker.runtime import fragments, gauge, packing
 from vkbench_worker.runtime.device import Buffer, Part, Step, as_own
@@ -33,7 +33,7 @@ from vkbench_worker.runtime.vulkan.transfers import Transfers
 _MOST_THREADS: Final = 12  # that make pipelines ahead
 
 
-class VulkanDevice:
+class VulkanDevice(Closing):
     """One device of this host, open for computing; a context manager."""
 
     @classmethod
@@ -49,11 +49,11 @@ class VulkanDevice:
         """
         instance = Instance(settings)
         try:
-            found = candidates(instance, settings.host)
-            facts = [candidate.facts for candidate in found]
+            devices = candidates(instance, settings.host)
+            facts = [candidate.facts for candidate in devices]
             chosen = one(selector, facts, settings.host) if selector else best(facts)
             prelude(chosen)
-            physical = next(c.physical for c in found if c.facts.key == chosen.key)
+            physical = next(c.physical for c in devices if c.facts.key == chosen.key)
             return cls(instance, physical, chosen, settings)
         except BaseException:
             instance.close()
@@ -85,22 +85,11 @@ class VulkanDevice:
         )
         self.load = Load(gauge.of(self))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Save the pipeline cache and free everything; closing twice is fine."""
         if self.logical.handle is None or self.logical.hangs:  # waiting for it would hang as well
             return
-        self._pipelines.quiet()
+        self._pipelines.stop_making()
         self.logical.wait_idle()
         self.cache.save()
         self._pipelines.close()
@@ -157,11 +146,11 @@ class VulkanDevice:
 
     def held_pipelines(self) -> AbstractContextManager[None]:
         """Pipelines that are asked for in this context stay until its end."""
-        return self._pipelines.held()
+        return self._pipelines.hold()
 
-    def quiet(self) -> None:
+    def stop_making(self) -> None:
         """Have nothing made ahead any more, until more is asked for."""
-        self._pipelines.quiet()
+        self._pipelines.stop_making()
 
     def record(self, steps: Sequence[Step]) -> VulkanRecording:
         """Steps ready to be run."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.device import Part, Piece, Step, as_own
 from vkbench_worker.runtime.errors import Unresponsive
-from vkbench_worker.runtime.program import Bytes, padded
+from vkbench_worker.runtime.program import Bytes, pad_size
 from vkbench_worker.runtime.vulkan.buffer import VulkanBuffer
 from vkbench_worker.runtime.vulkan.logical import Logical
 from vkbench_worker.runtime.vulkan.memory import CACHED, VISIBLE, Block
@@ -82,11 +82,11 @@ class _Submission:
         self._waits = vk.ffi.new("VkSemaphore[]", [after[0].handle] if after else 1)
         self._raises = vk.ffi.new("VkSemaphore[]", [raised.handle])
         self._stages = vk.ffi.new("VkPipelineStageFlags[]", [after[1] if after else 0])
-        self._wanted, self._value = vk.ffi.new("uint64_t[]", 1), vk.ffi.new("uint64_t[]", 1)
+        self._awaited, self._value = vk.ffi.new("uint64_t[]", 1), vk.ffi.new("uint64_t[]", 1)
         self._values = vk.struct(
             "VkTimelineSemaphoreSubmitInfo",
             waitSemaphoreValueCount=int(after is not None),
-            pWaitSemaphoreValues=self._wanted,
+            pWaitSemaphoreValues=self._awaited,
             signalSemaphoreValueCount=1,
             pSignalSemaphoreValues=self._value,
         )
@@ -104,13 +104,13 @@ class _Submission:
 
     def submit(self, value: int) -> None:
         """Hand it over; it waits until the one timeline has this value, and gives it the other."""
-        self._wanted[0] = self._value[0] = value
+        self._awaited[0] = self._value[0] = value
         vk.check(
             vk.lib.vkQueueSubmit(self._queue.handle, 1, self._info, vk.ffi.NULL), "vkQueueSubmit"
         )
 
 
-class VulkanFlight:
+class VulkanFlight(Closing):
     """Parts ready to be submitted, of which up to `depth` are at once in flight."""
 
     def __init__(
@@ -126,7 +126,7 @@ class VulkanFlight:
         self._reads = [piece for part in parts for piece in part.reads]
         self._places: dict[int, int] = {}  # of a piece in the staging block
         self._base = 0  # value of the timelines before a run
-        self._found: list[float] = []
+        self._seconds: list[float] = []
         self._stack = ExitStack()
         try:
             self._stage([piece for part in parts for piece in (*part.uploads, *part.reads)])
@@ -136,17 +136,6 @@ class VulkanFlight:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free everything; closing twice is fine."""
@@ -166,8 +155,8 @@ class VulkanFlight:
                 submission.submit(number)
         self._base = base + len(self._parts)
         self._last.wait(self._base)
-        self._found = [time.perf_counter() - started]
-        return self._found
+        self._seconds = [time.perf_counter() - started]
+        return self._seconds
 
     def enqueue(self) -> None:
         """Run at once: the host times it."""
@@ -175,9 +164,9 @@ class VulkanFlight:
 
     def seconds(self) -> list[float]:
         """What the last run gave."""
-        return self._found
+        return self._seconds
 
-    def arrived(self) -> list[Bytes]:
+    def bytes_read(self) -> list[Bytes]:
         """What the last run read back, a piece after the other."""
         return [self._host_bytes_of(piece).copy() for piece in self._reads]
 
@@ -191,7 +180,7 @@ class VulkanFlight:
         size = 0
         for piece in pieces:
             self._places[id(piece)] = size
-            size += padded(piece.size)
+            size += pad_size(piece.size)
         self._host = np.empty(0, np.uint8)
         if not size:
             return
@@ -207,19 +196,19 @@ class VulkanFlight:
         return self._host[at : at + piece.size]
 
     def _prepare_part(self, part: Part) -> list[_Submission]:
-        queues, found = self._logical.queues, []
+        queues, submissions = self._logical.queues, []
         recording = self._record(part.steps)
         self._stack.callback(recording.close)
         if part.uploads:
             commands = self._record_copies(queues.upload, part.uploads, is_upload=True)
-            found.append(_Submission(queues.upload, commands, None, self._uploaded))
+            submissions.append(_Submission(queues.upload, commands, None, self._uploaded))
         after = (self._uploaded, vk.Stage.COMPUTE) if part.uploads else None
-        found.append(_Submission(queues.compute, recording.commands, after, self._computed))
+        submissions.append(_Submission(queues.compute, recording.commands, after, self._computed))
         if part.reads:
             commands = self._record_copies(queues.read_back, part.reads, is_upload=False)
             after = (self._computed, vk.Stage.TRANSFER)
-            found.append(_Submission(queues.read_back, commands, after, self._read))
-        return found
+            submissions.append(_Submission(queues.read_back, commands, after, self._read))
+        return submissions
 
     def _record_copies(self, queue: Queue, pieces: Sequence[Piece], *, is_upload: bool) -> Any:
         commands = self._logical.command_buffer(queue)

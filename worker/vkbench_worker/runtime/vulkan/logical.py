@@ -81,7 +81,7 @@ class Logical:
         return handle[0]
 
     def destroy(self, kind: str, handle: Any) -> None:
-        """The end of an object of `create`."""
+        """Destroy an object that `create` made."""
         getattr(vk.lib, f"vkDestroy{kind}")(self.handle, handle, vk.ffi.NULL)
         self.count(kind, -1)
 
@@ -105,7 +105,7 @@ class Logical:
         return handle[0]
 
     def free_command_buffer(self, commands: Any, queue: Queue | None = None) -> None:
-        """The end of a command buffer of `command_buffer`."""
+        """Free a command buffer that `command_buffer` made."""
         pool = (queue or self.queues.compute).pool
         vk.lib.vkFreeCommandBuffers(
             self.handle, pool, 1, vk.ffi.new("VkCommandBuffer[]", [commands])
@@ -131,10 +131,10 @@ class Logical:
     def _places(self) -> Places:
         """Where its queues are; also sets what a tick is."""
         families = self._families()
-        found = places(families)
-        self.tick_mask = (1 << families[found.compute.family].timestampValidBits) - 1
+        queues = places(families)
+        self.tick_mask = (1 << families[queues.compute.family].timestampValidBits) - 1
         self.tick_seconds = float(self.physical.core.limits.timestampPeriod) * 1e-9
-        return found
+        return queues
 
     def _queue(self, place: Place) -> Queue:
         handle = vk.ffi.new("VkQueue *")

@@ -10,7 +10,7 @@ import numpy as np
 
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.program import Bytes, padded
+from vkbench_worker.runtime.program import Bytes, pad_size
 from vkbench_worker.runtime.vulkan.logical import Logical
 
 DEVICE_LOCAL: Final = vk.Memory.DEVICE_LOCAL
@@ -109,10 +109,10 @@ class Block:
 
 
 def _memory_type(memory: Any, allowed: int, preferences: Sequence[int]) -> int:
-    for wanted in preferences:
+    for properties in preferences:
         for index in range(memory.memoryTypeCount):
             flags = memory.memoryTypes[index].propertyFlags
-            if allowed >> index & 1 and flags & wanted == wanted:
+            if allowed >> index & 1 and flags & properties == properties:
                 return index
     raise OutOfMemory("the device has no memory of the kind that a storage buffer needs")
 
@@ -142,7 +142,7 @@ class Memory:
 
     def allocate(self, size: int) -> Region:
         """A region of at least `size` bytes; OutOfMemory when the device has no room for it."""
-        size = padded(size)
+        size = pad_size(size)
         for block in self._blocks:
             offset = block.take(size)
             if offset is not None:

@@ -64,7 +64,7 @@ class VulkanPipeline:
         if constants:
             stage.pSpecializationInfo = constants[0]
         physical = self._logical.physical
-        if size := subgroups.required(physical, program):
+        if size := subgroups.required_size(physical, program):
             required = vk.struct(
                 "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo", requiredSubgroupSize=size
             )

@@ -20,7 +20,7 @@ MOST_AHEAD: Final = 64  # asked for and not yet taken
 
 
 class Closable(Protocol):
-    """What is made of a program."""
+    """What a cache of pipelines keeps, and closes."""
 
     def close(self) -> None: ...
 
@@ -51,16 +51,16 @@ class Pipelines(Generic[C]):
     def get(self, program: Program) -> C:
         """The pipeline of a program; raises what its making raises."""
         self._failed.discard(program.key)
-        found = self._kept.pop(program.key, None) or self._take_made(program.key)
-        if found is None:
+        pipeline = self._kept.pop(program.key, None) or self._take_made(program.key)
+        if pipeline is None:
             self._make_room()
-            found = self._make(program)
-        self._kept[program.key] = found
+            pipeline = self._make(program)
+        self._kept[program.key] = pipeline
         self._hold(program)
-        return found
+        return pipeline
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """What is asked for in this context stays until its end, however much it is.
 
         So recordings of a whole model may live as long as it does, which may need more pipelines
@@ -89,7 +89,7 @@ class Pipelines(Generic[C]):
                 self._make_room()
                 self._coming[program.key] = self._pool.submit(self._make, program)
 
-    def quiet(self) -> None:
+    def stop_making(self) -> None:
         """Nothing is made any more, until more is asked for; what has not begun is forgotten."""
         for key in [key for key, made in self._coming.items() if made.cancel()]:
             del self._coming[key]
@@ -98,7 +98,7 @@ class Pipelines(Generic[C]):
 
     def close(self) -> None:
         """Close all of them; waits for those that are being made."""
-        self.quiet()
+        self.stop_making()
         if self._pool:
             self._pool.shutdown()
         for pipeline in self._kept.values():
@@ -127,9 +127,9 @@ class Pipelines(Generic[C]):
         if self._holders:
             self._held.add(program.key)
 
-    def _make_room(self, wanted: int = 1) -> None:
+    def _make_room(self, coming: int = 1) -> None:
         """Close those that were asked for longest ago, but for what is held."""
-        surplus = len(self) + wanted - MOST
+        surplus = len(self) + coming - MOST
         if surplus > 0:
             for key in [key for key in self._kept if key not in self._held][:surplus]:
                 self._kept.pop(key).close()

@@ -27,11 +27,11 @@ class Places:
 
     @property
     def families(self) -> list[int]:
-        """Every family that has one, once."""
+        """Every queue family that has one of these queues, once."""
         return sorted({place.family for place in self._all})
 
     def count(self, family: int) -> int:
-        """How many queues of a family are asked for."""
+        """How many queues of a family these need."""
         return 1 + max(place.number for place in self._all if place.family == family)
 
     @property

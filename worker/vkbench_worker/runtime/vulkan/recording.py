@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from vkbench_worker.closing import Closing
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.device import Barrier, Copy, Dispatch, Fill, Stamp, Step, as_own
 from vkbench_worker.runtime.program import region_bytes
@@ -24,7 +24,7 @@ _LAUNCHES = vk.Access.SHADER_WRITE, vk.Access.SHADER_READ | vk.Access.SHADER_WRI
 _Bound = tuple[tuple[int, ...], bytes]  # what a launch is known by, and what it pushed
 
 
-class VulkanRecording:
+class VulkanRecording(Closing):
     """Steps ready to be submitted; owns its command buffer, descriptor sets and timestamps."""
 
     def __init__(self, logical: Logical, transfers: Transfers, steps: Sequence[Step]) -> None:
@@ -34,24 +34,13 @@ class VulkanRecording:
         self._queries: Any = None
         self._sets: dict[tuple[int, ...], Any] = {}
         self._commands = logical.command_buffer()
-        self._found: list[float] = []  # by the host's clock
+        self._host_seconds: list[float] = []  # by the host's clock
         self._closed = False
         try:
             self._record(steps)
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free everything; closing twice is fine."""
@@ -80,7 +69,7 @@ class VulkanRecording:
         self._transfers.flush(self._commands)
         elapsed = time.perf_counter() - started
         spans = max(0, self._stamps - 1)
-        self._found = [elapsed / spans] * spans if spans else []
+        self._host_seconds = [elapsed / spans] * spans if spans else []
         return self.seconds()
 
     def enqueue(self) -> None:
@@ -93,7 +82,7 @@ class VulkanRecording:
     def seconds(self) -> list[float]:
         """What the last run gave; it is submitted if it still waits."""
         self._transfers.flush()
-        return self._found if self._queries is None else self._seconds()
+        return self._host_seconds if self._queries is None else self._seconds()
 
     def _record(self, steps: Sequence[Step]) -> None:
         if self._stamps and self._logical.clock == "gpu":
@@ -133,23 +122,23 @@ class VulkanRecording:
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
 
     def _dispatch(self, step: Dispatch, bound: _Bound) -> _Bound:
-        """Bind what the launch before did not and launch."""
+        """Bind what the launch before has not bound, and launch."""
         commands, pipeline = self._commands, as_own(VulkanPipeline, step.pipeline)
-        wanted, (known, pushed) = _identity(step), bound
-        if wanted[:1] != known[:1]:
+        launch, (known, pushed) = _identity(step), bound
+        if launch[:1] != known[:1]:
             vk.lib.vkCmdBindPipeline(commands, vk.COMPUTE_PIPELINE, pipeline.handle)
-        if step.push and (wanted[:1] != known[:1] or step.push != pushed):
+        if step.push and (launch[:1] != known[:1] or step.push != pushed):
             data = vk.ffi.from_buffer(step.push)
             vk.lib.vkCmdPushConstants(
                 commands, pipeline.layout, vk.COMPUTE_SHADER, 0, len(step.push), data
             )
-        if wanted != known:
-            sets, null = self._sets[wanted], vk.ffi.NULL
+        if launch != known:
+            sets, null = self._sets[launch], vk.ffi.NULL
             vk.lib.vkCmdBindDescriptorSets(
                 commands, vk.COMPUTE_PIPELINE, pipeline.layout, 0, 1, sets, 0, null
             )
         vk.lib.vkCmdDispatch(commands, *step.groups)
-        return wanted, step.push
+        return launch, step.push
 
     def _stamp(self, number: int) -> None:
         if self._queries is not None:

@@ -28,6 +28,6 @@ def check(program: Program) -> None:
 @lru_cache(maxsize=4096)
 def _examine_code(code: bytes, claims: Claims) -> frozenset[int]:
     used = examine(code, claims.entry, claims.interface)
-    if said := objection(find(settings().cache), code):
-        raise UnfitSpirv(f"the code of {claims.entry.key} is refused by spirv-val: {said}")
+    if complaint := objection(find(settings().cache), code):
+        raise UnfitSpirv(f"the code of {claims.entry.key} is refused by spirv-val: {complaint}")
     return used

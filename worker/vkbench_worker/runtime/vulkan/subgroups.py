@@ -18,7 +18,7 @@ from vkbench_worker.runtime.program import Program
 _PROPERTIES: Final = 1000225000  # VkPhysicalDeviceSubgroupSizeControlProperties
 
 
-def required(physical: Physical, program: Program) -> int:
+def required_size(physical: Physical, program: Program) -> int:
     """The subgroup size that a program's pipeline has to require; 0 for none."""
     if "subgroup_size_control" not in physical.features.members:
         return 0

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.program import Bytes, padded
+from vkbench_worker.runtime.program import Bytes, pad_size
 from vkbench_worker.runtime.vulkan.logical import Logical
 from vkbench_worker.runtime.vulkan.memory import CACHED, UNIFIED, VISIBLE, Block, Region
 
@@ -175,13 +175,13 @@ class Transfers:
             target[:] = self._host[at : at + len(target)]
         waiting.clear()
 
-    def _reserve(self, wanted: int) -> tuple[int, int]:
+    def _reserve(self, most: int) -> tuple[int, int]:
         """Offset and size of free staging bytes, as many as are left up to `wanted`."""
         if self._used >= STAGING_BYTES:
             self.flush()
         at = self._used
-        size = min(wanted, STAGING_BYTES - at)
-        self._used = padded(at + size)
+        size = min(most, STAGING_BYTES - at)
+        self._used = pad_size(at + size)
         return at, size
 
     def _copy(

@@ -10,18 +10,16 @@ from contextlib import suppress
 from typing import Final
 
 from vkbench.case import is_model
-from vkbench.job import Job, Outcome
-from vkbench.messages import wire
+from vkbench.job import Job
 from vkbench.process.interpreter import python
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
-from vkbench_worker.ended import ended
-from vkbench_worker.owner.child import Babble, Child, Gone, Silence
+from vkbench_worker.ended import result_of_end
+from vkbench_worker.owner.child import Child, NoAnswer
 from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns
 from vkbench_worker.protocol import Ready, line_of, read_line
 
-_LOOK_SECONDS: Final = 0.25  # between looks whether the job is still wanted
 _MODULE: Final = "vkbench_worker.peers.main"
 
 
@@ -34,50 +32,38 @@ class Peers:
         self._children: dict[str, Child] = {}
 
     def in_turns(
-        self, job: Job, ready: Ready, ours: Ask, is_over: Callable[[], bool]
+        self, job: Job, ready: Ready, ask_runner: Ask, is_over: Callable[[], bool]
     ) -> Result | None:
-        """The result of a job of a peer; `ours` has the runner answer."""
+        """The result of a job of a peer, which takes turns with the runner."""
 
-        def theirs(visit: Job) -> Result | None:
-            return self._answer(job.variant, visit, ready, is_over)
+        def ask_peer(visit: Job) -> Result | None:
+            return self._ask(job.variant, visit, ready, is_over)
 
         is_brief = not is_model(job.case)
         rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
-        return in_turns(job, ours, theirs, rounds=rounds)
+        return in_turns(job, ask_runner, ask_peer, rounds=rounds)
 
-    def _answer(
-        self, peer: str, job: Job, ready: Ready, is_over: Callable[[], bool]
-    ) -> Result | None:
+    def _ask(self, peer: str, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
         """A peer's result of a job on a device; None once the job is over for others."""
         began = time.monotonic()
-        end = began + job.limit_seconds
+        deadline = began + job.limit_seconds
         try:
-            child = self._child(peer, ready)
+            child = self._have_child(peer, ready)
             child.send(line_of(job))
-            while not is_over():
-                with suppress(Silence):
-                    line = child.line(min(end, time.monotonic() + _LOOK_SECONDS))
-                    return read_line(line, Result)
-                if time.monotonic() >= end:
-                    self._drop(peer)
-                    reason = f"no answer within {job.limit_seconds:g} s"
-                    return ended(job, Outcome.TIMED_OUT, reason, began)
-        except Gone:
-            _, words = self._children[peer].cause_of_death()
-            self._drop(peer)
-            return ended(job, Outcome.CRASHED, words, began)
-        except (Babble, wire.MalformedMessage) as error:
-            self._drop(peer)
-            return ended(job, Outcome.ERROR, f"it sent an invalid line: {error}", began)
-        self._drop(peer)  # it would answer in the middle of the next job
-        return None
+            result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
+        except NoAnswer as error:
+            self._end(peer)
+            return result_of_end(job, error.outcome, str(error), began)
+        if result is None:
+            self._end(peer)  # it would answer in the middle of the next job
+        return result
 
     def close(self) -> None:
-        """End all of them."""
+        """End the processes of all peers."""
         for peer in list(self._children):
-            self._drop(peer)
+            self._end(peer)
 
-    def _child(self, peer: str, ready: Ready) -> Child:
+    def _have_child(self, peer: str, ready: Ready) -> Child:
         if peer not in self._children:
             command = python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
             given = (command, environment.of(self._settings))
@@ -85,6 +71,6 @@ class Peers:
             self._children[peer].send(line_of(ready))
         return self._children[peer]
 
-    def _drop(self, peer: str) -> None:
+    def _end(self, peer: str) -> None:
         with suppress(OSError):
             self._children.pop(peer).close()
