@@ -164,6 +164,12 @@ COMMANDS = (
         module="serve.bundle",
     ),
     Command(
+        name="program",
+        help="Keep builds of other programs, to check and time them.",
+        function="app",
+        module="measure.program",
+    ),
+    Command(
         name="worker",
         help="Run the jobs of this host's devices until stopped.",
         module="serve.services",

@@ -40,15 +40,15 @@ class Group:
 
 
 def first_group(waiting: Iterable[Job]) -> Group:
-    """The next jobs that one runner may do: paired ones and those of peers have it alone."""
+    """The next jobs that one runner may do: those of pairs, peers and builds have it alone."""
     first, *others = waiting
     strange = _is_strange(first)
-    if first.mode in _ALONE:
+    if _is_alone(first):
         return Group(jobs=[first], strange=strange)
 
     def fits(job: Job) -> bool:
         alike = not strange or _files(job) == _files(first)
-        return job.mode not in _ALONE and _is_strange(job) == strange and alike
+        return not _is_alone(job) and _is_strange(job) == strange and alike
 
     return Group(jobs=[first, *takewhile(fits, others)], strange=strange)
 
@@ -60,6 +60,10 @@ def identity(path: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino) if status else None
+
+
+def _is_alone(job: Job) -> bool:
+    return job.mode in _ALONE or bool(job.builds)
 
 
 def _is_strange(job: Job) -> bool:

@@ -167,8 +167,8 @@ class Supervisor(Closing):
                     for job in waiting:
                         answers.fail_unopened(job, str(error))
                 break
-            if waiting[0].mode is Mode.PEER:
-                self._run_in_turns(waiting.popleft(), answers)
+            if waiting[0].mode is Mode.PEER or waiting[0].builds:
+                self._ask_programs(waiting.popleft(), answers)
                 continue
             self._stream(waiting, group.jobs, ahead, answers)
             if not self._runner.is_there:
@@ -220,7 +220,8 @@ class Supervisor(Closing):
                 log.event(_log, "job_ended", logging.DEBUG, job=job.id, outcome=result.outcome)
                 answers.give(result)
 
-    def _run_in_turns(self, job: Job, answers: Answers) -> None:
+    def _ask_programs(self, job: Job, answers: Answers) -> None:
+        """Have a build do a job, or a peer and the runner in turns."""
         ready = self._runner.ready
         assert ready
         self._ownership.mark(job)
@@ -232,7 +233,11 @@ class Supervisor(Closing):
         def is_over() -> bool:
             return self._runner.is_aborted or answers.cancelled(job)
 
-        if result := self._peers.in_turns(job, ready, ask_runner, is_over):
+        if job.builds:
+            result = self._peers.ask_build(job, ready, is_over)
+        else:
+            result = self._peers.in_turns(job, ready, ask_runner, is_over)
+        if result:
             answers.give(result)
 
     def _ask_runner(self, job: Job, answers: Answers) -> Result | None:

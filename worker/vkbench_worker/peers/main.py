@@ -1,6 +1,6 @@
 """The process of a peer: checks and times cases by one library or program until its input ends.
 
-    python -m vkbench_worker.peers.main --peer NAME --parent PID
+    python -m vkbench_worker.peers.main --peer NAME [--folder BUILD] --parent PID
 
 It reads a `Ready`, which says which device is meant, then a `Job` a line, and answers each with a
 `Result`. No driver of Vulkan is loaded here, and no peer's libraries into a runner.
@@ -53,20 +53,20 @@ LIBRARIES: Final[Mapping[str, Callable[[DeviceFacts], Library[Any]]]] = {
 }
 
 
-def of_library(peer: str, ready: Ready) -> Answer:
+def of_library(peer: str, ready: Ready, folder: str) -> Answer:
     """Answer jobs by a library's functions."""
     device = PeerDevice(library := LIBRARIES[peer](ready.facts), ready.facts, ready.environment)
     return lambda job: execute_peer(library, device, packaged(), job)
 
 
-def of_ggml(peer: str, ready: Ready) -> Answer:
-    """Answer jobs by llama.cpp's libraries and programs."""
+def of_ggml(peer: str, ready: Ready, folder: str) -> Answer:
+    """Answer jobs by llama.cpp's libraries and programs, of a build or of this host."""
     from vkbench_worker.peers.llama_cpp.execute import Ggml
 
-    return Ggml(ready, settings())
+    return Ggml(ready, replace(settings(), ggml=folder) if folder else settings())
 
 
-PEERS: Final[Mapping[str, Callable[[str, Ready], Answer]]] = {
+PEERS: Final[Mapping[str, Callable[[str, Ready, str], Answer]]] = {
     **dict.fromkeys(LIBRARIES, of_library),
     "ggml": of_ggml,
 }
@@ -76,6 +76,7 @@ def main() -> int:
     """Serve until stdin ends; returns the exit status."""
     parser = argparse.ArgumentParser(prog="vkbench_worker.peers.main", description=__doc__)
     parser.add_argument("--peer", required=True, choices=PEERS)
+    parser.add_argument("--folder", default="", help="where a build's files lie")
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
@@ -86,17 +87,17 @@ def main() -> int:
     os.dup2(2, 1)  # whatever a library prints is no answer
     inbox = Inbox(sys.stdin.fileno())
     ready = read_line(next(inbox), Ready)
-    do = _answering(options.peer, ready)
+    do = _answering(options.peer, ready, options.folder)
     for line in inbox:
         answers.write(line_of(do(read_line(line, Job))))
         answers.flush()
     return 0
 
 
-def _answering(peer: str, ready: Ready) -> Answer:
+def _answering(peer: str, ready: Ready, folder: str) -> Answer:
     """Answer jobs by the peer, or with the reason why there is none here."""
     try:
-        return PEERS[peer](peer, ready)
+        return PEERS[peer](peer, ready, folder)
     except CannotDo as error:
         blank = Result(job=0, token=0, outcome=Outcome.SKIPPED, reason=str(error), variant=peer)
         return lambda job: replace(blank, job=job.id, token=job.token, case=job.case)

@@ -1,20 +1,29 @@
-"""The processes of peers that a supervisor asks beside its runner: one for each peer, kept."""
+"""The processes of other programs that a supervisor asks beside its runner, each of them kept.
+
+A peer has one, which is this host's own affair. A build under test has one of its own, contained as
+a runner is: it comes from anybody.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from vkbench.case import is_model
-from vkbench.job import Job
+from vkbench.errors import VkbenchError
+from vkbench.job import Arm, Job, Outcome
 from vkbench.process.interpreter import python
+from vkbench.programs.program import program_named
+from vkbench.programs.store import BuildStore
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
+from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.child import Child, NoAnswer
 from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns
@@ -24,12 +33,13 @@ _MODULE: Final = "vkbench_worker.peers.main"
 
 
 class Peers:
-    """Asks peers; a process starts when a job first names it, or after it ended."""
+    """Asks peers and builds; a process starts when a job first needs it, or after it ended."""
 
     def __init__(self, settings: Settings, parent: ThreadPoolExecutor) -> None:
         self._settings = settings
         self._parent = parent  # the kernel ends a process with the thread that started it
-        self._children: dict[str, Child] = {}
+        self._builds = BuildStore(settings.build_folder())
+        self._children: dict[str, Child] = {}  # by the peer's name or the build's hash
 
     def in_turns(
         self, job: Job, ready: Ready, ask_runner: Ask, is_over: Callable[[], bool]
@@ -37,40 +47,69 @@ class Peers:
         """The result of a job of a peer, which takes turns with the runner."""
 
         def ask_peer(visit: Job) -> Result | None:
-            return self._ask(job.variant, visit, ready, is_over)
+            return self._ask(job.variant, self._peer_command(job.variant), visit, ready, is_over)
 
         is_brief = not is_model(job.case)
         rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
         return in_turns(job, ask_runner, ask_peer, rounds=rounds)
 
-    def _ask(self, peer: str, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
-        """A peer's result of a job on a device; None once the job is over for others."""
+    def ask_build(self, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
+        """The result of a job of a build, which checks and times the case by itself."""
+        began = time.monotonic()
+        try:
+            command = self._build_command(job.arm)
+        except VkbenchError as error:
+            return result_of_end(job, Outcome.ERROR, str(error), began)
+        result = self._ask(job.bundle, command, replace(job, hot_only=True), ready, is_over)
+        return result and replace(
+            result, variant=job.variant, kernel_sha=job.bundle, bundle=job.bundle
+        )
+
+    def _peer_command(self, peer: str) -> Sequence[str]:
+        return python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
+
+    def _build_command(self, arm: Arm) -> Sequence[str]:
+        """The command of a build's process; its files are laid out, and what they were."""
+        build = self._builds.find(arm.sha)
+        folder = self._builds.lay_out(build)
+        adapter = program_named(build.program).adapter
+        arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))
+        return contained_command(_MODULE, *arguments, reads=[folder])
+
+    def _ask(
+        self,
+        name: str,
+        command: Sequence[str],
+        job: Job,
+        ready: Ready,
+        is_over: Callable[[], bool],
+    ) -> Result | None:
+        """A process's result of a job on a device; None once the job is over for others."""
         began = time.monotonic()
         deadline = began + job.limit_seconds
         try:
-            child = self._have_child(peer, ready)
+            child = self._have_child(name, command, ready)
             child.send(line_of(job))
             result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
         except NoAnswer as error:
-            self._end(peer)
+            self._end(name)
             return result_of_end(job, error.outcome, str(error), began)
         if result is None:
-            self._end(peer)  # it would answer in the middle of the next job
+            self._end(name)  # it would answer in the middle of the next job
         return result
 
     def close(self) -> None:
-        """End the processes of all peers."""
-        for peer in list(self._children):
-            self._end(peer)
+        """End all of them."""
+        for name in list(self._children):
+            self._end(name)
 
-    def _have_child(self, peer: str, ready: Ready) -> Child:
-        if peer not in self._children:
-            command = python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
+    def _have_child(self, name: str, command: Sequence[str], ready: Ready) -> Child:
+        if name not in self._children:
             given = (command, environment.of(self._settings))
-            self._children[peer] = self._parent.submit(Child, *given).result()
-            self._children[peer].send(line_of(ready))
-        return self._children[peer]
+            self._children[name] = self._parent.submit(Child, *given).result()
+            self._children[name].send(line_of(ready))
+        return self._children[name]
 
-    def _end(self, peer: str) -> None:
+    def _end(self, name: str) -> None:
         with suppress(OSError):
-            self._children.pop(peer).close()
+            self._children.pop(name).close()

@@ -1,0 +1,138 @@
+"""`vkbench program`: programs of others, and their builds, which are things under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, Typer
+
+from vkbench.settings import settings
+from vkbench_cli.builds import kept_builds
+from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.spreading import spread
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import say, tell
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
+
+if TYPE_CHECKING:
+    from vkbench.programs.build import Build
+
+PROGRAMS = (
+    Column(key="name", heading="program", rank=Rank.KEY),
+    Column(key="builds", heading="builds", kind=ValueKind.COUNT),
+    Column(key="description", heading="what it is", prose=True),
+)
+BUILDS = (
+    Column(key="sha", heading="build", rank=Rank.KEY),
+    Column(key="name", heading="name"),
+    Column(key="program", heading="program"),
+    Column(key="files", heading="files", kind=ValueKind.COUNT),
+    Column(key="bytes", heading="size", kind=ValueKind.BYTES),
+    Column(key="added_at", heading="added", kind=ValueKind.TIME),
+)
+FILES = (
+    Column(key="path", heading="file", rank=Rank.KEY),
+    Column(key="bytes", heading="size", kind=ValueKind.BYTES),
+    Column(key="sha", heading="SHA-256"),
+)
+
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+build_app = Typer(cls=CommandGroup, rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(build_app, name="build")
+
+BuildWord = Annotated[
+    str, Argument(metavar="BUILD", help="Name of a build, its hash, or the beginning of it.")
+]
+
+
+@app.callback()
+def group() -> None:
+    """Keep builds of other programs, to check and time them."""
+
+
+@build_app.callback()
+def build_group() -> None:
+    """Keep builds of a program: add, list, show and remove them."""
+
+
+@app.command("ls")
+@spread
+def list_programs(*, output: Output) -> None:
+    """List the programs whose builds vkbench can check and time."""
+    from vkbench.programs.program import PROGRAMS as KNOWN
+
+    builds = kept_builds(settings()).list_builds()
+    rows: list[dict[str, Cell]] = [
+        {
+            "name": program.name,
+            "builds": sum(build.program == program.name for build in builds),
+            "description": program.description,
+        }
+        for program in KNOWN.values()
+    ]
+    show(Table(columns=PROGRAMS, rows=rows), output)
+
+
+@build_app.command("add")
+def add_build(
+    program: Annotated[str, Argument(metavar="PROGRAM", help="What it is a build of.")],
+    place: Annotated[
+        Path, Argument(metavar="FOLDER|ARCHIVE", help="Folder, tar or zip file with its files.")
+    ],
+    name: Annotated[str, Option(metavar="NAME", help="What to call it, such as b9000.")] = "",
+) -> None:
+    """Keep a build of a program; prints its hash.
+
+    Only the files that the program consists of are copied. The same files are the same build,
+    from wherever they come. `vkbench run --build NAME` checks and times it.
+    """
+    from vkbench.programs.program import program_named
+    from vkbench.programs.sources import open_source
+
+    known = program_named(program)
+    with open_source(place) as source:
+        say(kept_builds(settings()).add(known, source, name).sha)
+
+
+@build_app.command("ls")
+@spread
+def list_builds(*, output: Output) -> None:
+    """List the builds that are kept on this machine."""
+    builds = kept_builds(settings()).list_builds()
+    show(Table(columns=BUILDS, rows=[_describe_build(build) for build in builds]), output)
+
+
+@build_app.command("show")
+@spread
+def show_build(word: BuildWord, *, output: Output) -> None:
+    """Show the files of a build."""
+    build = kept_builds(settings()).find(word)
+    rows: list[dict[str, Cell]] = [
+        {"path": file.path, "bytes": file.nbytes, "sha": file.sha} for file in build.files
+    ]
+    show(Table(columns=FILES, rows=rows), output)
+
+
+@build_app.command("rm")
+def remove_builds(
+    words: Annotated[list[str], Argument(metavar="BUILD...", help="Names or hashes of builds.")],
+) -> None:
+    """Remove builds from this machine; their results stay."""
+    from vkbench.words.units import rate_column
+
+    store = kept_builds(settings())
+    freed = store.remove([store.find(word) for word in words])
+    unit, [size] = rate_column([freed], "B")
+    tell(f"{size} {unit} are free again")
+
+
+def _describe_build(build: Build) -> dict[str, Cell]:
+    return {
+        "sha": build.sha,
+        "name": build.name,
+        "program": build.program,
+        "files": len(build.files),
+        "bytes": build.nbytes,
+        "added_at": build.added_at,
+    }
