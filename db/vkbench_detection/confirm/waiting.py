@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from vkbench.job import SHARDS, Arm
+from vkbench.job import SHARDS, Arm, ArmKind
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_db.work.bundles import has_bundle
+from vkbench_db.work.builds import has_arm, is_build
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.states import DECIDED, ChangeState
 
@@ -99,11 +99,13 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
 
 def _arms(tx: Connection, row: _Suspected) -> Arms | None:
     new = row.after_bundle
-    if not new or not (new == row.packaged or has_bundle(tx, new)):
+    kind = ArmKind.BUILD if is_build(tx, new) else ArmKind.BUNDLE
+    if not new or not (new == row.packaged or has_arm(tx, new)):
         return None
     is_other = row.before_kernel != row.after_kernel and row.before_bundle not in ("", new)
-    is_kept = row.before_bundle == row.packaged or has_bundle(tx, row.before_bundle)
-    return Arms(old=Arm(sha=row.before_bundle if is_other and is_kept else new), new=Arm(sha=new))
+    is_kept = row.before_bundle == row.packaged or has_arm(tx, row.before_bundle)
+    old = row.before_bundle if is_other and is_kept else new
+    return Arms(old=Arm(sha=old, kind=kind), new=Arm(sha=new, kind=kind))
 
 
 def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:

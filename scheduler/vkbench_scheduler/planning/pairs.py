@@ -44,6 +44,7 @@ class PairPlan:
             mode=Mode.PAIRED,
             variant=self.variant,
             bundle=self.new.sha,
+            arm_kind=self.new.kind,
             pair=Pair(old=self.old, metric=self.metric),
             limit_seconds=LIMIT_SECONDS,
             measure_seconds=self.measure_seconds,

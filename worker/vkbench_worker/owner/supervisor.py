@@ -234,7 +234,7 @@ class Supervisor(Closing):
             return self._runner.is_aborted or answers.cancelled(job)
 
         if job.builds:
-            result = self._peers.ask_build(job, ready, is_over)
+            result = self._peers.do_builds(job, ready, is_over)
         else:
             result = self._peers.in_turns(job, ready, ask_runner, is_over)
         if result:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from vkbench.configuration import text_of
-from vkbench.job import Job, Outcome
+from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
@@ -47,7 +47,7 @@ def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job
             bench = Bench(device, plan, prepared.storages, stack)
             checked = check(bench, path, prepared)
             verdict = checked.verdict
-            if verdict.passed:
+            if verdict.passed and job.mode is Mode.PERFORMANCE:
                 timed = time_work(device, bench, checked, job, stack)
                 verdict = timed.verdict
                 result = replace(result, timings=timed.timings, telemetry=timed.telemetry)

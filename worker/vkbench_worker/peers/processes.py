@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from vkbench.case import is_model
@@ -20,13 +21,13 @@ from vkbench.job import Arm, Job, Outcome
 from vkbench.process.interpreter import python
 from vkbench.programs.program import program_named
 from vkbench.programs.store import BuildStore
-from vkbench.result import Result
+from vkbench.result import HOT, Result, Side
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
 from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.child import Child, NoAnswer
-from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns
+from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns, pair_in_turns
 from vkbench_worker.protocol import Ready, line_of, read_line
 
 _MODULE: Final = "vkbench_worker.peers.main"
@@ -53,17 +54,30 @@ class Peers:
         rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
         return in_turns(job, ask_runner, ask_peer, rounds=rounds)
 
-    def ask_build(self, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
-        """The result of a job of a build, which checks and times the case by itself."""
+    def do_builds(self, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
+        """The result of a job of a build, or of a pair of them, which take turns."""
+        if not job.pair:
+            return self._ask_build(job.arm, job, ready, is_over)
+        if job.pair.metric != HOT:
+            began = time.monotonic()
+            return result_of_end(job, Outcome.SKIPPED, "a build is timed hot alone", began)
+        asks = {
+            Side.OLD: partial(self._ask_build, job.pair.old, ready=ready, is_over=is_over),
+            Side.NEW: partial(self._ask_build, job.arm, ready=ready, is_over=is_over),
+        }
+        return pair_in_turns(job, asks, rounds=CPU_ROUNDS if ready.facts.type == "cpu" else 1)
+
+    def _ask_build(
+        self, arm: Arm, job: Job, ready: Ready, is_over: Callable[[], bool]
+    ) -> Result | None:
+        """A build's result of a job: it checks and times the case by itself."""
         began = time.monotonic()
         try:
-            command = self._build_command(job.arm)
+            command = self._build_command(arm)
         except VkbenchError as error:
             return result_of_end(job, Outcome.ERROR, str(error), began)
-        result = self._ask(job.bundle, command, replace(job, hot_only=True), ready, is_over)
-        return result and replace(
-            result, variant=job.variant, kernel_sha=job.bundle, bundle=job.bundle
-        )
+        result = self._ask(arm.sha, command, replace(job, hot_only=True), ready, is_over)
+        return result and replace(result, variant=job.variant, kernel_sha=arm.sha, bundle=arm.sha)
 
     def _peer_command(self, peer: str) -> Sequence[str]:
         return python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))

@@ -1,9 +1,9 @@
-"""Times a peer and our kernel in turns, as one result.
+"""Times a peer and our kernel in turns, or two builds of a program, as one result.
 
 The order is theirs, ours, ours, theirs, so that what drifts meanwhile meets both alike; on a CPU,
 which others use too, it is gone through several times. It is gone through again until the medians
 of both sides are known well, or the time for that is over. Both are judged at every visit. The
-peer begins, so that a case that it cannot do costs nothing else.
+peer begins, so that a case that it cannot do costs nothing else. Builds take the turns of a pair.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from dataclasses import replace
 from typing import Final
 
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import HOT, Result, Side, Timing, unpack_samples
+from vkbench.result import ARMS, HOT, Result, Side, Timing, unpack_samples
 from vkbench_worker.phases import PREFIX
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
+from vkbench_worker.timing.paired import order, reason_of
 from vkbench_worker.timing.statistics import half_width
 from vkbench_worker.timing.summary import Sampling, timing_of
+from vkbench_worker.timing.visits import blamed_verdict
 
 CPU_ROUNDS: Final = 3
 KNOWN_WELL: Final = 0.02  # half the interval of a median, as a share of it
@@ -35,13 +37,7 @@ def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Re
     Without both there is no timing: the result says which side could not, or was wrong. Only our
     own failures count as such; a peer's are the reason of a skipped job.
     """
-    visit = replace(
-        job,
-        mode=Mode.PERFORMANCE,
-        variant=AUTO,
-        hot_only=True,
-        measure_seconds=job.measure_seconds / (2 * rounds),
-    )
+    visit = replace(_visit_of(job, rounds), variant=AUTO)
     answers: dict[str, list[Result]] = {_OURS: [], _THEIRS: []}
     done = 0
     while done < rounds or _needs_more(job, answers, done, rounds):
@@ -54,6 +50,58 @@ def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Re
                 return _without(job, answer, of_peer=name == _THEIRS)
         done += 1
     return _together(job, answers[_OURS], answers[_THEIRS])
+
+
+def pair_in_turns(job: Job, asks: Mapping[Side, Ask], *, rounds: int = 1) -> Result | None:
+    """The result of a pair of builds: their timings, or which of them is wrong or failed."""
+    visit = replace(_visit_of(job, rounds), pair=None)
+    answers: dict[str, list[Result]] = {Side.OLD: [], Side.NEW: []}
+    done = 0
+    while done < rounds or _needs_more(job, answers, done, rounds):
+        for side in order(job):
+            answer = asks[Side(side)](visit)
+            if answer is None:
+                return None
+            answers[side].append(answer)
+            if answer.outcome is Outcome.WRONG:
+                return _blame(job, visit, answers, asks)
+            if answer.outcome is not Outcome.PASSED:
+                return replace(answer, timings=(), reason=f"{side}: {answer.reason}")
+        done += 1
+    visits = [*answers[Side.OLD], *answers[Side.NEW]]
+    return replace(
+        answers[Side.NEW][-1],
+        timings=tuple(_merge_timings(Side(side), answers[side]) for side in ARMS),
+        started=min(visit.started for visit in visits),
+        seconds=sum(visit.seconds for visit in visits),
+        telemetry={**answers[Side.NEW][-1].telemetry, **_sum_phases(visits)},
+    )
+
+
+def _blame(
+    job: Job, visit: Job, answers: Mapping[str, Sequence[Result]], asks: Mapping[Side, Ask]
+) -> Result | None:
+    """The result of a pair of which one build was wrong at its last visit: the other is asked."""
+    last: dict[str, Result] = {}
+    for side in ARMS:
+        answer = answers[side][-1] if answers[side] else asks[Side(side)](visit)
+        if answer is None:
+            return None
+        last[side] = answer
+    verdict = blamed_verdict({side: answer.verdict for side, answer in last.items() if answer.verdict})
+    return replace(
+        last[Side.NEW],
+        outcome=Outcome.WRONG,
+        reason=reason_of(verdict),
+        verdict=verdict,
+        timings=(),
+    )
+
+
+def _visit_of(job: Job, rounds: int) -> Job:
+    """What is asked of a side at each of its visits, of which a round has two."""
+    seconds = job.measure_seconds / (2 * rounds)
+    return replace(job, mode=Mode.PERFORMANCE, hot_only=True, measure_seconds=seconds)
 
 
 def _needs_more(job: Job, answers: Mapping[str, Sequence[Result]], done: int, rounds: int) -> bool:

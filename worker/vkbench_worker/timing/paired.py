@@ -143,7 +143,7 @@ def timed_if_right(
         verdict = timed_arms.verdict
         result = replace(result, timings=timed_arms.timings, telemetry=timed_arms.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
-    return replace(result, outcome=outcome, reason=_reason(verdict), verdict=verdict)
+    return replace(result, outcome=outcome, reason=reason_of(verdict), verdict=verdict)
 
 
 def order(job: Job) -> tuple[str, str, str, str]:
@@ -187,7 +187,7 @@ def _plan_launches(
         raise Unsupported(f"{name}: {error}") from error
 
 
-def _reason(verdict: Verdict) -> str:
+def reason_of(verdict: Verdict) -> str:
     """Why a pair is wrong, in words that name the arm."""
     if verdict.wrong_arm in (WrongArm.OLD, WrongArm.NEW):
         return f"{verdict.wrong_arm}: {verdict.reason}"
