@@ -20,6 +20,12 @@ def kept_builds(settings: Settings) -> BuildStore:
     return BuildStore(settings.build_folder())
 
 
+def refuse_build(selecting: Selecting) -> None:
+    """UsageError where --build asks the fleet for what runs on this machine alone."""
+    if selecting.build:
+        raise UsageError("--build runs on this machine alone yet: use `vkbench run --build`")
+
+
 def build_chosen(selecting: Selecting, settings: Settings) -> Build | None:
     """The build that --build names; None without the option."""
     if not selecting.build:

@@ -228,6 +228,12 @@ def test_ggml_gives_what_our_judge_wants(new_lavapipe: Path) -> None:
     assert "skipped" not in passed_there(new_lavapipe, "test_ggml.py", needs="gpu,ggml")
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("ggml_folder")
+def test_builds_are_checked_timed_and_paired(new_lavapipe: Path) -> None:
+    assert "skipped" not in passed_there(new_lavapipe, "test_builds.py", needs="gpu,ggml")
+
+
 def test_the_newer_validation_layer_has_nothing_to_say(new_lavapipe: Path) -> None:
     passed_there(new_lavapipe, "test_validation.py", needs="gpu,validation")
 

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "make": "CI's own steps",
     "vkbench run --suite quick": "`make bench`",
     "vkbench tune": "tests/e2e/test_tune.py",
+    "vkbench program build add": "tests/e2e/test_builds.py",
+    "vkbench run --build": "tests/e2e/test_builds.py",
     "vkbench calibrate --submit": "tests/cli/test_calibrate.py",
     "vkbench regressions scan --all": "tests/cli/test_regressions.py",
     "vkbench calibrate  ": "tests/cli/test_calibrate.py",

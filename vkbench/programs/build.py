@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from vkbench.errors import VkbenchError
+from vkbench.errors import UsageError
 
 MOST_FILES: Final = 1000
 MOST_BYTES: Final = 4 << 30  # of all files
@@ -15,7 +15,7 @@ MOST_PATH: Final = 255  # characters
 _SHA_DIGITS: Final = frozenset("0123456789abcdef")
 
 
-class NoBuild(VkbenchError):
+class NoBuild(UsageError):
     """This is no build that vkbench takes."""
 
 

@@ -88,7 +88,9 @@ def _blame(
         if answer is None:
             return None
         last[side] = answer
-    verdict = blamed_verdict({side: answer.verdict for side, answer in last.items() if answer.verdict})
+    verdict = blamed_verdict(
+        {side: answer.verdict for side, answer in last.items() if answer.verdict}
+    )
     return replace(
         last[Side.NEW],
         outcome=Outcome.WRONG,

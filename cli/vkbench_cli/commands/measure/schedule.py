@@ -77,9 +77,11 @@ def add(
     \b
     vkbench schedule add nightly --cron '0 2 * * *' --suite quick --device '*'
     """
+    from vkbench_cli.builds import refuse_build
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_scheduler.watch import schedules
 
+    refuse_build(selecting)
     now = time.time()
     check(cron)  # before the database: a slip of the pen needs none
     with open_database(store.settings()) as database, database.transaction() as tx:

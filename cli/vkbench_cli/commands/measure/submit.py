@@ -105,12 +105,14 @@ def submit_selection(
     sweep: Sweep | None = None,
 ) -> Submitted:
     """A run for the fleet, stored with all its jobs."""
+    from vkbench_cli.builds import refuse_build
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask import queries
     from vkbench_db.ask.device_names import served_keys
     from vkbench_scheduler.planning import sweeps
     from vkbench_scheduler.planning.submit import submit as store_run
 
+    refuse_build(selecting)
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)

@@ -1,0 +1,98 @@
+"""Builds of ggml under test on one machine, by the commands that a user types."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planted_builds import add_planted
+from vkbench.programs.store import BuildStore
+from vkbench.settings import settings
+from vkbench_cli.main import main
+
+SUM = "add/f32/b1_c1_h8_w64"
+PRODUCT = "mul_mat_vec/q4_0/m64_n1_k1024"
+Typed = Callable[..., Any]
+
+
+@pytest.fixture
+def vkbench(new_lavapipe: Path) -> Typed:
+    """A command on the newer lavapipe: Debian's frees buffers twice under ggml."""
+
+    def run(*words: str) -> Any:
+        command = [str(new_lavapipe / "vkbench"), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+
+    return run
+
+
+@pytest.mark.timeout(240)
+def test_a_wrong_build_is_a_regression_of_the_program(
+    vkbench: Typed, ggml_folder: Path, tmp_path: Path
+) -> None:
+    added = vkbench("program", "build", "add", "ggml-vulkan", str(ggml_folder), "--name", "old")
+    assert added.returncode == 0, added.stderr
+    store = BuildStore(settings().build_folder())
+    wrong = add_planted(store, ggml_folder, "wrong", tmp_path / "planted")
+    listed = json.loads(vkbench("program", "build", "ls", "--json").stdout)["rows"]
+    assert [(row["name"], row["sha"]) for row in listed] == [
+        ("old", added.stdout.strip()),
+        ("wrong", wrong.sha),
+    ]
+    chosen = ("--case", SUM, "--case", PRODUCT, "--seconds", "0.1")
+    ran = vkbench("run", "--build", "old", *chosen)
+    assert ran.returncode == 0, ran.stderr
+    assert "4 passed" in ran.stderr
+    results = json.loads(vkbench("results", "--json").stdout)["rows"]
+    assert {(row["variant"], row["bundle"]) for row in results} == {
+        ("ggml-vulkan", listed[0]["sha"])
+    }
+    ran = vkbench("run", "--build", "wrong", "--mode", "correctness", "--case", PRODUCT)
+    assert ran.returncode == 3
+    [regression] = json.loads(vkbench("regressions", "ls", "--json").stdout)["rows"]
+    assert regression["title"].startswith("ggml-vulkan mul_mat_vec wrong on ")
+    assert " since wrong (" in regression["title"]
+    freed = vkbench("program", "build", "rm", "old")
+    assert freed.stderr.endswith("are free again\n")
+    gone = vkbench("run", "--build", "old", *chosen)
+    assert (gone.returncode, gone.stderr) == (2, "vkbench: unknown build 'old'; there is 'wrong'\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            ("program", "build", "add", "ggml", "."),
+            "unknown program 'ggml'; there is 'ggml-vulkan'",
+        ),
+        (("program", "build", "add", "ggml-vulkan", "{tmp}/no"), "there is no folder or archive"),
+        (("program", "build", "add", "ggml-vulkan", "{tmp}"), "there is no libggml-base.so* in it"),
+        (("program", "build", "show", "b1"), "unknown build 'b1'"),
+        (("run", "--build", "b1"), "unknown build 'b1'"),
+        (
+            ("run", "--build", "b1", "--bundle", "a"),
+            "--build has a program do the cases: leave out",
+        ),
+        (("submit", "--build", "b1"), "--build runs on this machine alone yet"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    complaint: str,
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATA", str(tmp_path / "data"))
+    (tmp_path / "empty").mkdir()
+    assert main([word.format(tmp=tmp_path / "empty") for word in words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"vkbench: {complaint}")
+    assert err.count("\n") == 1

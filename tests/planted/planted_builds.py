@@ -1,0 +1,56 @@
+"""Builds of ggml with a fault that was planted: a library that stands before the shipped one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from vkbench.programs.build import Build
+from vkbench.programs.program import GGML_VULKAN
+from vkbench.programs.sources import open_source
+from vkbench.programs.store import BuildStore
+
+BASE = "libggml-base.so"
+BEHIND = "libggml-cpu0.so"  # what the shipped library is called there; as long a name
+NEXT = "extern void *dlsym(void *, const char *);\n#define NEXT(name) dlsym((void *)-1L, name)\n"
+FAULTS = {
+    # computes every graph twice
+    "slow": """
+int ggml_backend_graph_compute(void *backend, void *graph) {
+  int (*next)(void *, void *) = NEXT("ggml_backend_graph_compute");
+  return next(backend, graph) || next(backend, graph);
+}""",
+    # tells the last 512 bytes of what it is given to nobody
+    "wrong": """
+void ggml_backend_tensor_set(void *tensor, const char *data, long offset, long size) {
+  void (*next)(void *, const void *, long, long) = NEXT("ggml_backend_tensor_set");
+  next(tensor, data, offset, size > 4096 ? size - 512 : size);
+}""",
+    "crash": """
+int ggml_backend_graph_compute(void *backend, void *graph) { return *(volatile int *)0; }""",
+    "hang": """
+int ggml_backend_graph_compute(void *backend, void *graph) { for (;;); }""",
+}
+
+
+def add_shipped(store: BuildStore, ggml: Path, name: str = "shipped") -> Build:
+    """The build as its package has it."""
+    with open_source(ggml) as source:
+        return store.add(GGML_VULKAN, source, name)
+
+
+def add_planted(store: BuildStore, ggml: Path, fault: str, folder: Path) -> Build:
+    """The same build with a fault, made in a folder."""
+    folder.mkdir()
+    shutil.copy(ggml / "libggml-vulkan.so", folder)
+    shipped = (ggml / BASE).read_bytes()
+    assert shipped.count(f"\0{BASE}\0".encode()) == 1  # its own name
+    renamed = shipped.replace(f"\0{BASE}\0".encode(), f"\0{BEHIND}\0".encode())
+    (folder / BEHIND).write_bytes(renamed)
+    (folder / "fault.c").write_text(NEXT + FAULTS[fault])
+    command = ["gcc", "-shared", "-fPIC", "-nostdlib", "-o", BASE, "fault.c", f"-Wl,-soname,{BASE}"]
+    linked = ["-Wl,--no-as-needed", "-L.", f"-l:{BEHIND}", "-Wl,-rpath,$ORIGIN"]
+    subprocess.run([*command, *linked], cwd=folder, check=True)
+    with open_source(folder) as source:
+        return store.add(GGML_VULKAN, source, fault)
