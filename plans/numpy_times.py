@@ -15,9 +15,8 @@ import numpy as np
 
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.peers.library import Call
+from vkbench_worker.peers.library import Call, View
 from vkbench_worker.peers.numpy_library import NumpyLibrary
-from vkbench_worker.peers.library import View
 from vkbench_worker.peers.table import row_of, working_format
 
 SECONDS = 1.0  # spent on one operation, beside the first time

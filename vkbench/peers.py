@@ -59,6 +59,6 @@ PEERS: Final = (
 BY_NAME: Final[Mapping[str, Peer]] = {peer.name: peer for peer in PEERS}
 
 
-def included(peers: Iterable[str]) -> list[str]:
+def list_what_is_included(peers: Iterable[str]) -> list[str]:
     """What each side's time includes, ours first; nothing is known of other versions' peers."""
     return [OURS_INCLUDES, *(BY_NAME[name].includes for name in sorted(peers) if name in BY_NAME)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeVar, cast
 
 from vkbench.selector import one
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.files import check_readable, whole_file
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
@@ -135,7 +135,7 @@ def _import_run(
     known = [row.facts for row in queries.devices(tx)]
     run = peer_run(file, tests, timing_of, known, one(device, known) if device else None)
     for reason, count in run.left_out.items():
-        tell(f"left out {counted(count, 'test')} {reason}: vkbench has no such case")
+        tell(f"left out {count_of(count, 'test')} {reason}: vkbench has no such case")
     return import_records(tx, run.records, time.time())
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def built(
+def build_own(
     path: Path, shapes: tuple[str, ...], seeds: tuple[int, ...] = (), *, batches: bool = False
 ) -> Built:
     """The kernel that a file declares, with its cases or those of other shapes, and more of them.

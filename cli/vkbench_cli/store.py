@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vkbench.errors import NothingToDo, UnknownName, UsageError
-from vkbench.messages.urls import shown
+from vkbench.messages.urls import hide_password
 from vkbench.settings import Settings
 from vkbench_cli.show.telling import Elapsed, tell
 
@@ -23,15 +23,15 @@ READING = "reading the database"
 NOTHING_YET = "there are no results yet: `vkbench run` makes the first ones"
 
 
-def opened(settings: Settings) -> Database:
+def open_database(settings: Settings) -> Database:
     """The database of these settings, which must be there and at this version's schema."""
     from vkbench_db.database import Database
     from vkbench_db.errors import SchemaMissing
 
     if is_unmade(settings):
         raise SchemaMissing(
-            f"there is no database yet ({shown(settings.database_url())}): `vkbench run` creates "
-            "it for this machine, `vkbench db upgrade` for a fleet"
+            f"there is no database yet ({hide_password(settings.database_url())}): `vkbench run` "
+            "creates it for this machine, `vkbench db upgrade` for a fleet"
         )
     database = Database.open(settings.database_url())
     _note_demonstration(database)
@@ -57,7 +57,7 @@ def reading(settings: Settings) -> Iterator[Transaction]:
         with _open_blank() as database, database.reading() as tx, _explain_unknown_names(settings):
             yield tx
     else:
-        with opened(settings) as database, Elapsed(READING), database.reading() as tx:
+        with open_database(settings) as database, Elapsed(READING), database.reading() as tx:
             yield tx
 
 
@@ -94,7 +94,8 @@ def _explain_unknown_names(settings: Settings) -> Iterator[None]:
         yield
     except UnknownName as error:
         raise UsageError(
-            f"{error.unlisted}; {NOTHING_YET} (there is no {shown(settings.database_url())})"
+            f"{error.unlisted}; {NOTHING_YET} "
+            f"(there is no {hide_password(settings.database_url())})"
         ) from error
 
 

@@ -22,7 +22,7 @@ from typing import Self
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, text
 
-from vkbench.messages.urls import shown
+from vkbench.messages.urls import hide_password
 from vkbench_db import postgresql, waiting
 from vkbench_db.errors import (
     DatabaseBusy,
@@ -184,12 +184,12 @@ def parse_url(url: str) -> URL:
     try:
         parsed = postgresql.parse(url)
     except (exc.ArgumentError, ValueError):  # its text may hold a part of the password
-        raise MalformedUrl(f"malformed database URL '{shown(url)}': {_FORMS}") from None
+        raise MalformedUrl(f"malformed database URL '{hide_password(url)}': {_FORMS}") from None
     backend = parsed.drivername.partition("+")[0]
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     if backend != "sqlite" or parsed.database in (None, "", ":memory:"):
-        raise MalformedUrl(f"unusable database URL '{shown(url)}': {_FORMS}")
+        raise MalformedUrl(f"unusable database URL '{hide_password(url)}': {_FORMS}")
     return parsed
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import URL, Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import ExceptionContext
 
-from vkbench.messages.urls import shown
+from vkbench.messages.urls import hide_password
 
 READ_ONLY: Final = "25006"  # SQLSTATE of a standby, or a server that takes no writes for now
 CONNECT_SECONDS: Final = 5
@@ -80,7 +80,7 @@ def place(url: URL) -> str:
         hosts, ports = (str(url.query.get(name, "")).split(",") for name in ("host", "port"))
         pairs = zip_longest(hosts, ports, fillvalue="")
         at = " at " + ",".join(f"{host}:{port}" if port else host for host, port in pairs)
-    return shown(str(url.set(query={}))) + at
+    return hide_password(str(url.set(query={}))) + at
 
 
 def engine(url: URL) -> Engine:

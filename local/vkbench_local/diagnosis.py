@@ -15,8 +15,8 @@ from pathlib import Path
 
 from vkbench.errors import VkbenchError
 from vkbench.messages.keys import keys_for
-from vkbench.messages.stamps import skewed
-from vkbench.messages.urls import redis_place, shown
+from vkbench.messages.stamps import describe_skew
+from vkbench.messages.urls import hide_password, redis_place
 from vkbench.process import system
 from vkbench.process.interpreter import python as python_command
 from vkbench.settings import Sandbox, Settings
@@ -256,7 +256,7 @@ def database(settings: Settings) -> Iterator[CheckResult]:
 
     def look() -> str:
         with Database.open(url):
-            return shown(url)
+            return hide_password(url)
 
     file = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not file.exists():
@@ -274,7 +274,7 @@ def redis(settings: Settings) -> Iterator[CheckResult]:
         return "answers"
 
     yield attempt(
-        f"Redis at {shown(settings.redis)}",
+        f"Redis at {hide_password(settings.redis)}",
         look,
         fix="apt install redis-server, or set VKBENCH_REDIS",
         needed_for="submit, scheduler, worker",
@@ -292,7 +292,7 @@ def clock(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(
         what="clock",
         ok=not ahead,
-        detail=skewed(ahead) if ahead else "that of Redis",
+        detail=describe_skew(ahead) if ahead else "that of Redis",
         fix="have this host and that of Redis keep time by NTP",
         needed_for="true dates",
     )

@@ -21,7 +21,7 @@ from vkbench.words.visible import visible
 from vkbench_db.database import Database, Transaction
 from vkbench_db.work import store
 from vkbench_db.work.store import Picked
-from vkbench_scheduler.bundles import stored
+from vkbench_scheduler.bundles import find_stored
 from vkbench_scheduler.queue.chunks import ChunkBounds
 from vkbench_scheduler.tuned import with_tuned
 from vkbench_shaders.bundle import kept_bundles
@@ -111,7 +111,7 @@ class Journal:
         if self._bundles.is_whole(sha):
             return
         with self._database.reading() as tx:
-            bundle = stored(tx, sha)
+            bundle = find_stored(tx, sha)
         if bundle:
             self._bundles.put(bundle)
 

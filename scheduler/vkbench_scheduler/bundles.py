@@ -55,7 +55,7 @@ def keep_packaged(database: Database) -> None:
     log.event(_log, "bundle_kept", bundle=sha)
 
 
-def stored(tx: Connection, sha: str) -> Bundle | None:
+def find_stored(tx: Connection, sha: str) -> Bundle | None:
     """A bundle by its full hash; None if the database does not have it."""
     stored = load_bundle(tx, sha)
     if stored is None:
@@ -76,4 +76,4 @@ def bundle_beginning(tx: Connection, start: str) -> Bundle | None:
     found = bundles_named(tx, start.lower())
     if len(found) > 1:
         raise UsageError(f"'{start}' matches several bundles: give more of the hash")
-    return stored(tx, found[0]) if found else None
+    return find_stored(tx, found[0]) if found else None

@@ -17,7 +17,7 @@ from typing import TypeVar
 from vkbench.errors import ServiceUnreachable
 from vkbench.messages.keys import keys_for
 from vkbench.messages.redis_client import connect
-from vkbench.messages.urls import shown
+from vkbench.messages.urls import hide_password
 from vkbench.process import alive, log
 from vkbench.settings import Settings
 from vkbench_db.database import Database
@@ -64,7 +64,9 @@ def serve(ours: Settings, metrics: str = "") -> int:
             redis = connect(ours.redis)
             asked = FleetCollector(database, redis, keys_for(ours), ours.data, SERVICE)
             fleet.serve(metrics, asked)
-        log.event(_log, "scheduler_ready", database=shown(ours.database_url()), pid=os.getpid())
+        log.event(
+            _log, "scheduler_ready", database=hide_password(ours.database_url()), pid=os.getpid()
+        )
         outdated = _work(database, ours, stop)
     log.event(_log, "scheduler_stopped")
     return SchemaOutdated.exit_code if outdated else 0

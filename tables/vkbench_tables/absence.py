@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vkbench.words.units import counted, span
+from vkbench.words.units import count_of, span
 from vkbench_db.upkeep.attendance import Attendance, Station
 
 
@@ -44,7 +44,7 @@ def _no_worker(attendance: Attendance, unserved: Sequence[Station], now: float) 
     first = unserved[0]
     who = f"no worker of {first.name} {_describe_age(first.last_seen, now, 'was ever seen')}"
     if len(unserved) > 1:
-        all_devices = counted(len(attendance.stations), "device")
+        all_devices = count_of(len(attendance.stations), "device")
         who = f"no worker of {len(unserved)} of {all_devices} was seen lately"
     return f"{who}; start `vkbench worker` on {_hosts(unserved)}"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def reasons(left: Sequence[Uncompared]) -> list[str]:
         cases.setdefault((case.peer, case.reason), {})[case.case_name] = None
     ordered = sorted(cases.items(), key=lambda item: -len(item[1]))
     return [
-        f"{counted(len(names), 'case')} not compared: {reason} ({_some(list(names))})"
+        f"{count_of(len(names), 'case')} not compared: {reason} ({_some(list(names))})"
         for (_, reason), names in ordered
     ]
 

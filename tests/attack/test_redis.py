@@ -290,13 +290,13 @@ def test_a_queue_of_another_type_stops_no_device(target: Target, server: RedisSe
     queues = [wire.queue_of(device) for device in (HONEST.key, OTHER.key)]
     chunks = [chunk(device) for device in (OTHER.key, HONEST.key)]
     target.redis.set(queues[1], "x")
-    assert broker.queued(OTHER.key) == set()
+    assert broker.list_queued(OTHER.key) == set()
     target.redis.set(queues[1], "x")
     broker.publish(chunks)
-    assert [broker.queued(each.device) for each in chunks] == [{(1, 1)}, {(1, 1)}]
+    assert [broker.list_queued(each.device) for each in chunks] == [{(1, 1)}, {(1, 1)}]
     for junk in (*JUNK, b"[" * 100_000, json.dumps({"body": "W1tb"}).encode()):
         target.redis.lpush(queues[0], junk)
-    assert broker.queued(HONEST.key) == {(1, 1)}
+    assert broker.list_queued(HONEST.key) == {(1, 1)}
     broker.close()
 
 
@@ -588,22 +588,22 @@ def test_the_words_of_a_worker_that_is_gone_are_put_back(target: Target) -> None
 def test_a_wish_is_answered_once(target: Target) -> None:
     wish = wire.say(wire.WISH, target.stamps.next(), target.keys, SHA)
     target.redis.sadd(wire.WANTED, wish)
-    assert target.wishes.wanted() == [SHA]
+    assert target.wishes.list_wanted_bundles() == [SHA]
     target.wishes.refuse(SHA, "the test says so")
     target.redis.sadd(wire.WANTED, wish)
-    assert target.wishes.wanted() == []
+    assert target.wishes.list_wanted_bundles() == []
     old = Stamp(sent=time.time() - 3600, number=1)
     target.redis.sadd(wire.WANTED, wire.say(wire.WISH, old, target.keys, "cd" * 32))
-    assert target.wishes.wanted() == []
+    assert target.wishes.list_wanted_bundles() == []
     assert target.redis.scard(wire.WANTED) == 0
     target.redis.sadd(wire.WANTED, wire.say(wire.WISH, target.stamps.next(), target.keys, SHA))
-    assert target.wishes.wanted() == [SHA]
+    assert target.wishes.list_wanted_bundles() == [SHA]
 
 
 def test_wishes_of_several_workers_are_all_heard(target: Target) -> None:
     wishes = [wire.say(wire.WISH, target.stamps.next(), target.keys, SHA) for _ in range(5)]
     target.redis.sadd(wire.WANTED, *wishes)
-    assert target.wishes.wanted() == [SHA]
+    assert target.wishes.list_wanted_bundles() == [SHA]
     assert target.redis.scard(wire.WANTED) == 5
     target.wishes.refuse(SHA, "the test says so")
     assert target.redis.scard(wire.WANTED) == 0

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench_cli.show.pace import Lane, Pace, by_lane, clock, rated, remaining, sentence, sum_of
+from vkbench_cli.show.pace import (
+    Lane,
+    Pace,
+    by_lane,
+    clock,
+    format_rate,
+    remaining,
+    sentence,
+    sum_of,
+)
 
 
 def lane(done: int, left: float = 0.0, name: str = "H200", **ended: int) -> Lane:
@@ -13,10 +22,10 @@ def lane(done: int, left: float = 0.0, name: str = "H200", **ended: int) -> Lane
 
 def test_nothing_is_known_until_something_has_ended() -> None:
     pace = Pace()
-    assert (pace.rate, pace.left(0.0)) == (None, None)
+    assert (pace.rate, pace.seconds_left(0.0)) == (None, None)
     pace.see(0.0, lane(40))
     pace.see(5.0, lane(40))
-    assert (pace.rate, pace.left(5.0)) == (None, None)
+    assert (pace.rate, pace.seconds_left(5.0)) == (None, None)
 
 
 def test_the_rate_counts_from_the_first_look_and_not_what_was_done_before() -> None:
@@ -24,16 +33,16 @@ def test_the_rate_counts_from_the_first_look_and_not_what_was_done_before() -> N
     pace.see(0.0, lane(40))
     pace.see(10.0, lane(60))
     assert pace.rate == 2.0
-    assert pace.left(10.0) == 20.0
+    assert pace.seconds_left(10.0) == 20.0
 
 
 def test_the_time_left_follows_the_estimates_where_jobs_differ() -> None:
     pace = Pace()
     pace.see(0.0, lane(0, left=100.0))  # the last half of the jobs is nine tenths of the work
     pace.see(10.0, lane(50, left=90.0))
-    assert pace.left(10.0) == 90.0
-    assert pace.left(30.0) == 70.0  # while a long job runs
-    assert pace.left(500.0) == 0.0
+    assert pace.seconds_left(10.0) == 90.0
+    assert pace.seconds_left(30.0) == 70.0  # while a long job runs
+    assert pace.seconds_left(500.0) == 0.0
 
 
 def test_a_rate_is_that_of_the_last_minute() -> None:
@@ -49,7 +58,12 @@ def test_words() -> None:
     assert [clock(seconds) for seconds in (0, 0.2, 59.5, 80, 7380)] == [
         "0:00", "0:01", "1:00", "1:20", "2:03:00",
     ]  # fmt: skip
-    assert [rated(rate) for rate in (None, 65.3, 3.14, 0.2)] == ["", "65/s", "3.1/s", "12.0/min"]
+    assert [format_rate(rate) for rate in (None, 65.3, 3.14, 0.2)] == [
+        "",
+        "65/s",
+        "3.1/s",
+        "12.0/min",
+    ]
     assert [remaining(seconds) for seconds in (None, 80)] == ["", "1:20 left"]
 
 

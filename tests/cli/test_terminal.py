@@ -125,7 +125,7 @@ def test_what_is_left_out_is_named_and_wide_shows_it(
     ],
 )
 def test_text_breaks_where_it_has_joints(text: str, width: int, lines: list[str]) -> None:
-    assert layout.wrapped(text, width) == lines
+    assert layout.wrap_text(text, width) == lines
 
 
 def test_an_interval_is_left_out_whole() -> None:
@@ -142,12 +142,12 @@ def test_an_interval_is_left_out_whole() -> None:
         number("to", is_joined=True),
         replace(number("p"), rank=minor),
     ]
-    assert layout.fitted(strips, 30).left_out == []
-    assert layout.fitted(strips, 22).left_out == ["p"]
-    assert layout.fitted(strips, 21).left_out == ["from", "to"]  # p fits where both do not
-    assert layout.fitted(strips, 6).left_out == ["from", "to", "p"]
-    assert layout.fitted(strips, 5).left_out == ["from", "to", "p"]  # its number is not cut
-    assert list(layout.lines(layout.fitted(strips, 5))) == ["ratio", "1.2345"]
+    assert layout.fit_table(strips, 30).left_out == []
+    assert layout.fit_table(strips, 22).left_out == ["p"]
+    assert layout.fit_table(strips, 21).left_out == ["from", "to"]  # p fits where both do not
+    assert layout.fit_table(strips, 6).left_out == ["from", "to", "p"]
+    assert layout.fit_table(strips, 5).left_out == ["from", "to", "p"]  # its number is not cut
+    assert list(layout.lines(layout.fit_table(strips, 5))) == ["ratio", "1.2345"]
 
 
 def test_a_long_table_takes_no_longer_a_line() -> None:
@@ -162,14 +162,14 @@ def test_a_long_table_takes_no_longer_a_line() -> None:
 
         cells = Cells(["a name of some words"] * rows)
         strips = [layout.Strip(name=str(n), heading=str(n), cells=cells) for n in range(40)]
-        layout.fitted(strips, 80)
+        layout.fit_table(strips, 80)
         return reads
 
     assert work(1000) == work(10) <= 40 * 3  # the cells of a column are looked at a few times
 
 
 def test_a_table_of_lifted_columns_alone_has_no_lines() -> None:
-    assert list(layout.lines(layout.fitted([], 80))) == []
+    assert list(layout.lines(layout.fit_table([], 80))) == []
 
 
 def test_a_file_gets_whole_lines_whatever_the_terminal(

@@ -59,7 +59,7 @@ def test_a_table_prints_no_control_character(heading: str, cell: str, other: str
     table = Table(columns=columns, rows=rows)
     assert is_tame(printed(table))
     assert is_tame(printed(table, wide=True))
-    assert is_tame(markdown.escaped(cell))
+    assert is_tame(markdown.escape_text(cell))
     assert json.loads(printed(table, json=True))["rows"][0]["a"] == cell
 
 

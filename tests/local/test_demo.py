@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import runpy
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
@@ -22,11 +19,10 @@ from vkbench_local.demo import story
 from vkbench_local.demo.filling import WATCHED, fill, last_midnight
 from vkbench_local.demo.lab import MACHINES
 from vkbench_local.demo.place import make
-from vkbench_local.demo.recording import FILE, load
+from vkbench_local.demo.recording import load
 from vkbench_web.app import application
 from vkbench_web.lab import Lab
 
-ROOT = Path(__file__).parents[2]
 Captured = pytest.CaptureFixture[str]
 
 
@@ -174,13 +170,6 @@ def never(database: Database) -> None:
 def test_postgresql_is_refused(capsys: Captured) -> None:
     assert main(["demo", "--no-serve", "--database", "postgresql://host/results"]) == 2
     assert "a demonstration is a SQLite file" in capsys.readouterr().err
-
-
-def test_the_recording_is_what_the_exports_say() -> None:
-    script = runpy.run_path(str(ROOT / "scripts" / "demo_recording.py"))
-    shipped = msgspec.json.decode(gzip.decompress(FILE.read_bytes()))
-    assert shipped == msgspec.json.decode(msgspec.json.encode(script["recording"]()))
-    assert FILE.stat().st_size < 100_000
 
 
 def test_what_is_watched_and_planted_is_recorded() -> None:

@@ -17,7 +17,7 @@ from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
 from vkbench_local.executor import store_run
 from vkbench_local.kernels import compile_kernels
-from vkbench_scheduler.bundles import stored
+from vkbench_scheduler.bundles import find_stored
 from vkbench_scheduler.planning.plan import tasks
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.suites import suite_named
@@ -99,10 +99,10 @@ def test_a_bundle_is_kept_with_results_once_it_is_whole(database: Database, begu
     selection = Selection(mode=Mode.CORRECTNESS, kernels=("copy",), formats=("f32",))
     store_run(database, selection, [FACTS])
     with database.reading() as tx:
-        assert stored(tx, packaged().sha) is None
+        assert find_stored(tx, packaged().sha) is None
     compile_rest()
     store_run(database, selection, [FACTS])
     with database.reading() as tx:
-        kept = stored(tx, packaged().sha)
+        kept = find_stored(tx, packaged().sha)
     assert kept
     assert kept.check().sha == packaged().sha

@@ -36,7 +36,7 @@ def before_commit() -> None:
 
 def after_commit() -> None:
     """The collector has committed results that are still pending in the stream."""
-    stream.ResultStream.done = die  # type: ignore[method-assign]
+    stream.ResultStream.delete_entries = die  # type: ignore[method-assign]
 
 
 def before_publish() -> None:

@@ -8,7 +8,7 @@ import pytest
 from vkbench.errors import UsageError
 from vkbench_db.database import Database
 from vkbench_db.work import store
-from vkbench_scheduler.bundles import bundle_beginning, keep, keep_packaged, stored
+from vkbench_scheduler.bundles import bundle_beginning, find_stored, keep, keep_packaged
 from vkbench_shaders.bundle import Bundle, manifest_text, packaged
 
 
@@ -30,7 +30,7 @@ def test_the_packaged_bundle_is_kept_once_and_comes_back_whole(database: Databas
     for _ in range(2):
         keep_packaged(database)
     with database.reading() as tx:
-        found = stored(tx, packaged().sha)
+        found = find_stored(tx, packaged().sha)
     assert found
     assert found.check().blobs == packaged().blobs
     size = Path(str(database.engine.url.database)).stat().st_size
@@ -56,7 +56,7 @@ def test_a_bundle_is_found_by_the_beginning_of_its_hash(database: Database) -> N
         assert one
         assert one.sha == shas[7]
         assert bundle_beginning(tx, "0" * 30) is None
-        assert stored(tx, "0" * 64) is None
+        assert find_stored(tx, "0" * 64) is None
         shared = next(sha[0] for sha in shas if sum(sha[0] == other[0] for other in shas) > 1)
         with pytest.raises(UsageError, match="several bundles"):
             bundle_beginning(tx, shared)

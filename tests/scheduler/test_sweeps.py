@@ -12,7 +12,7 @@ from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode
 from vkbench_db.upkeep.tuning import EVERY
 from vkbench_scheduler.planning.selection import ALL, Selection
-from vkbench_scheduler.planning.sweeps import Sweep, plan, unkept
+from vkbench_scheduler.planning.sweeps import Sweep, list_unkept_cases, plan
 from vkbench_shaders.catalogue import problem
 
 FACTS = DeviceFacts(
@@ -71,10 +71,10 @@ def test_of_the_cases_of_a_variant_auto_may_take_it_for_some() -> None:
     found = planned(Sweep(rounds=1), HALF, SINGLE, variant="coopmat", device=ABLE)
     assert {name.partition(":")[0] for name in found} == {"coopmat"}
     asked = Selection(cases=(HALF, SINGLE), variant="coopmat")
-    assert unkept(asked) == [SINGLE]
-    assert unkept(replace(asked, cases=(SINGLE,))) == [EVERY]
-    assert unkept(replace(asked, cases=(HALF,))) == []
-    assert unkept(replace(asked, variant=ALL)) == []
+    assert list_unkept_cases(asked) == [SINGLE]
+    assert list_unkept_cases(replace(asked, cases=(SINGLE,))) == [EVERY]
+    assert list_unkept_cases(replace(asked, cases=(HALF,))) == []
+    assert list_unkept_cases(replace(asked, variant=ALL)) == []
 
 
 @pytest.mark.parametrize(

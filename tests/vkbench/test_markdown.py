@@ -27,7 +27,7 @@ def test_a_table_has_a_rule_and_counts_what_it_leaves_out() -> None:
     ],
 )
 def test_foreign_text_stays_text(text: str, shown: str) -> None:
-    assert markdown.escaped(text) == shown
+    assert markdown.escape_text(text) == shown
 
 
 def test_code_cannot_be_left() -> None:

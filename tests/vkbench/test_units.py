@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.words.units import counted, rate_column, ratio, seconds_column, significant
+from vkbench.words.units import count_of, rate_column, ratio, seconds_column, significant
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_ratio_near_one_is_told_from_one(value: float, text: str) -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 changes"), (1, "1 change"), (2, "2 changes")])
 def test_counted(count: int, text: str) -> None:
-    assert counted(count, "change") == text
+    assert count_of(count, "change") == text
 
 
 def test_a_column_has_the_scale_of_its_median() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vkbench.errors import UsageError
 from vkbench.messages.redis_client import connect
-from vkbench.messages.urls import is_local, redis_place, shown
+from vkbench.messages.urls import hide_password, is_local, redis_place
 from vkbench_db.database import parse_url
 
 SECRET = "Zq7"  # begins and ends each password, and is nowhere else
@@ -32,7 +32,7 @@ def urls(*schemes: str) -> st.SearchStrategy[str]:
 @example(f"redis://h/0?password={SECRET}")
 @example(f"postgresql://h/d?user=x&sslpassword={SECRET}&sslmode=require")
 def test_a_password_is_never_shown(url: str) -> None:
-    assert SECRET not in shown(url)
+    assert SECRET not in hide_password(url)
 
 
 @given(urls("redis://", "rediss://", "postgres://", "http://"))
@@ -61,7 +61,7 @@ def complaint(opens: Callable[[str], object], url: str) -> str:
     ],
 )
 def test_the_rest_is_shown(url: str) -> None:
-    assert shown(url) == url
+    assert hide_password(url) == url
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench_tables.table import Column, Table, ValueKind
-from vkbench_web.listing import PAGE_ROWS, Listing, listed
+from vkbench_web.listing import PAGE_ROWS, Listing, list_table
 
 COLUMNS = (
     Column(key="case", heading="case"),
@@ -31,7 +31,7 @@ ROWS = (
 
 def asked(query: str, rows: tuple[Mapping[str, object], ...] = ROWS) -> Listing:
     scope = {"type": "http", "path": "/t", "query_string": query.encode(), "headers": []}
-    return listed(Request(scope), Table(columns=COLUMNS, rows=rows), name="t", own=("own",))
+    return list_table(Request(scope), Table(columns=COLUMNS, rows=rows), name="t", own=("own",))
 
 
 def cases(query: str) -> list[object]:
@@ -146,9 +146,9 @@ def test_moments_are_of_one_clock_and_may_have_other_words(
             columns=(Column(key="at", heading="seen", kind=ValueKind.TIME),), rows=({"at": 0.0},)
         )
         request = Request({"type": "http", "path": "/t", "query_string": b"", "headers": []})
-        [column] = listed(request, table, name="t").columns
+        [column] = list_table(request, table, name="t").columns
         assert (column.heading, column.cells) == ("seen (UTC)", ["1970-01-01 00:00"])
-        [column] = listed(request, table, name="t", said={"at": lambda row: "long ago"}).columns
+        [column] = list_table(request, table, name="t", said={"at": lambda row: "long ago"}).columns
         assert (column.heading, column.cells) == ("seen", ["long ago"])
     finally:
         monkeypatch.undo()

@@ -24,7 +24,7 @@ from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
 from vkbench_web.pages import runs
 from vkbench_web.pages.jobs import histogram, replay
-from vkbench_web.pages.runs import bar, chosen, seconds_left
+from vkbench_web.pages.runs import bar, describe_selection, seconds_left
 from vkbench_worker.errors import BundleAwaited
 
 EVIL = "<script>alert(1)</script>\"'"
@@ -239,12 +239,12 @@ def test_a_bar_is_as_wide_as_the_whole(lab: Lab) -> None:
 
 def test_a_selection_is_told_without_what_it_leaves_open() -> None:
     selection = {"suite": "", "kernels": ["a", "b"], "shapes": [{"m": 1, "n": 2}], "bundle": None}
-    assert chosen(selection) == [("kernels", "a, b"), ("shapes", "m=1,n=2")]
+    assert describe_selection(selection) == [("kernels", "a, b"), ("shapes", "m=1,n=2")]
 
 
 def test_a_kernel_of_a_user_is_told_by_its_name_and_cases() -> None:
     own = {"kernel": "lab.rms", "cases": ["lab.rms/f32/m1", "lab.rms/f32/m3"], "timed": []}
-    assert chosen({"own": own}) == [
+    assert describe_selection({"own": own}) == [
         ("own kernel", "lab.rms"),
         ("its cases", "lab.rms/f32/m1, lab.rms/f32/m3"),
     ]
@@ -253,12 +253,12 @@ def test_a_kernel_of_a_user_is_told_by_its_name_and_cases() -> None:
 def test_a_model_is_told_by_its_file_and_cases() -> None:
     source = {"path": "/models/a.gguf", "tensor": ""}
     model = {"source": source, "cases": ["model/a-1/pp8", "model/a-1/tg2"], "bytes": 818560}
-    assert chosen({"model": model}) == [
+    assert describe_selection({"model": model}) == [
         ("model", "/models/a.gguf"),
         ("cases of the model", "model/a-1/pp8, model/a-1/tg2"),
     ]
     weights = {"source": source | {"tensor": "w"}, "sha256": "ab", "format": "q4_0"}
-    assert ("weights", "tensor w of /models/a.gguf") in chosen({"weights": weights})
+    assert ("weights", "tensor w of /models/a.gguf") in describe_selection({"weights": weights})
 
 
 def test_older_runs_are_a_page_of_their_own(

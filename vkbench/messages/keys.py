@@ -9,7 +9,7 @@ from typing import Protocol
 
 from vkbench.errors import UsageError
 from vkbench.messages.signing import NO_KEYS, Keys, Role
-from vkbench.messages.urls import is_local, shown
+from vkbench.messages.urls import hide_password, is_local
 
 KEY_BYTES = 32
 
@@ -44,9 +44,10 @@ def keys_for(settings: KeySettings) -> Keys:
     if keys.worker or settings.unsigned or is_local(settings.redis):
         return keys
     raise UsageError(
-        f"messages would cross the network to {shown(settings.redis)} unsigned: `vkbench key new "
-        "FOLDER` makes keys; copy them to each worker and scheduler, and set VKBENCH_KEYS=FOLDER "
-        "there (VKBENCH_UNSIGNED=1 goes without: whoever reaches Redis then gives work and results)"
+        f"messages would cross the network to {hide_password(settings.redis)} unsigned: "
+        "`vkbench key new FOLDER` makes keys; copy them to each worker and scheduler, and set "
+        "VKBENCH_KEYS=FOLDER there (VKBENCH_UNSIGNED=1 goes without: whoever reaches Redis then "
+        "gives work and results)"
     )
 
 

@@ -13,7 +13,7 @@ from redis.retry import Retry
 
 from vkbench.errors import ServiceUnreachable, UsageError
 from vkbench.messages.stamps import Stamps, skew
-from vkbench.messages.urls import REDIS_FORMS, redis_place, shown
+from vkbench.messages.urls import REDIS_FORMS, hide_password, redis_place
 
 # How long a call may take, for our own clients and for Celery's: a network that drops packets
 # would hold a call for minutes otherwise.
@@ -31,7 +31,7 @@ def connect(url: str) -> Redis:
     try:
         return Redis.from_url(without_tls_options(url), retry=Retry(NoBackoff(), 1), **options)
     except ValueError:  # its text may hold a part of the password
-        raise UsageError(f"malformed Redis URL '{shown(url)}': {REDIS_FORMS}") from None
+        raise UsageError(f"malformed Redis URL '{hide_password(url)}': {REDIS_FORMS}") from None
 
 
 def clock_skew(url: str) -> int:

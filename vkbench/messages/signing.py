@@ -77,7 +77,9 @@ class OtherProtocol(VkbenchError):
     """A message is of a protocol that this version does not read."""
 
     def __init__(self, version: int, payload: bytes, keys: Keys) -> None:
-        super().__init__(f"it speaks protocol {version}, this host {spoken(keys.protocols)}")
+        super().__init__(
+            f"it speaks protocol {version}, this host {name_protocols(keys.protocols)}"
+        )
         self.version = version
         self.payload = payload  # its signature is right
 
@@ -87,7 +89,7 @@ def names_of(keys: Iterable[bytes]) -> tuple[str, ...]:
     return tuple(hmac.digest(key, b"vkbench\0name of a key", "sha256").hex()[:16] for key in keys)
 
 
-def spoken(protocols: tuple[int, ...]) -> str:
+def name_protocols(protocols: tuple[int, ...]) -> str:
     """Protocols as people read them."""
     return " or ".join(map(str, protocols)) or "none"
 

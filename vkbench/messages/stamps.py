@@ -62,7 +62,7 @@ def skew(sent: float) -> int:
     return round(ahead / SKEW_SECONDS) * SKEW_SECONDS if abs(ahead) > SKEW_SECONDS else 0
 
 
-def skewed(seconds: int) -> str:
+def describe_skew(seconds: int) -> str:
     """How wrong a clock is, as people read it."""
     return f"about {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} that of Redis"
 

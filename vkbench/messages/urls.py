@@ -18,7 +18,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SECRET = re.compile(r"([?&][^=&#]*(?:pass|pwd|secret|token)[^=&#]*=)[^&#]*", re.IGNORECASE)
 
 
-def shown(url: str) -> str:
+def hide_password(url: str) -> str:
     """A URL, or what was meant to be one, without its password.
 
     A password may hold any characters, since people forget to encode them: all between the first
@@ -34,7 +34,7 @@ def shown(url: str) -> str:
 
 def redis_place(url: str) -> tuple[str, int]:
     """Host and port of a Redis server; UsageError if the URL is malformed."""
-    malformed = UsageError(f"malformed Redis URL '{shown(url)}': {REDIS_FORMS}")
+    malformed = UsageError(f"malformed Redis URL '{hide_password(url)}': {REDIS_FORMS}")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "127.0.0.1", parts.port or _REDIS_PORT

@@ -30,7 +30,7 @@ def table(
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text as one line in which Markdown shows every character as it is."""
     flat = visible(" ".join(text.split()))
     for sign in "\\`*_[]<>|~&":
@@ -50,7 +50,7 @@ def summary(title: str, parts: Sequence[str], *, most: int = MOST) -> str:
     The gravest part comes first: of one that does not fit, the lines that do are kept.
     """
     note = "\n… cut here: it was too long\n"
-    text = f"### {escaped(title)}\n"
+    text = f"### {escape_text(title)}\n"
     for part in parts:
         if len(text) + len(part) + 1 > most - len(note):
             return text + _fitting(part, most - len(note) - len(text) - 1) + note

@@ -40,7 +40,7 @@ def ratio(value: float) -> str:
     return f"{value:.3f}" if 0.1 <= value < 10 else significant(value)
 
 
-def counted(count: int, noun: str) -> str:
+def count_of(count: int, noun: str) -> str:
     """1 change, 2 changes."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
@@ -48,10 +48,10 @@ def counted(count: int, noun: str) -> str:
 def span(seconds: float) -> str:
     """A length of time in its largest unit: 3 minutes, 1 day."""
     length, unit = next((each for each in _SPANS if seconds >= each[0]), _SPANS[-1])
-    return counted(int(seconds // length), unit)
+    return count_of(int(seconds // length), unit)
 
 
-def tallied(counts: Mapping[str, int], most: int | None = None) -> str:
+def list_counts(counts: Mapping[str, int], most: int | None = None) -> str:
     """How many of each, in their order: "copy 7, softmax 5"; of many names the first ones."""
     said = ", ".join(f"{name} {count}" for name, count in islice(counts.items(), most))
     left = len(counts) - most if most is not None else 0

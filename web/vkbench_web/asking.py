@@ -19,7 +19,7 @@ _running = BoundedSemaphore(AT_ONCE)
 _admitted = BoundedSemaphore(AT_ONCE + WAITING)
 
 
-def queried(lab: Lab, sql: str, limit: int = MOST_ROWS) -> Table:
+def run_query(lab: Lab, sql: str, limit: int = MOST_ROWS) -> Table:
     """The answer to one statement; QueryRefused where it reads more than the views."""
     bounds = readonly.Bounds(rows=min(limit, MOST_ROWS), seconds=MOST_SECONDS, is_public=True)
     ours = lab.settings

@@ -43,7 +43,7 @@ class Bar:
     word: str  # slower | faster | ~
 
 
-def compared(
+def compare_words(
     tx: Transaction, old: str, new: str, *, metrics: Sequence[str] = (), unchanged: bool = False
 ) -> Compared:
     """Compare what two words mean; without `unchanged` only what changed is shown."""

@@ -19,7 +19,7 @@ from vkbench_web.matrix import Matrix, matrix
 from vkbench_web.pages import heatmap, roofline
 from vkbench_web.pages.one_series import History, histories
 from vkbench_web.scatter import Scatter
-from vkbench_web.shell import rendered
+from vkbench_web.shell import render_alone
 from vkbench_web.small import Small, small
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def handout(
     from vkbench_detection.regress import inbox
 
     known = {row.key: row for row in queries.devices(tx)}
-    reached = roofline.calibrated(tx, devices)
+    reached = roofline.read_calibrations(tx, devices)
     sheets = [_sheet(tx, known[key], reached.get(key), metric, most) for key in devices]
     css = "\n".join(files("vkbench_web").joinpath("static", name).read_text() for name in STYLES)
-    return rendered(
+    return render_alone(
         "handout.html",
         css=css,
         version=vkbench.__version__,

@@ -146,7 +146,7 @@ def file_of(table: Table, name: str, kind: str) -> Response:
     return Response(stream.getvalue(), media_type=FORMATS[kind], headers=named)
 
 
-def listed(
+def list_table(
     request: Request,
     table: Table,
     *,

@@ -64,7 +64,7 @@ def _visitor(request: Request) -> Visitor | None:
         return None
 
 
-def rendered(template: str, **values: Any) -> str:
+def render_alone(template: str, **values: Any) -> str:
     """A template that stands for itself, without the head and the foot of a page."""
     return _templates().get_template(template).render(values)
 

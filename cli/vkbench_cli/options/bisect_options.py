@@ -94,7 +94,7 @@ class BisectOptions:
         """The device of the regression; none without --regression."""
         return [_change(tx, self.regression).device] if self.regression else []
 
-    def filled(self, tx: Transaction) -> BisectOptions:
+    def fill_from_regression(self, tx: Transaction) -> BisectOptions:
         """These options, completed from the regression of --regression."""
         if not self.regression:
             return self
@@ -139,7 +139,7 @@ def begin(database: Database, wanted: BisectOptions, devices: Sequence[str]) -> 
     from vkbench_shaders.catalogue import problem
 
     with database.reading() as tx:
-        asked = wanted.filled(tx)
+        asked = wanted.fill_from_regression(tx)
         check(asked)
         if not is_own(asked.case):
             problem(asked.case)  # a slip in its name is said before one in the bundles'

@@ -17,7 +17,7 @@ from vkbench.settings import Settings, settings
 from vkbench_cli import completion
 from vkbench_cli.options.choices import Aim, CacheFormat, Property
 from vkbench_cli.options.numbers import counts
-from vkbench_cli.own import built, cases_of
+from vkbench_cli.own import build_own, cases_of
 from vkbench_scheduler.planning.selection import (
     LIMIT_SECONDS,
     NOISE,
@@ -239,7 +239,11 @@ class Selecting:
         A bundle that declares a kernel brings its own cases, of which --case chooses.
         """
         model = self._model()
-        own = None if self._is_of_catalogue() else cases_of(bundle, self.own(effort.repeat))
+        own = (
+            None
+            if self._is_of_catalogue()
+            else cases_of(bundle, self.build_own_kernel(effort.repeat))
+        )
         anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
         return Selection(
             suite=self.suite if any(anything) else DEFAULT_SUITE,
@@ -263,7 +267,7 @@ class Selecting:
             own=own,
         )
 
-    def own(self, repeat: int = 1) -> Built | None:
+    def build_own_kernel(self, repeat: int = 1) -> Built | None:
         """The kernel of --kernel-file, with its bundle; None without the option.
 
         Its bundle has the inputs of so many repetitions, and those that --case names.
@@ -281,7 +285,7 @@ class Selecting:
                 "declaration: give each a command of its own"
             )
         seeds = {without_seed(name)[1] for name in self.case}
-        return built(
+        return build_own(
             self.kernel_file[0],
             tuple(self.shape),
             tuple(sorted({*range(repeat), *seeds} - {0})),

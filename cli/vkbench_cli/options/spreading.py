@@ -20,17 +20,19 @@ def spread(command: Callable[..., Any]) -> Callable[..., Any]:
         group = groups.get(name)
         parameters += _parameters(group) if group else [parameter.replace(annotation=hints[name])]
 
-    def gathered(**values: Any) -> Any:
+    def gather_options(**values: Any) -> Any:
         for name, kind in groups.items():
             values[name] = kind(**{item.name: values.pop(item.name) for item in fields(kind)})
         return command(**values)
 
-    gathered.__name__, gathered.__doc__ = command.__name__, command.__doc__
-    gathered.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    gather_options.__name__, gather_options.__doc__ = command.__name__, command.__doc__
+    gather_options.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )
-    gathered.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return gathered
+    gather_options.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in parameters
+    }
+    return gather_options
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:

@@ -87,7 +87,7 @@ def spacious(strips: Sequence[Strip]) -> TableLayout:
     return TableLayout(beside=strips, widths=[strip.natural for strip in strips])
 
 
-def fitted(strips: Sequence[Strip], width: int) -> TableLayout:
+def fit_table(strips: Sequence[Strip], width: int) -> TableLayout:
     """The layout that gives up least and is no wider than `width`."""
     if not strips:
         return spacious(strips)
@@ -101,19 +101,21 @@ def fitted(strips: Sequence[Strip], width: int) -> TableLayout:
 
 def lines(layout: TableLayout) -> Iterator[str]:
     """Headings, then the lines of every row."""
-    heads = [wrapped(strip.heading, width) for strip, width in _columns(layout)]
+    heads = [wrap_text(strip.heading, width) for strip, width in _columns(layout)]
     height = max(map(len, heads), default=0)
     yield from _side_by_side(layout, [[""] * (height - len(head)) + head for head in heads])
     for row in range(max((len(strip.cells) for strip in layout.beside), default=0)):
-        cells = [wrapped(strip.cells[row], width) for strip, width in _columns(layout)]
+        cells = [wrap_text(strip.cells[row], width) for strip, width in _columns(layout)]
         yield from _side_by_side(layout, cells)
         for strip in layout.under:
             if strip.cells[row]:
                 said = f"{strip.heading}: {strip.cells[row]}" if strip.heading else strip.cells[row]
-                yield from (INDENT + line for line in indented(said, layout.room - len(INDENT)))
+                yield from (
+                    INDENT + line for line in wrap_and_indent(said, layout.room - len(INDENT))
+                )
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     """Text in lines of at most `width`, broken between words or the parts of a name."""
     if len(text) <= width:
         return [text]
@@ -125,11 +127,11 @@ def wrapped(text: str, width: int) -> list[str]:
     return [line.rstrip() for line in found if line.strip()]
 
 
-def indented(text: str, width: int) -> list[str]:
+def wrap_and_indent(text: str, width: int) -> list[str]:
     """Text in lines of at most `width`; all but the first begin further in."""
-    first, *_ = wrapped(text, width)
+    first, *_ = wrap_text(text, width)
     rest = text[len(first) :].lstrip()
-    return [first, *(INDENT + line for line in wrapped(rest, width - len(INDENT)) if rest)]
+    return [first, *(INDENT + line for line in wrap_text(rest, width - len(INDENT)) if rest)]
 
 
 def _sacrifices(strips: Sequence[Strip]) -> Iterator[tuple[list[Strip], list[Strip], bool]]:

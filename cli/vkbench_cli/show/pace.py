@@ -61,7 +61,7 @@ class Pace:
         ended = last.done - first.done
         return ended / (now - began) if ended > 0 and now > began else None
 
-    def left(self, now: float) -> float | None:
+    def seconds_left(self, now: float) -> float | None:
         """Seconds until the lane ends; None where nothing tells."""
         if not (rate := self.rate):
             return None
@@ -75,7 +75,7 @@ def sentence(label: str, lanes: Sequence[Lane], rate: float | None, left: float 
     """`run 3: 120 of 456 done, 2 wrong, 3.1/s, 1:20 left`, and how far each lane is."""
     whole = sum_of(lanes, label)
     words = [f"{label}: {whole.done} of {whole.total} done", *trouble(whole)]
-    words += [word for word in (rated(rate), remaining(left)) if word]
+    words += [word for word in (format_rate(rate), remaining(left)) if word]
     return ", ".join(words)
 
 
@@ -96,7 +96,7 @@ def trouble(lane: Lane) -> list[str]:
     return [f"{count} {word}" for word, count in counts.items() if count]
 
 
-def rated(rate: float | None) -> str:
+def format_rate(rate: float | None) -> str:
     """A rate as people read it: `3.1/s`, or `12/min` where it is slow."""
     if rate is None:
         return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vkbench.errors import NothingToDo
-from vkbench.peers import included
-from vkbench.words.units import counted
+from vkbench.peers import list_what_is_included
+from vkbench.words.units import count_of
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask.peers import peer_pairs, uncompared
@@ -35,11 +35,11 @@ def show_peers(
         show(table(found), output)
     lines = reasons(left)
     if pairs:
-        lines += included({pair.peer for pair in pairs})
+        lines += list_what_is_included({pair.peer for pair in pairs})
     if noisy := sum(each.ratio is None for each in found):
         lines.append(
-            f"{counted(noisy, 'comparison')} too noisy for a ratio: half the interval of a side is "
-            f"wider than {TOO_WIDE:.0%} of its median"
+            f"{count_of(noisy, 'comparison')} too noisy for a ratio: half the interval of a "
+            f"side is wider than {TOO_WIDE:.0%} of its median"
         )
     fallen = [each.pair for each in found if each.has_fallen]
     lines += [f"{each.case_name} fell behind {each.peer} on {each.device_name}" for each in fallen]

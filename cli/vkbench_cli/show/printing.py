@@ -10,7 +10,7 @@ from typer import Option
 
 from vkbench.errors import UsageError
 from vkbench.words.visible import visible
-from vkbench_cli.show.layout import Strip, fitted, indented, lines, spacious
+from vkbench_cli.show.layout import Strip, fit_table, lines, spacious, wrap_and_indent
 from vkbench_cli.show.telling import room, tell
 from vkbench_tables.table import Column, Table, ValueKind
 from vkbench_tables.written import text
@@ -107,9 +107,11 @@ def print_text(table: Table, stream: TextIO, width: int = 0) -> None:
     lifted = [column for column in shown if column.lifted and text.is_shared(column, table.rows)]
     for column in lifted:
         said = f"{visible(column.heading)}: {text.text(column, table.rows[0])}"
-        stream.writelines(f"{line}\n" for line in (indented(said, width) if width else [said]))
+        stream.writelines(
+            f"{line}\n" for line in (wrap_and_indent(said, width) if width else [said])
+        )
     strips = [_strip(column, table) for column in shown if column not in lifted]
-    layout = fitted(strips, width) if width else spacious(strips)
+    layout = fit_table(strips, width) if width else spacious(strips)
     stream.writelines(f"{line}\n" for line in lines(layout))
     if layout.left_out:
         stream.flush()

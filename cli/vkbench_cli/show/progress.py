@@ -11,7 +11,7 @@ from vkbench_cli.show.pace import (
     Lane,
     Pace,
     by_lane,
-    rated,
+    format_rate,
     remaining,
     sentence,
     sum_of,
@@ -83,7 +83,10 @@ class Progress:
     def _seconds_left(self) -> float | None:
         """Until all is done: devices work one after the other or at once, the later end counts."""
         now = time.monotonic()
-        ways = [self._pace.left(now), *(pace.left(now) for pace in self._paces.values())]
+        ways = [
+            self._pace.seconds_left(now),
+            *(pace.seconds_left(now) for pace in self._paces.values()),
+        ]
         return max((way for way in ways if way is not None), default=None)
 
     def view(self) -> Group:
@@ -114,8 +117,8 @@ class Progress:
                 ProgressBar(total=max(lane.total, 1), completed=lane.done, width=BAR_COLUMNS),
                 f"{lane.done}/{lane.total}",
                 ", ".join(trouble(lane)),
-                rated(pace.rate) if not lane.is_done else "",
-                remaining(pace.left(now)) if not lane.is_done else "done",
+                format_rate(pace.rate) if not lane.is_done else "",
+                remaining(pace.seconds_left(now)) if not lane.is_done else "done",
             )
         if more := len(self._lanes) - len(shown):
             table.add_row(f"  and {more} more")

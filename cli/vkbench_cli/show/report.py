@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vkbench.case import with_seed, without_seed
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
 from vkbench.job import FINISHED, TRIED_STATES, JobState, Mode
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
@@ -73,7 +73,7 @@ def by_device(newest_first: Sequence[ResultRow]) -> Sequence[ResultRow]:
     return sorted(ended, key=lambda row: first[row.device])
 
 
-def concluded(database: Database, run: int) -> int:
+def print_counts(database: Database, run: int) -> int:
     """Print a run's counts alone, on stderr; says the exit code."""
     with database.reading() as tx:
         counts = queries.find_run(tx, str(run)).progress.counts
@@ -105,7 +105,7 @@ def summary(
 ) -> str:
     """One line: `run 3: 40 passed, 1 wrong (28 passed checks not shown: --all)`."""
     ends = ", ".join(f"{counts[state]} {state}" for state in FINISHED if counts.get(state))
-    hidden = [counted(hidden_checks, "passed check")] if hidden_checks else []
+    hidden = [count_of(hidden_checks, "passed check")] if hidden_checks else []
     hidden += [f"{hidden_skips} skipped"] if hidden_skips else []
     more = f" ({' and '.join(hidden)} not shown: --all)" if hidden else ""
     return f"run {run}: {ends or 'no job ended'}{more}"
@@ -114,16 +114,16 @@ def summary(
 def findings(detected: Detected) -> Iterator[str]:
     """One line per kind of finding in the new results, or why they were not screened."""
     if detected.suspects:
-        suspects = counted(len(detected.suspects), "job")
+        suspects = count_of(len(detected.suspects), "job")
         yield (
             f"{suspects} faster than the device can be, which count nowhere: check them again "
             "with other inputs, by --case NAME/seed=1"
         )
     if detected.suspected:
-        suspected = f"{counted(len(detected.suspected), 'change')} suspected"
+        suspected = f"{count_of(len(detected.suspected), 'change')} suspected"
         yield f"{suspected}: `vkbench regressions suspected`"
     if detected.opened:
-        opened = f"{counted(len(detected.opened), 'regression')} opened"
+        opened = f"{count_of(len(detected.opened), 'regression')} opened"
         yield f"{opened}: `vkbench regressions ls`"
     if detected.is_unscreened:
         yield UNSCREENED

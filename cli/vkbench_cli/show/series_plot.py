@@ -36,7 +36,7 @@ class SeriesPlot:
     def place(self) -> str:
         """Where it was timed, and how often."""
         row = self.series
-        said = [f"{row.host}/{row.device_name}", units.counted(len(self.points), "result")]
+        said = [f"{row.host}/{row.device_name}", units.count_of(len(self.points), "result")]
         if self.left_out:
             said.append(f"{self.left_out} left out")
         if row.sigma is not None:

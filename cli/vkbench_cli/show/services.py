@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vkbench.errors import ServiceUnreachable, VkbenchError
-from vkbench.messages.stamps import skewed
-from vkbench.messages.urls import shown
+from vkbench.messages.stamps import describe_skew
+from vkbench.messages.urls import hide_password
 from vkbench.messages.wire import Unfit
 from vkbench.settings import Settings
-from vkbench.words.units import counted, span
+from vkbench.words.units import count_of, span
 from vkbench_cli.patience import ping_redis
 from vkbench_db.ask.queues import Queue
 from vkbench_db.database import parse_url
@@ -80,16 +80,16 @@ class Fleet:
         if missing:
             return f"missing: {', '.join(missing)}"
         jobs = sum(queue.waiting for queue in self.queues)
-        describe_pause = sum(queue.waiting for queue in self.queues if queue.paused)
-        said = f"{counted(jobs, 'job')} to do" if jobs else "nothing waits"
-        return f"{said} ({describe_pause} on paused devices)" if describe_pause else said
+        paused = sum(queue.waiting for queue in self.queues if queue.paused)
+        said = f"{count_of(jobs, 'job')} to do" if jobs else "nothing waits"
+        return f"{said} ({paused} on paused devices)" if paused else said
 
     def _database(self) -> Service:
         if self.trouble:
             return Service(service="database", state=MISSING, detail=self.trouble)
         url = parse_url(self.settings.database_url())
         is_file = url.get_backend_name() == "sqlite"
-        where = str(url.database) if is_file else shown(self.settings.database_url())
+        where = str(url.database) if is_file else hide_password(self.settings.database_url())
         if self.is_unmade:
             detail = f"{where}: the first run makes it"
             return Service(service="database", state=UNUSED, detail=detail)
@@ -115,7 +115,7 @@ class Fleet:
 
     def _refused_messages(self) -> Service:
         told = "`vkbench query 'SELECT received_at, job_id, reason FROM refused'` says why"
-        detail = f"{counted(self.refused, 'message')} could not be stored: {told}"
+        detail = f"{count_of(self.refused, 'message')} could not be stored: {told}"
         return Service(service="results", state=REFUSED, detail=detail)
 
     def _strange_messages(self) -> Service:
@@ -126,13 +126,13 @@ class Fleet:
     def _workers(self) -> Service:
         served = [queue for queue in self.queues if queue.is_served(self.now)]
         unserved = [queue for queue in self.waiting if queue not in served]
-        detail = f"of {len(served)} of {counted(len(self.queues), 'device')}"
+        detail = f"of {len(served)} of {count_of(len(self.queues), 'device')}"
         known = {queue.key for queue in self.queues}
         strange = [f"{key}: {why}" for key, why in self.unfit.devices.items() if key not in known]
         if strange:
             detail += f"; new devices are not used: {'; '.join(strange)}"
         for host, seconds in self.unfit.clocks.items():
-            detail += f"; the clock of {host} is {skewed(seconds)}"
+            detail += f"; the clock of {host} is {describe_skew(seconds)}"
         if unserved and self.has_scheduler:  # only a scheduler records that workers are there
             hosts = ", ".join(dict.fromkeys(queue.host for queue in unserved))
             detail = f"{detail}: start `vkbench worker` on {hosts}"
@@ -176,5 +176,5 @@ def _redis_answers(ours: Settings) -> str:
         ahead = ping_redis(ours)
     except ImportError as error:
         raise ServiceUnreachable("the Python package redis is not installed") from error
-    where = shown(ours.redis)
-    return f"{where}; the clock of this host is {skewed(ahead)}" if ahead else where
+    where = hide_password(ours.redis)
+    return f"{where}; the clock of this host is {describe_skew(ahead)}" if ahead else where

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vkbench.case import parse as parse_case
 from vkbench.configuration import parse, text_of, variant_of
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.upkeep.tuning import keeps, trials
@@ -87,7 +87,7 @@ def _show_kernels(
 def _not_kept(found: Mapping[str, Standing]) -> str:
     """That nothing is kept of these cases, and how to run what was the fastest for one."""
     variant = variant_of(next(iter(found.values())).timed[0].configuration)
-    said = f"nothing is kept of {counted(len(found), 'case')}: `auto` never takes {variant}"
+    said = f"nothing is kept of {count_of(len(found), 'case')}: `auto` never takes {variant}"
     for case, standing in found.items():
         if standing.best:
             asked = f"--case {case} --variant {standing.best.configuration}"

@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from vkbench.job import JobState, Mode
 from vkbench.run import COMPARED
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
 from vkbench_db.rows import fetch
@@ -124,7 +124,7 @@ def _moves(tx: Connection, runs: Sequence[int]) -> Iterator[Suggestion]:
                 old, new = (each.named(what) for each in pair)
                 places.setdefault((what, old, new), []).append(f"{device.name} of {device.host}")
     for (what, old, new), devices in places.items():
-        others = f" and {counted(len(devices) - 1, 'more device')}" if len(devices) > 1 else ""
+        others = f" and {count_of(len(devices) - 1, 'more device')}" if len(devices) > 1 else ""
         yield Suggestion(
             old=f"{what}:{old}",
             new=f"{what}:{new}",

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, func, insert, or_, select, update
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.words import names
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch, fetch_first
@@ -240,6 +240,6 @@ def _write_title(tx: Connection, regression: int, found: Group) -> None:
 
 
 def _count_members(members: Sequence[Ungrouped]) -> str:
-    kernels = counted(len({change.family for change in members}), "kernel")
-    devices = counted(len({change.device for change in members}), "device")
+    kernels = count_of(len({change.family for change in members}), "kernel")
+    devices = count_of(len({change.device for change in members}), "device")
     return f"{len(members)} series of {kernels} on {devices}"

@@ -47,13 +47,13 @@ for _kind in ("result", "announcement", "unrecordable", "wish", "strange"):
 _devices: set[str] = set()
 
 
-def sent(chunks: Iterable[Chunk]) -> None:
+def count_sent(chunks: Iterable[Chunk]) -> None:
     """Count the jobs of chunks that were published."""
     for chunk in chunks:
         DISPATCHED.labels(_label(chunk.device)).inc(len(chunk.jobs))
 
 
-def recorded(results: Iterable[Result], now: float) -> None:
+def count_recorded(results: Iterable[Result], now: float) -> None:
     """Count results that were written to SQL."""
     RECORDED_AT.set(now)
     for result in results:

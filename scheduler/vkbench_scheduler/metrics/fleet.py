@@ -21,7 +21,7 @@ from vkbench.process import alive
 from vkbench_db.ask.queues import Queue, queues
 from vkbench_db.database import Database
 from vkbench_scheduler.metrics.counters import REGISTRY
-from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.connection import reach_redis
 from vkbench_scheduler.queue.presence import Presence
 
 HERE = "127.0.0.1"
@@ -78,7 +78,7 @@ class FleetCollector(Collector):
 
     def _stream(self) -> list[tuple[str, str, float]] | None:
         try:
-            with reached():
+            with reach_redis():
                 length, memory = self._redis.xlen(wire.RESULTS), self._redis.info("memory")
                 group = self._group()
         except ServiceUnreachable:

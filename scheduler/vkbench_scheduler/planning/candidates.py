@@ -41,10 +41,10 @@ def of_revisions(
 ) -> list[Built]:
     """Compile the revisions of a shader tree; one that does not compile gets no bundle."""
 
-    def made(revision: Revision) -> Bundle:
+    def build_candidate(revision: Revision) -> Bundle:
         return build_revision(repository, revision, folder, problem)
 
-    return _of_each(revisions(repository, good, bad, folder), made, watch)
+    return _of_each(revisions(repository, good, bad, folder), build_candidate, watch)
 
 
 def of_declarations(
@@ -66,13 +66,13 @@ def of_declarations(
                 "the declaration from the repository's root"
             )
 
-    def made(revision: Revision) -> Bundle:
+    def build_candidate(revision: Revision) -> Bundle:
         with checked_out(repository, revision, folder) as tree:
             bundle = build(tree / file.name, owner).bundle
         _check_declares(bundle, case)
         return replace(bundle, name=revision.label)
 
-    return _of_each(found, made, watch)
+    return _of_each(found, build_candidate, watch)
 
 
 def _check_declares(bundle: Bundle, case: str) -> None:
@@ -82,7 +82,7 @@ def _check_declares(bundle: Bundle, case: str) -> None:
 
 
 def _of_each(
-    found: Sequence[Revision], made: Callable[[Revision], Bundle], watch: Watch
+    found: Sequence[Revision], build_candidate: Callable[[Revision], Bundle], watch: Watch
 ) -> list[Built]:
     """Each revision's bundle; those of the ends first, without which the others are of no use."""
     last = len(found) - 1
@@ -90,7 +90,7 @@ def _of_each(
     for place in dict.fromkeys([0, last, *range(last)]):
         label = found[place].label
         try:
-            built[place] = Built(label=label, bundle=made(found[place]))
+            built[place] = Built(label=label, bundle=build_candidate(found[place]))
         except VkbenchError as error:
             built[place] = Built(label=label, bundle=None, note=str(error))
         if place in (0, last):

@@ -56,7 +56,7 @@ def submit(
 ) -> Submitted:
     """Store a sweep over the cases of a selection, on those of the known devices that it names."""
     about = {SWEEP: wire.to_builtins(sweep)}
-    if names := unkept(selection):
+    if names := list_unkept_cases(selection):
         about[UNKEPT] = names
     return submit_run(
         database,
@@ -95,7 +95,7 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
     return found
 
 
-def unkept(selection: Selection) -> list[str]:
+def list_unkept_cases(selection: Selection) -> list[str]:
     """Cases of which a sweep stores no finding, as `auto` never takes the variant; EVERY: all."""
     variant = _variant(selection)
     if not variant:

@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench.words.visible import visible
 from vkbench_scheduler.metrics import counters
-from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.connection import reach_redis
 from vkbench_scheduler.queue.oddities import ODDITIES
 
 MOST_WORD_BYTES: Final = 1 << 20  # of an announcement or a lease
@@ -38,7 +38,7 @@ def is_of_other_type(error: object) -> bool:
 def clear(redis: Redis, key: str, what: str = "it holds another type of value") -> None:
     """Delete a key that holds nothing of ours."""
     note(key, f"{what}: deleted")
-    with reached():
+    with reach_redis():
         redis.delete(key)
 
 
@@ -60,7 +60,7 @@ def words(redis: Redis, keys: Sequence[str]) -> tuple[list[bytes | None], float]
     """
     if not keys:
         return [], 0.0
-    with reached():
+    with reach_redis():
         answers, now = _beginnings(redis, keys)
     found = [_word(redis, key, answer) for key, answer in zip(keys, answers, strict=True)]
     return found, now
@@ -79,7 +79,7 @@ def members(redis: Redis, key: str, is_ours: Callable[[bytes], bool]) -> list[by
     if strange:
         remove(redis, key, strange)
         example = visible(repr(strange[0][:40]))
-        note(key, f"{counted(len(strange), 'strange member')}, as {example}: removed")
+        note(key, f"{count_of(len(strange), 'strange member')}, as {example}: removed")
     ours = sorted(found.difference(strange))
     if len(ours) > MOST_MEMBERS:
         note(key, f"{len(ours)} members: {MOST_MEMBERS} are looked at")
@@ -111,7 +111,7 @@ def _word(redis: Redis, key: str, answer: object) -> bytes | None:
         clear(redis, key)
         return None
     if isinstance(answer, Exception):
-        with reached():
+        with reach_redis():
             raise answer
     word = cast(bytes | None, answer)
     if word and len(word) > MOST_WORD_BYTES:

@@ -21,7 +21,7 @@ from vkbench.messages.signing import BARE, NO_KEYS, PROTOCOL, Keys
 from vkbench.messages.wire import Chunk
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.queue.border import clear_lists, is_of_other_type
-from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.connection import reach_redis
 
 MOST_QUEUED = 2000  # messages that are read of each end of a queue; a window has a few
 PROBE = "vk:probe"  # written before anything is picked, to see whether Redis takes writes
@@ -46,7 +46,7 @@ class Broker:
 
     def check(self) -> None:
         """Raise BrokerUnreachable when Redis is away or full."""
-        with reached():
+        with reach_redis():
             self._redis.set(PROBE, 1, ex=5)
 
     def publish(self, chunks: Iterable[Chunk]) -> None:
@@ -59,10 +59,10 @@ class Broker:
         except (OperationalError, RedisError, OSError) as error:
             raise BrokerUnreachable(f"cannot send to Redis: {error}") from error
 
-    def queued(self, device: str) -> set[tuple[int, int]]:
+    def list_queued(self, device: str) -> set[tuple[int, int]]:
         """(job, token) of each job that waits in a device's queue."""
         name = wire.queue_of(device)
-        with reached():
+        with reach_redis():
             try:
                 # Workers take from the end. What strangers put there is soon taken from it too.
                 messages = self._redis.lrange(name, -MOST_QUEUED, -1)

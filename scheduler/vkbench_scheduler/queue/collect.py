@@ -40,7 +40,7 @@ class Collector:
         if not self._entries:
             return 0
         self._record(self._entries)
-        self._stream.done([entry.name for entry in self._entries])
+        self._stream.delete_entries([entry.name for entry in self._entries])
         done, self._entries = len(self._entries), []
         return done
 
@@ -66,7 +66,7 @@ class Collector:
         for refusal in malformed:
             counters.REFUSED.labels("result").inc()
             log.warn(_log, "result_refused", error=refusal.reason)
-        counters.recorded(results, now)
+        counters.count_recorded(results, now)
         log.event(
             _log,
             "results_recorded",

@@ -11,7 +11,7 @@ from vkbench_scheduler.errors import BrokerUnreachable
 
 
 @contextmanager
-def reached() -> Iterator[None]:
+def reach_redis() -> Iterator[None]:
     """Raise BrokerUnreachable for every error of Redis."""
     try:
         yield

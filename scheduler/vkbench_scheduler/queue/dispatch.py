@@ -88,7 +88,7 @@ class Dispatcher:
         if not chunks:
             return 0
         self._publish(chunks)
-        counters.sent(chunks)
+        counters.count_sent(chunks)
         for chunk in chunks:
             runs = log.numbers(job.run for job in chunk.jobs)
             ids = log.numbers(job.id for job in chunk.jobs)

@@ -49,7 +49,7 @@ class Oddities:
             self._forget(time.monotonic())
             return {place: what for place, (what, _) in self._found.items()}
 
-    def untold(self) -> Mapping[str, str]:
+    def list_untold(self) -> Mapping[str, str]:
         """The lately found places that the alert channels have not heard of for a day."""
         told = self._told
         now = time.monotonic()

@@ -15,15 +15,23 @@ from vkbench.errors import VkbenchError
 from vkbench.messages import wire
 from vkbench.messages.keys import read_keys
 from vkbench.messages.redis_client import connect
-from vkbench.messages.signing import NO_KEYS, KeyAwaited, Keys, Untrusted, names_of, seal, spoken
-from vkbench.messages.stamps import Newest, Stamp, Stamps, check_age, skewed
+from vkbench.messages.signing import (
+    NO_KEYS,
+    KeyAwaited,
+    Keys,
+    Untrusted,
+    name_protocols,
+    names_of,
+    seal,
+)
+from vkbench.messages.stamps import Newest, Stamp, Stamps, check_age, describe_skew
 from vkbench.messages.wire import Announcement, Lease, Unfit
 from vkbench.process import log
 from vkbench.settings import Settings
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.announced import Announced
-from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.connection import reach_redis
 from vkbench_scheduler.queue.oddities import ODDITIES, OTHER_KEYS
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
@@ -56,7 +64,7 @@ class Presence:
 
     def redis_run(self) -> str:
         """Id of the running Redis server; it changes at a restart, which may lose all keys."""
-        with reached():
+        with reach_redis():
             return str(self._redis.info("server")["run_id"])
 
     def announcements(self) -> list[Announcement]:
@@ -65,14 +73,14 @@ class Presence:
         This removes devices that no worker announces from Redis' set of them: workers add theirs
         each second.
         """
-        with reached():
+        with reach_redis():
             members = border.members(
                 self._redis, wire.DEVICES, lambda name: bool(_KEY.fullmatch(name))
             )
         devices = [member.decode() for member in members]
         words, now = border.words(self._redis, [wire.announcement_of(device) for device in devices])
         told = {device: word for device, word in zip(devices, words, strict=True) if word}
-        with reached():
+        with reach_redis():
             gone = [member for member in members if member.decode() not in told]
             border.remove(self._redis, wire.DEVICES, gone)
         gone_now = self._served - told.keys()
@@ -152,7 +160,7 @@ class Presence:
         """The newest protocol that a worker and this scheduler speak."""
         common = set(announcement.speaks) & set(self._keys.protocols)
         if not common:
-            theirs, ours = spoken(announcement.speaks), spoken(self._keys.protocols)
+            theirs, ours = name_protocols(announcement.speaks), name_protocols(self._keys.protocols)
             raise Stranger(f"it speaks protocol {theirs}, the scheduler {ours}")
         return max(common)
 
@@ -160,7 +168,7 @@ class Presence:
         clocks = {each.facts.host: each.skew for each in announced if each.skew}
         for host, seconds in clocks.items():
             if self.clocks.get(host) != seconds:
-                log.warn(_log, "clock_wrong", host=host, clock=skewed(seconds))
+                log.warn(_log, "clock_wrong", host=host, clock=describe_skew(seconds))
         self.clocks = clocks
 
     def _note_untrusted(self, untrusted: Mapping[str, str]) -> None:
@@ -192,7 +200,7 @@ class Presence:
             strange=ODDITIES.lately(),
         )
         if self.unfit or said != Unfit(devices={}):
-            with reached():
+            with reach_redis():
                 word = wire.pack(replace(said, stamp=self._stamps.next()), self._keys)
                 self._redis.set(wire.UNFIT, word, ex=wire.ANNOUNCE_SECONDS)
         self.unfit = unfit
@@ -225,7 +233,7 @@ class Presence:
 
     def cancel(self, runs: Iterable[int]) -> None:
         """Have workers skip and end the jobs of these runs."""
-        with reached(), self._redis.pipeline(transaction=False) as pipe:
+        with reach_redis(), self._redis.pipeline(transaction=False) as pipe:
             for run in runs:
                 word = seal(b"1", wire.cancel_subject(run), self._keys)
                 pipe.set(wire.cancel_of(run), word, ex=CANCEL_SECONDS)
@@ -233,7 +241,7 @@ class Presence:
 
     def recall(self, devices: Iterable[str]) -> None:
         """Have the workers of these devices hand back what they hold, for a few seconds."""
-        with reached(), self._redis.pipeline(transaction=False) as pipe:
+        with reach_redis(), self._redis.pipeline(transaction=False) as pipe:
             stamp = self._stamps.next()
             for device in devices:
                 word = wire.say(wire.recall_subject(device), stamp, self._keys)
@@ -242,14 +250,14 @@ class Presence:
 
     def end_recall(self, devices: Iterable[str]) -> None:
         """Let the workers of these devices keep what they get."""
-        with reached():
+        with reach_redis():
             self._redis.delete(*map(wire.recall_of, devices))
 
 
 def read_unfit(ours: Settings) -> Unfit:
     """What keeps the schedulers from their work now."""
     keys = read_keys(ours)
-    with connect(ours.redis) as redis, reached():
+    with connect(ours.redis) as redis, reach_redis():
         word, now = redis.get(wire.UNFIT), Stamps(redis).next().sent
     if not isinstance(word, bytes):
         return Unfit(devices={})

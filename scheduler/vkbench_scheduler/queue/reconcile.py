@@ -89,7 +89,7 @@ class Reconciler:
         missing = {(job.job, job.token) for job in sent}
         devices = sorted({job.device for job in sent})
         for device in devices:
-            missing -= self._broker.queued(device)
+            missing -= self._broker.list_queued(device)
         for lease in self._presence.leases(devices).values():
             missing -= set(lease.jobs)
         return missing

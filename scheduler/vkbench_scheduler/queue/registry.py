@@ -20,7 +20,7 @@ from vkbench_db.work.store import (
     recalled,
     register_devices,
 )
-from vkbench_scheduler.bundles import stored
+from vkbench_scheduler.bundles import find_stored
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.presence import Presence
@@ -63,7 +63,7 @@ class Registry:
         announced = self._presence.announcements()
         self._register(announced)
         self._remind()
-        for sha in self._wishes.wanted():
+        for sha in self._wishes.list_wanted_bundles():
             self._bring(sha)
         self.leases = self._presence.leases([each.facts.key for each in announced])
         self._note_running(self.leases.values())
@@ -151,7 +151,7 @@ class Registry:
         """Bring a bundle, or say why not; no bundle keeps the others, or any job, waiting."""
         try:
             with self._database.reading() as tx:
-                bundle = stored(tx, sha)
+                bundle = find_stored(tx, sha)
             if bundle is None:
                 self._refuse(sha, "the scheduler's database has no such bundle")
                 return

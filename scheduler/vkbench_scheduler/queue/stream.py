@@ -18,7 +18,7 @@ from vkbench.messages import wire
 from vkbench.messages.signing import NO_KEYS, Keys
 from vkbench.result import Result
 from vkbench_scheduler.queue.border import clear, is_of_other_type, note
-from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.connection import reach_redis
 
 MOST_AT_ONCE = 500
 MOST_PARTS = 400  # of so many, that are searched for the results of missing jobs
@@ -52,7 +52,7 @@ class ResultStream:
 
     def read(self) -> list[Entry]:
         """The next entries, after a short wait; entries that a dead collector left come again."""
-        with reached():
+        with reach_redis():
             self._begin()
             try:
                 return self._left_over() or self._read_new_entries()
@@ -64,9 +64,9 @@ class ResultStream:
                 self._began = False  # Redis lost its data: create the group again
                 return []
 
-    def done(self, entries: Sequence[bytes]) -> None:
+    def delete_entries(self, entries: Sequence[bytes]) -> None:
         """Delete stored entries in one step: one deleted by half would hold up the reconciler."""
-        with reached(), self._redis.pipeline(transaction=True) as pipe:
+        with reach_redis(), self._redis.pipeline(transaction=True) as pipe:
             pipe.xack(wire.RESULTS, wire.RESULTS_GROUP, *entries)
             pipe.xdel(wire.RESULTS, *entries)
             pipe.execute()
@@ -127,7 +127,7 @@ class ResultStream:
 
 def on_their_way(redis: Redis, keys: Keys = NO_KEYS) -> set[tuple[int, int]]:
     """(job, token) of results that are in the stream: unread, or read and not yet in SQL."""
-    with reached():
+    with reach_redis():
         entries = starmap(partial(_entry, keys), _entries(redis))
         results = [entry.result for entry in entries if entry.result]
     return {(result.job, result.token) for result in results}

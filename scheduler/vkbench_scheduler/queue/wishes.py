@@ -15,7 +15,7 @@ from vkbench.messages.stamps import Newest, Stamps, check_age
 from vkbench.process import log
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
-from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.connection import reach_redis
 
 BUNDLE_SECONDS = 3600
 MOST_WANTED = 16  # bundles looked for at once
@@ -37,12 +37,12 @@ class Wishes:
         self._members: dict[str, list[bytes]] = {}  # bundle -> members of the set that ask for it
         self._numbers: dict[str, int] = {}  # bundle -> the highest number of these
 
-    def wanted(self) -> list[str]:
+    def list_wanted_bundles(self) -> list[str]:
         """Hashes of bundles that workers lack; what is no worker's wish is thrown away."""
         self._members, self._numbers = {}, {}
         self._newest.forget()
         refused = []
-        with reached():
+        with reach_redis():
             found = border.members(
                 self._redis, wire.WANTED, lambda member: len(member) <= MOST_WISH_BYTES
             )
@@ -61,14 +61,14 @@ class Wishes:
 
     def bring(self, sha: str, archive: bytes) -> None:
         """Put a bundle into Redis for the workers."""
-        with reached(), self._redis.pipeline(transaction=True) as pipe:
+        with reach_redis(), self._redis.pipeline(transaction=True) as pipe:
             pipe.set(wire.bundle_of(sha), archive, ex=BUNDLE_SECONDS)
             self._forget(pipe, sha)
             pipe.execute()
 
     def refuse(self, sha: str, reason: str) -> None:
         """Tell the workers why a bundle does not come: their jobs fail with this reason."""
-        with reached(), self._redis.pipeline(transaction=True) as pipe:
+        with reach_redis(), self._redis.pipeline(transaction=True) as pipe:
             self._forget(pipe, sha)
             word = wire.say(wire.refusal_subject(sha), self._stamps.next(), self._keys, reason)
             pipe.set(wire.refusal_of(sha), word, ex=wire.REFUSAL_SECONDS)

@@ -10,7 +10,7 @@ from math import isfinite
 from vkbench.process import log
 from vkbench.settings import Settings
 from vkbench.words import units
-from vkbench.words.markdown import code, escaped
+from vkbench.words.markdown import code, escape_text
 from vkbench_db.ask.peers import pairs_of_jobs
 from vkbench_db.database import Database
 from vkbench_db.upkeep.peer_standings import note_told, untold
@@ -91,9 +91,9 @@ def _summary(standing: Standing, ratio: Ratio) -> str:
     sides = (pair.ours, standing.ours_before, pair.theirs, standing.theirs_before)
     unit, times = units.seconds_column(sides)
     return (
-        f"{code(pair.case_name)} on {escaped(pair.device_name)} of {escaped(pair.host)}: "
-        f"{ratio.ratio:.3g} times as fast as {escaped(pair.peer)}, "
+        f"{code(pair.case_name)} on {escape_text(pair.device_name)} of {escape_text(pair.host)}: "
+        f"{ratio.ratio:.3g} times as fast as {escape_text(pair.peer)}, "
         f"{standing.before or 0:.3g} before. Ours takes {times[0]} {unit}, {times[1]} before; "
-        f"{escaped(pair.peer)} {times[2]} {unit}, {times[3]} before: {moved}. "
+        f"{escape_text(pair.peer)} {times[2]} {unit}, {times[3]} before: {moved}. "
         f"`vkbench compare --peer {pair.peer}` shows all."
     )

@@ -42,7 +42,7 @@ def _tell(
     ours: Settings,
     now: float,
 ) -> None:
-    channels, found = channels_of(ours), oddities.untold()
+    channels, found = channels_of(ours), oddities.list_untold()
     if channels and found and heard_by_all(channels, message(found, now), now, keys=[*found]):
         oddities.note_told(found)
 

@@ -18,12 +18,12 @@ _ENDS = (*_BAD, JobState.PASSED, JobState.SKIPPED, JobState.CANCELLED)
 
 def of_regression(news: RegressionNews) -> str:
     """A regression: what it is, where it shows, and what differs between before and after."""
-    facts = [f"**{news.state}**", f"cause: {markdown.escaped(news.cause)}"]
-    facts += [f"owner: {markdown.escaped(news.owner)}"] if news.owner else []
+    facts = [f"**{news.state}**", f"cause: {markdown.escape_text(news.cause)}"]
+    facts += [f"owner: {markdown.escape_text(news.owner)}"] if news.owner else []
     parts = [", ".join(facts)]
-    parts += [markdown.escaped(news.note)] if news.note else []
+    parts += [markdown.escape_text(news.note)] if news.note else []
     if len(news.kernels) > 1:
-        parts += [f"kernels: {markdown.escaped(units.tallied(news.kernels))}"]
+        parts += [f"kernels: {markdown.escape_text(units.list_counts(news.kernels))}"]
     if news.changes:
         parts += [_changes(_by_size(news.changes)), _provenance(news.changes)]
     return markdown.summary(f"Regression {news.id}: {news.title}", parts)
@@ -35,10 +35,10 @@ def of_many(title: str, rows: Sequence[tuple[RegressionNews, str, str]]) -> str:
         [
             str(news.id),
             became,
-            markdown.escaped(news.title),
-            markdown.escaped(news.cause),
+            markdown.escape_text(news.title),
+            markdown.escape_text(news.cause),
             _largest(news.changes),
-            markdown.escaped(note),
+            markdown.escape_text(note),
         ]
         for news, became, note in rows
     ]
@@ -94,9 +94,9 @@ def _troubles(news: RunNews) -> str:
     rows = [
         [
             markdown.code(trouble.case),
-            markdown.escaped(trouble.device_name),
+            markdown.escape_text(trouble.device_name),
             trouble.state,
-            markdown.escaped(trouble.reason),
+            markdown.escape_text(trouble.reason),
         ]
         for trouble in news.trouble
     ]
@@ -107,8 +107,8 @@ def _troubles(news: RunNews) -> str:
 def _peers(peers: Sequence[PeerNews]) -> str:
     rows = [
         [
-            markdown.escaped(each.peer),
-            markdown.escaped(each.device_name),
+            markdown.escape_text(each.peer),
+            markdown.escape_text(each.device_name),
             str(each.cases),
             f"{each.ratio:.3g}" if each.ratio else "too noisy",
             ", ".join(map(markdown.code, each.fallen[:MOST_FALLEN])) or "none",
@@ -134,7 +134,7 @@ def _changes(changes: Sequence[ChangedCase], *, states: bool = False) -> str:
 def _change(change: ChangedCase) -> list[str]:
     return [
         markdown.code(f"{change.case} {change.variant}".strip()),
-        markdown.escaped(change.device_name),
+        markdown.escape_text(change.device_name),
         change.metric,
         change.direction if change.direction in VERDICTS else _number(change.ratio),
         _interval(change.low, change.high),

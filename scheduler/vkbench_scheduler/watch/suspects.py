@@ -14,7 +14,7 @@ from vkbench.job import JobState
 from vkbench.process import log
 from vkbench.settings import Settings
 from vkbench.words import units
-from vkbench.words.markdown import code, escaped
+from vkbench.words.markdown import code, escape_text
 from vkbench_db import schema
 from vkbench_db.ask.queries import ResultRow, results_of
 from vkbench_db.database import Database
@@ -119,10 +119,10 @@ def _summary(suspect: Suspect) -> str:
         [first.seconds, *([suspect.again.seconds] if suspect.again else [])]
     )
     return (
-        f"{code(first.case_name)} ({escaped(first.variant_run or first.variant)}, {first.metric}) "
-        f"on {escaped(first.device_name)} of {escaped(first.host)} takes {shown} {unit}: "
-        f"faster than any calibration says that this device can be. It counts in no series and "
-        f"passes no gate. {_second(suspect, unit, others)}"
+        f"{code(first.case_name)} ({escape_text(first.variant_run or first.variant)}, "
+        f"{first.metric}) on {escape_text(first.device_name)} of {escape_text(first.host)} "
+        f"takes {shown} {unit}: faster than any calibration says that this device can be. "
+        f"It counts in no series and passes no gate. {_second(suspect, unit, others)}"
     )
 
 
@@ -134,7 +134,8 @@ def _second(suspect: Suspect, unit: str, seconds: Sequence[str]) -> str:
             "leaves out, at its count of operations, or calibrate the device anew."
         )
     if check.state == JobState.WRONG:
-        return f"With other inputs it is wrong: {escaped(check.reason)}"
+        return f"With other inputs it is wrong: {escape_text(check.reason)}"
     if check.is_finished:
-        return f"Its second check with other inputs ended as {check.state}: {escaped(check.reason)}"
+        reason = escape_text(check.reason)
+        return f"Its second check with other inputs ended as {check.state}: {reason}"
     return "Its second check with other inputs has not ended yet."

@@ -8,7 +8,7 @@ from math import exp, isfinite, log
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_tables.comparisons.comparison_words import COUNTED, timing_counts, verdict_counts
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -254,7 +254,7 @@ def _side_doubts(side: Side, word: str) -> list[str]:
     if word == "too noisy" and side.is_too_noisy:
         doubts.append("known to no better than 5 %")
     if word == "too few":
-        doubts.append(f"{counted(side.samples, 'sample')}, of no known scatter")
+        doubts.append(f"{count_of(side.samples, 'sample')}, of no known scatter")
     if side.left_out:
         doubts.append(f"{side.left_out} left out, of another {side.left_out_for}")
     if not side.is_pure:

@@ -21,9 +21,9 @@ Rows = Sequence[Mapping[str, Cell]]
 
 def in_markdown(compared: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
     """A summary for a review: the gravest first, as long as GitHub takes it."""
-    words = markdown.escaped(comparison_words.summary(compared)).replace("\\~", "within noise")
+    words = markdown.escape_text(comparison_words.summary(compared)).replace("\\~", "within noise")
     lines = [*comparison_words.device_lines(compared), *comparison_words.drift_lines(drifts)]
-    parts = [words, "\n".join(f"- {markdown.escaped(line)}" for line in lines)]
+    parts = [words, "\n".join(f"- {markdown.escape_text(line)}" for line in lines)]
     for title, rows in _chapters(compared, shown.rows):
         if rows:
             parts.append(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vkbench.job import JobState
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 
 if TYPE_CHECKING:
     from vkbench_detection.compare.compared import Comparison, Place
@@ -31,7 +31,7 @@ _MOST_NAMED = 3  # devices of a side in the summary
 
 def summary(comparison: Comparison) -> str:
     """One line: what was compared, what changed, and the mean of all."""
-    words = [f"{sides(comparison)}: {counted(len(comparison.pairs), 'timing')} in common"]
+    words = [f"{sides(comparison)}: {count_of(len(comparison.pairs), 'timing')} in common"]
     if comparison.pairs:
         words[0] += f" ({counted_words(comparison)})"
     if comparison.mean:
@@ -69,7 +69,7 @@ def _side_words(reference: Reference, places: Sequence[Place]) -> str:
 
 def _verdict_words(comparison: Comparison) -> str:
     wrong, right = verdict_counts(comparison)
-    others, verdicts = _other_ends(comparison), counted(len(comparison.changes), "verdict")
+    others, verdicts = _other_ends(comparison), count_of(len(comparison.changes), "verdict")
     if comparison.is_across:
         verb = "differs" if len(comparison.changes) == 1 else "differ"
         return f"{verdicts} {verb} (on the new side alone {wrong} wrong, {right} passed{others})"
@@ -108,7 +108,7 @@ def one_sided_cases(comparison: Comparison) -> str:
     """A clause that counts the cases of only one side."""
     if not (comparison.only_old or comparison.only_new):
         return ""
-    old = counted(comparison.only_old, "case")
+    old = count_of(comparison.only_old, "case")
     counts = f" ({old} only in the old one, {comparison.only_new} only in the new one)"
     if not comparison.otherwise:
         return counts

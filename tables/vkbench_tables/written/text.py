@@ -46,7 +46,7 @@ def markdown_table(table: Table, *, most: int = markdown.MOST_ROWS) -> str:
     texts = [column_text(column, table.rows) for column in shown]
     cells = [[cell.strip() for cell in (heading, *column)] for heading, column in texts]
     right = [index for index, column in enumerate(shown) if is_number(column)]
-    lines = [[markdown.escaped(cell) for cell in line] for line in zip(*cells, strict=True)]
+    lines = [[markdown.escape_text(cell) for cell in line] for line in zip(*cells, strict=True)]
     return markdown.table(lines[0], lines[1:], right=right, most=most) if lines else ""
 
 

@@ -22,7 +22,7 @@ from vkbench_db.upkeep.tokens import Scope
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_tables.written.data import SCHEMA_VERSION
 from vkbench_web.access import triage
-from vkbench_web.access.selections import Wanted, chosen
+from vkbench_web.access.selections import Wanted, selection_of
 from vkbench_web.access.texts import Note, Number, Word
 from vkbench_web.access.visitor import writing_api
 from vkbench_web.shell import lab_of
@@ -128,7 +128,7 @@ def submit(
     with writing_api(request, Scope.SUBMIT, "submit") as (tx, visitor), _said_plainly():
         made = _submit_run(
             tx,
-            chosen(asked),
+            selection_of(asked),
             user=visitor.name,
             label=asked.label,
             tags=asked.tags,
@@ -170,7 +170,7 @@ def schedule(request: Request, asked: NewSchedule) -> MadeSchedule:
             tx,
             name=asked.name,
             cron=asked.cron,
-            selection=chosen(asked.selection),
+            selection=selection_of(asked.selection),
             user=visitor.name,
             now=now,
         )

@@ -43,7 +43,7 @@ class Wanted(BaseModel):
     limit_seconds: float = Field(LIMIT_SECONDS, ge=0.1, le=86_400, allow_inf_nan=False)
 
 
-def chosen(asked: Wanted) -> Selection:
+def selection_of(asked: Wanted) -> Selection:
     """The selection that a request means; the quick suite if it chooses no case."""
     anything = asked.suite or asked.kernels or asked.formats or asked.shapes or asked.cases
     return Selection(

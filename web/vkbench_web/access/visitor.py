@@ -48,15 +48,15 @@ class Visitor:
 def by_bearer(request: Request) -> Visitor | None:
     """The visitor whose token the header `Authorization: Bearer` holds."""
     kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    return recognised(request, secret.strip()) if kind.casefold() == "bearer" else None
+    return recognise_visitor(request, secret.strip()) if kind.casefold() == "bearer" else None
 
 
 def by_cookie(request: Request) -> Visitor | None:
     """The visitor who signed in."""
-    return recognised(request, request.cookies.get(COOKIE, ""))
+    return recognise_visitor(request, request.cookies.get(COOKIE, ""))
 
 
-def recognised(request: Request, secret: str) -> Visitor | None:
+def recognise_visitor(request: Request, secret: str) -> Visitor | None:
     """The visitor of a valid token."""
     if not secret:
         return None

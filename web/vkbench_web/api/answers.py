@@ -58,7 +58,7 @@ def record(columns: Sequence[Column], row: Mapping[str, Cell]) -> dict[str, Cell
 
 def responses(name: str, columns: Sequence[Column]) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of an answer with these columns."""
-    return described(f"{name}Table", rows=row_model(name, columns))
+    return describe_answer(f"{name}Table", rows=row_model(name, columns))
 
 
 def row_model(name: str, columns: Sequence[Column]) -> type[BaseModel]:
@@ -70,7 +70,7 @@ def row_model(name: str, columns: Sequence[Column]) -> type[BaseModel]:
     return create_model(name, **fields)
 
 
-def described(
+def describe_answer(
     name: str, *, rows: type[BaseModel], **more: tuple[Any, str]
 ) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of an answer: its rows, and `more` fields with their meanings."""

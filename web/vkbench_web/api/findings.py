@@ -15,10 +15,10 @@ from vkbench_db.ask.public import MOST_ROWS
 from vkbench_tables.comparisons import comparison
 from vkbench_tables.regressions import DIRECTIONS, ROWS, STATES, STORY, story_row
 from vkbench_tables.table import Table
-from vkbench_web.api.answers import answer, answer_with, described, responses, row_model
+from vkbench_web.api.answers import answer, answer_with, describe_answer, responses, row_model
 from vkbench_web.api.history import MOST_ID, Limit
-from vkbench_web.asking import queried
-from vkbench_web.comparing import compared
+from vkbench_web.asking import run_query
+from vkbench_web.comparing import compare_words
 from vkbench_web.shell import lab_of
 
 router = APIRouter(prefix="/api", tags=["read"])
@@ -32,7 +32,7 @@ AnyRow = create_model("AnyRow", __config__=ConfigDict(extra="allow"))
 
 @router.get(
     "/compare",
-    responses=described(
+    responses=describe_answer(
         "Comparison",
         rows=row_model("Compared", comparison.COLUMNS),
         summary=(
@@ -51,7 +51,7 @@ def compare(
 ) -> Response:
     """Two sets of results side by side: changed verdicts, then slower timings, then faster ones."""
     with lab_of(request).reading() as tx:
-        found = compared(tx, old, new, metrics=metric, unchanged=all)
+        found = compare_words(tx, old, new, metrics=metric, unchanged=all)
     return answer_with(found.table, summary=found.table.summary or {})
 
 
@@ -95,7 +95,7 @@ def one_regression(
 
 @router.get(
     "/query",
-    responses=described("Answer", rows=AnyRow),
+    responses=describe_answer("Answer", rows=AnyRow),
     response_class=Response,
 )
 def query(
@@ -105,4 +105,4 @@ def query(
     format: Annotated[str, Query(description="json or csv")] = "json",
 ) -> Response:
     """Rows of the public views, by the names that the statement gives its columns."""
-    return answer(queried(lab_of(request), sql, limit), format)
+    return answer(run_query(lab_of(request), sql, limit), format)

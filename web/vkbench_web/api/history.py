@@ -19,7 +19,7 @@ from vkbench_tables.results import COLUMNS, SAMPLES, rows_of
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.series import CHANGES, POINTS, SERIES
 from vkbench_tables.table import Table
-from vkbench_web.api.answers import answer_with, described, record, responses, row_model
+from vkbench_web.api.answers import answer_with, describe_answer, record, responses, row_model
 from vkbench_web.pages.one_series import histories, point_rows
 from vkbench_web.shell import lab_of
 
@@ -49,7 +49,7 @@ def runs(request: Request, limit: Limit = 100) -> Response:
 
 @router.get(
     "/runs/{run}",
-    responses=described("RunJobs", rows=row_model("Job", JOBS), run=(Run, "the run")),
+    responses=describe_answer("RunJobs", rows=row_model("Job", JOBS), run=(Run, "the run")),
     response_class=Response,
 )
 def one_run(
@@ -68,7 +68,7 @@ def one_run(
 
 @router.get(
     "/jobs/{number}",
-    responses=described(
+    responses=describe_answer(
         "JobAnswer",
         rows=row_model("OneJob", JOBS),
         result=(Result | None, "what it found; null until it has finished"),
@@ -100,7 +100,7 @@ def samples(request: Request, number: Number) -> Response:
 
 @router.get(
     "/series",
-    responses=described(
+    responses=describe_answer(
         "SeriesList", rows=Series, total=(int, "how many series fit, on all pages")
     ),
     response_class=Response,
@@ -157,7 +157,7 @@ def series(
 
 @router.get(
     "/series/{number}",
-    responses=described(
+    responses=describe_answer(
         "History",
         rows=row_model("Point", POINTS),
         series=(Series, "the series"),

@@ -13,9 +13,9 @@ from vkbench_db.database import Transaction
 from vkbench_tables.comparisons import comparison_words
 from vkbench_tables.table import Cell, Column, Table
 from vkbench_tables.written import text
-from vkbench_web.comparing import Compared, bars, compared, reach_of, ticks
+from vkbench_web.comparing import Compared, bars, compare_words, reach_of, ticks
 from vkbench_web.faults import status_of
-from vkbench_web.listing import Link, Row, listed
+from vkbench_web.listing import Link, Row, list_table
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -47,7 +47,7 @@ def compare(request: Request) -> Response:
 def _read_compared(tx: Transaction, asked: Mapping[str, str]) -> Compared:
     if asked["all"] not in ("", "0", "1"):
         raise UsageError("all is 1 (every timing) or 0 (changed ones)")
-    return compared(
+    return compare_words(
         tx,
         asked["old"],
         asked["new"],
@@ -73,7 +73,7 @@ def _answer(
         summary=answer.table.summary,
         nothing=NOTHING_CHANGED,
     )
-    found = listed(request, table, name="comparison", links=links, own=OPTIONS)
+    found = list_table(request, table, name="comparison", links=links, own=OPTIONS)
     if download := found.download():
         return download
     reach = reach_of(found.rows)

@@ -16,7 +16,7 @@ from vkbench_db.upkeep.attendance import Attendance, attendance
 from vkbench_tables.absence import absence
 from vkbench_tables.devices import COLUMNS, device_row
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
-from vkbench_web.listing import Row, listed
+from vkbench_web.listing import Row, list_table
 from vkbench_web.shell import age, lab_of, page
 
 router = APIRouter()
@@ -73,7 +73,7 @@ def fleet(request: Request) -> Response:
         for row in found
     ]
     table = Table(columns=SHOWN, rows=rows, nothing=NOTHING_YET)
-    devices = listed(
+    devices = list_table(
         request,
         table,
         name="devices",

@@ -17,7 +17,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
 from vkbench.peers import BY_NAME
 from vkbench.words import names
-from vkbench.words.units import tallied
+from vkbench.words.units import list_counts
 from vkbench_db.ask import heat_maps, queries
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.ask.peers import pairs_of_device, peers_of_device
@@ -210,7 +210,7 @@ def _verdicts(asked: Asked, key: Key, found: Mapping[str, int]) -> Heat:
     return Heat(
         text=f"{_SIGNS[worst]}{found.get(worst, 0)}",
         tone=f"is-{worst}",
-        said=_describe_cell(key, tallied(ordered)),
+        said=_describe_cell(key, list_counts(ordered)),
         link=_link(asked, key, mode=asked.mode, **only),
         figures={str(state): found.get(state, 0) for state in _GRAVITY},
     )

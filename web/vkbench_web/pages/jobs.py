@@ -20,7 +20,7 @@ from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
 from vkbench_tables.table import Column, Table, ValueKind
 from vkbench_web.access.texts import Number
-from vkbench_web.listing import listed
+from vkbench_web.listing import list_table
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -64,7 +64,7 @@ def job_page(request: Request, job: Number) -> Response:
         for place, seconds in enumerate(timing.samples, 1)
     ]
     table = Table(columns=SAMPLES, rows=rows, nothing=NO_SAMPLES)
-    samples = listed(request, table, name=f"job-{job}-samples")
+    samples = list_table(request, table, name=f"job-{job}-samples")
     settling = story.settling
     return samples.download() or page(
         request,

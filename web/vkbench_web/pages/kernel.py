@@ -21,7 +21,7 @@ from vkbench_db.ask.queries import DeviceRow
 from vkbench_db.ask.rooflines import RooflinePoint, roofline_points
 from vkbench_db.database import Transaction
 from vkbench_web.pages.kernels import tallies
-from vkbench_web.pages.roofline import calibrated, picture, point_row
+from vkbench_web.pages.roofline import picture, point_row, read_calibrations
 from vkbench_web.scatter import Scatter
 from vkbench_web.shell import lab_of, page
 
@@ -97,7 +97,7 @@ def _pictures(
     points: dict[str, list[RooflinePoint]] = {}
     for point in roofline_points(tx, kernel=name):
         points.setdefault(point.device, []).append(point)
-    reached = calibrated(tx, list(points)) if points else {}
+    reached = read_calibrations(tx, list(points)) if points else {}
     found = []
     for device in devices[:MOST_DRAWN]:
         ours = points.get(device.key, [])

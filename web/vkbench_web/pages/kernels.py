@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.job import SEVERITY
-from vkbench.words.units import tallied
+from vkbench.words.units import list_counts
 from vkbench_db.ask import queries
 from vkbench_db.ask.kernel_states import KernelState, kernel_states
 from vkbench_db.ask.queries import DeviceRow
 from vkbench_tables.kernels import COLUMNS, kernel_row
 from vkbench_tables.table import Cell, Column, Table, ValueKind
-from vkbench_web.listing import Row, listed
+from vkbench_web.listing import Row, list_table
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -42,7 +42,7 @@ def kernels(request: Request) -> Response:
     ]
     table = Table(columns=_columns(shown[:MOST_DEVICES]), rows=rows)
     links = {"name": _kernel, "group": _group}
-    found = listed(request, table, name="kernels", links=links)
+    found = list_table(request, table, name="kernels", links=links)
     return found.download() or page(request, "kernels.html", kernels=found)
 
 
@@ -54,9 +54,9 @@ def tallies(states: Iterable[KernelState]) -> dict[str, dict[str, dict[str, int]
     return found
 
 
-def told(counts: Mapping[str, int]) -> str:
+def list_states(counts: Mapping[str, int]) -> str:
     """The gravest first: "wrong 1, passed 24"."""
-    return tallied({state: counts[state] for state in SEVERITY if counts.get(state)})
+    return list_counts({state: counts[state] for state in SEVERITY if counts.get(state)})
 
 
 def _columns(devices: Sequence[DeviceRow]) -> list[Column]:
@@ -91,7 +91,7 @@ def _row(
     return {
         **row,
         **counts,
-        **{f"on_{device.key}": told(states.get(device.key, {})) for device in devices},
+        **{f"on_{device.key}": list_states(states.get(device.key, {})) for device in devices},
     }
 
 

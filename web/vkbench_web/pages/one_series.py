@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.errors import UsageError
-from vkbench.peers import included
+from vkbench.peers import list_what_is_included
 from vkbench_db.ask import series as ask
 from vkbench_db.ask.peers import pairs_of_case
 from vkbench_db.ask.series import SeriesChange, SeriesPoint, SeriesRow
@@ -19,7 +19,7 @@ from vkbench_db.database import Transaction
 from vkbench_tables import peers
 from vkbench_tables.series import CHANGES, POINTS
 from vkbench_tables.table import Cell, Table
-from vkbench_web.listing import Link, Listing, Row, listed
+from vkbench_web.listing import Link, Listing, Row, list_table
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -48,7 +48,7 @@ class History:
         counting = [each.seconds for each in since if not each.flag]
         return median(counting[-LEVEL_OF:]) if counting else None
 
-    def moved(self) -> list[tuple[str, ...]]:
+    def list_changes(self) -> list[tuple[str, ...]]:
         """What each result has that the one before had not: a driver, a bundle, ..."""
         pairs = zip(self.points, self.points[1:], strict=False)
         return [(), *(differences(old, new) for old, new in pairs)] if self.points else []
@@ -66,7 +66,7 @@ def one_series(request: Request, number: int) -> Response:
         rows=point_rows(shown[0])[::-1],
         nothing="no result of this series has a timing",
     )
-    points = listed(
+    points = list_table(
         request, table, name=f"series-{number}", links=dict.fromkeys(("job", "measured_at"), _job),
         own=OPTIONS,
     )  # fmt: skip
@@ -79,8 +79,8 @@ def one_series(request: Request, number: int) -> Response:
         points=points,
         changes=_short(request, changes, "changes", _CHANGE_LINKS),
         beside=_short(request, beside, "peers", {"peer": _job}),
-        includes=included({str(each["peer"]) for each in beside.rows}),
-        plot={"x": x, "y": y, "series": [plotted(each) for each in shown]},
+        includes=list_what_is_included({str(each["peer"]) for each in beside.rows}),
+        plot={"x": x, "y": y, "series": [plot_columns(each) for each in shown]},
         x=x,
         y=y,
     )
@@ -102,7 +102,7 @@ def point_rows(history: History) -> list[dict[str, Cell]]:
     """The results as rows of a table, the oldest first."""
     at = {each.after_job: each for each in reversed(history.changes)}
     rows: list[dict[str, Cell]] = []
-    for point, moved in zip(history.points, history.moved(), strict=True):
+    for point, moved in zip(history.points, history.list_changes(), strict=True):
         change = at.get(point.job)
         rows.append(
             {
@@ -132,7 +132,7 @@ def differences(old: SeriesPoint, new: SeriesPoint) -> tuple[str, ...]:
     return tuple(said)
 
 
-def plotted(history: History) -> Mapping[str, object]:
+def plot_columns(history: History) -> Mapping[str, object]:
     """What the plot draws, column by column."""
     points = history.points
     return {
@@ -149,7 +149,7 @@ def plotted(history: History) -> Mapping[str, object]:
         "flag": [each.flag for each in points],
         "bundle": [_short_sha(each.bundle) for each in points],
         "driver": [" ".join(filter(None, (e.driver, e.driver_version))) for e in points],
-        "moved": history.moved(),
+        "moved": history.list_changes(),
         "changes": [
             {
                 "job": each.after_job,

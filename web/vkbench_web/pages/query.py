@@ -12,9 +12,9 @@ from vkbench.errors import VkbenchError
 from vkbench_db.ask.public import MOST_ROWS, MOST_SECONDS
 from vkbench_db.ask.view_columns import MEANINGS, VIEWS, plain
 from vkbench_tables.table import Table
-from vkbench_web.asking import queried
+from vkbench_web.asking import run_query
 from vkbench_web.faults import status_of
-from vkbench_web.listing import Link, Row, listed
+from vkbench_web.listing import Link, Row, list_table
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -69,8 +69,8 @@ def query(request: Request) -> Response:
     if not sql:
         return page(request, "query.html", **values)
     try:
-        found = queried(lab_of(request), sql)
-        rows = listed(request, found, name="query", links=_links(found), own=("sql",))
+        found = run_query(lab_of(request), sql)
+        rows = list_table(request, found, name="query", links=_links(found), own=("sql",))
     except VkbenchError as error:
         return page(request, "query.html", status_of(error), **values | {"error": str(error)})
     return rows.download() or page(request, "query.html", rows=rows, **values)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vkbench.errors import UsageError
-from vkbench.words.units import tallied
+from vkbench.words.units import list_counts
 from vkbench_db.ask.timings import seconds_of
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep import bisections
@@ -25,7 +25,7 @@ from vkbench_web.access.forms import Form
 from vkbench_web.access.texts import Number
 from vkbench_web.access.triage import STAGES, Action, take
 from vkbench_web.access.visitor import writing_form
-from vkbench_web.listing import Row, listed
+from vkbench_web.listing import Row, list_table
 from vkbench_web.shell import age, lab_of, page
 
 router = APIRouter()
@@ -70,7 +70,7 @@ def inbox_page(request: Request) -> Response:
         doubts = inbox.uncertain(tx)
     table = Table(columns=INBOX, rows=[_cells_of_row(row) for row in rows], nothing=NOTHING_YET)
     now = lab.now()
-    found = listed(
+    found = list_table(
         request,
         table,
         name="regressions",
@@ -84,13 +84,13 @@ def inbox_page(request: Request) -> Response:
 
 
 @router.get("/regressions/suspected", include_in_schema=False)
-def suspected(request: Request) -> Response:
+def show_suspected(request: Request) -> Response:
     """Changes that are not certain."""
     lab = lab_of(request)
     with lab.reading() as tx:
         rows = [asdict(row) for row in inbox.suspected(tx, states=UNCERTAIN)]
     table = Table(columns=SUSPECTED, rows=rows, nothing=NOTHING_DOUBTED)
-    found = listed(request, table, name="suspected")
+    found = list_table(request, table, name="suspected")
     return found.download() or page(request, "suspected.html", found=found)
 
 
@@ -102,7 +102,7 @@ def regression_page(request: Request, regression: Number) -> Response:
         rows = evidence(tx, story)
         searches = bisections.of_regression(tx, regression)
     table = Table(columns=EVIDENCE, rows=rows)
-    changes = listed(
+    changes = list_table(
         request,
         table,
         name=f"regression-{regression}",
@@ -116,7 +116,7 @@ def regression_page(request: Request, regression: Number) -> Response:
         request,
         "regression.html",
         row=story.row,
-        kernels=tallied(story.row.kernels),
+        kernels=list_counts(story.row.kernels),
         shared=_list_shared_facts(story.members),
         evidence=sorted({each.evidence for each in story.members if each.evidence}),
         events=story.events,
@@ -178,7 +178,7 @@ def _list_shared_facts(members: Sequence[MemberRow]) -> list[tuple[str, list[str
 
 
 def _cells_of_row(row: RegressionRow) -> dict[str, Cell]:
-    return {**asdict(row), "kernels": tallied(row.kernels, KERNELS_SHOWN)}
+    return {**asdict(row), "kernels": list_counts(row.kernels, KERNELS_SHOWN)}
 
 
 def _story(row: Row) -> str:

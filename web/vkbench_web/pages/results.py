@@ -58,7 +58,7 @@ class Results(Paged):
 def results(request: Request) -> Response:
     """The page that lists results."""
     with lab_of(request).reading() as tx:
-        found = listed(tx, request)
+        found = read_page(tx, request)
         answer = found.download()
         if answer:
             return answer
@@ -70,7 +70,7 @@ def results(request: Request) -> Response:
     )
 
 
-def listed(tx: Transaction, request: Request) -> Results:
+def read_page(tx: Transaction, request: Request) -> Results:
     """The page of results that a URL asks for; all that fit where it asks for a file."""
     query = _read_options(request)
     kind, formats = kind_of(request.query_params.getlist("format"))

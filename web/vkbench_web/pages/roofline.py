@@ -16,7 +16,7 @@ from vkbench_db.ask.heat_maps import last_seen_device
 from vkbench_db.ask.rooflines import RooflinePoint, roofline_points
 from vkbench_db.database import Transaction
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
-from vkbench_web.listing import Row, listed
+from vkbench_web.listing import Row, list_table
 from vkbench_web.scatter import Roof, Scatter, Spot, scatter
 from vkbench_web.shell import lab_of, page
 
@@ -55,9 +55,9 @@ def roofline(request: Request) -> Response:
         key = keys[0] if keys else last_seen_device(tx)
         devices = queries.devices(tx)
         points = roofline_points(tx, device=key, metric=metric) if key else []
-        reached = calibrated(tx, [key]) if key else {}
+        reached = read_calibrations(tx, [key]) if key else {}
     table = Table(columns=COLUMNS, rows=[_row(point) for point in points], nothing=_nothing(key))
-    found = listed(
+    found = list_table(
         request,
         table,
         name="roofline",
@@ -79,7 +79,7 @@ def roofline(request: Request) -> Response:
     )
 
 
-def calibrated(tx: Transaction, devices: Sequence[str]) -> Mapping[str, Reached]:
+def read_calibrations(tx: Transaction, devices: Sequence[str]) -> Mapping[str, Reached]:
     """The newest calibration of each of these devices."""
     from vkbench_detection.series.calibrations import latest
 

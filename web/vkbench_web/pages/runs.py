@@ -27,7 +27,7 @@ from vkbench_web.access.forms import Form
 from vkbench_web.access.texts import MOST_INTEGER, Number
 from vkbench_web.access.triage import cancel
 from vkbench_web.access.visitor import writing_form
-from vkbench_web.listing import Row, listed
+from vkbench_web.listing import Row, list_table
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -45,7 +45,9 @@ def runs(request: Request) -> Response:
         found = queries.runs(tx, limit=MOST, before=number(before) if before else None)
     progress = {row.id: row.progress for row in found}
     table = Table(columns=RUNS, rows=[run_row(row) for row in found], nothing=NOTHING_YET)
-    shown = listed(request, table, name="runs", links={"id": _run, "label": _run}, own=("before",))
+    shown = list_table(
+        request, table, name="runs", links={"id": _run, "label": _run}, own=("before",)
+    )
     return shown.download() or page(
         request,
         "runs.html",
@@ -77,7 +79,7 @@ def run_page(request: Request, run: Number) -> Response:
     table = Table(columns=columns, rows=[job_row(each) for each in jobs], nothing=NO_JOBS)
     if row.mode == Mode.ACCURACY:
         table = Table(columns=KEPT_COLUMNS, rows=[kept_row(each) for each in lost])
-    shown = listed(
+    shown = list_table(
         request,
         table,
         name=f"run-{run}",
@@ -95,7 +97,7 @@ def run_page(request: Request, run: Number) -> Response:
         rate=sum(share.per_second or 0 for share in shares),
         before=before,
         waits=waits,
-        selection=chosen(row.selection),
+        selection=describe_selection(row.selection),
         jobs=shown,
         cut=len(jobs) == MOST_JOBS < row.progress.total,
         may_cancel=not row.imported and any(row.progress.counts.get(each) for each in OPEN),
@@ -137,7 +139,7 @@ def seconds_left(shares: Sequence[Share]) -> float | None:
     return max(known) if known and len(known) == len(left) else None
 
 
-def chosen(selection: Mapping[str, Any]) -> list[tuple[str, str]]:
+def describe_selection(selection: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a selection says, without what it leaves open."""
     return [
         told

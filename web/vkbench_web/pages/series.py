@@ -29,11 +29,11 @@ NOTHING_FITS = "no series fits these filters"
 def every(request: Request) -> Response:
     """The page that lists series."""
     with lab_of(request).reading() as tx:
-        found = listed(tx, request)
+        found = read_page(tx, request)
     return found.download() or page(request, "series.html", series=found)
 
 
-def listed(tx: Transaction, request: Request) -> Paged:
+def read_page(tx: Transaction, request: Request) -> Paged:
     """The page of series that a URL asks for; all that fit where it asks for a file."""
     columns = {column.key: column for column in SERIES}
     query = asked_of(request, columns, tuple(OWN))

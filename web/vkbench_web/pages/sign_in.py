@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vkbench_web.access.forms import Form
-from vkbench_web.access.visitor import COOKIE, by_cookie, recognised, require_own_form
+from vkbench_web.access.visitor import COOKIE, by_cookie, recognise_visitor, require_own_form
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -25,7 +25,7 @@ def sign_in(request: Request) -> Response:
 def enter(request: Request, form: Form) -> Response:
     """Keep a token in the browser, if it is valid."""
     goal = _local(form.get("next", ""))
-    visitor = recognised(request, form.get("token", "").strip())
+    visitor = recognise_visitor(request, form.get("token", "").strip())
     if visitor is None:
         return page(request, "sign_in.html", 401, next=goal, refused=True)
     expires = visitor.token.expires_at

@@ -30,7 +30,7 @@ from statistics import median
 from typing import Final, TypeVar
 
 from vkbench.result import Timing
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.device import (
@@ -379,7 +379,7 @@ def _timing(
 
 def few(samples: int) -> tuple[str, ...]:
     """A warning of so many samples, if they are few."""
-    return (f"only {counted(samples, 'sample')} {FEW}",) if samples < LEAST_SAMPLES else ()
+    return (f"only {count_of(samples, 'sample')} {FEW}",) if samples < LEAST_SAMPLES else ()
 
 
 def _warnings(device: Device, samples: Sequence[float]) -> list[str]:

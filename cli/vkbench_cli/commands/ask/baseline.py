@@ -14,7 +14,7 @@ from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say
-from vkbench_cli.store import opened, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_tables.table import Column, Rank, Table
 from vkbench_tables.table import ValueKind as Shown
 
@@ -68,7 +68,7 @@ def set_(
     if len(given) != 1:
         raise UsageError("give one of --run RUN, --bundle SHA and --date DATE")
     [(kind, value)] = given.items()
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         pinned = pin(tx, name, kind, value, time.time(), user_name())
     say(f"{pinned.name} is {pinned.kind} {pinned.value}")
 
@@ -90,6 +90,6 @@ def rm(*, name: Name, store: Store) -> None:
     """Delete a baseline; its results are kept."""
     from vkbench_detection.compare.baselines import unpin
 
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         unpin(tx, name)
     say(f"baseline {name} is deleted")

@@ -14,7 +14,7 @@ from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.show.printing import Limit, Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import is_unmade, opened, reading
+from vkbench_cli.store import is_unmade, open_database, reading
 from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Column, Rank, Table, ValueKind
 
@@ -84,7 +84,7 @@ def noise(
     ours = store.settings()
     ask = partial(profiles.noise, devices=device, kernel=kernel, case=case)
     if refresh and not is_unmade(ours):
-        with opened(ours) as database, database.transaction() as tx:
+        with open_database(ours) as database, database.transaction() as tx:
             series = [row.series for row in ask(tx)]
             with CountedProgress("series", len(series)) as progress:
                 profiles.refresh(tx, progress.over(series))

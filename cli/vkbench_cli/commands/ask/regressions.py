@@ -15,14 +15,14 @@ from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingTo
 from vkbench.job import SHARDS
 from vkbench.process.user import user_name
 from vkbench.words import names
-from vkbench.words.units import counted, tallied
+from vkbench.words.units import count_of, list_counts
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import Elapsed, hand_over, say, tell
-from vkbench_cli.store import opened, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_tables.regressions import (
@@ -169,9 +169,9 @@ def show_(
         show(Table(columns=ALERTS, rows=[asdict(each) for each in told]), output)
 
 
-@app.command()
+@app.command("suspected")
 @spread
-def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  # noqa: B006
+def list_suspected(*, device: Devices = [], store: Store, output: Output) -> None:  # noqa: B006
     """List changes that are suspected, being measured again, or ambiguous.
 
     An ambiguous change was measured again, but neither confirmed nor dismissed: the evidence says
@@ -230,7 +230,7 @@ def scan(
 
     require()
     now = time.time()
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         with Elapsed("placing new results"):
             detect(database, now)
         with database.reading() as tx:
@@ -239,7 +239,7 @@ def scan(
             touched = cut(database, wanted, now, progress.over)
         conclude(database, now)
     verb = "is" if len(touched) == 1 else "are"
-    changes = f"{counted(len(touched), 'change')} {verb}"
+    changes = f"{count_of(len(touched), 'change')} {verb}"
     say(f"{len(wanted)} series: {changes} new, or certain now")
 
 
@@ -271,7 +271,7 @@ def confirm(
 
     require()
     ours = store.settings()
-    with sole_executor(ours.database_url()), opened(ours) as database:
+    with sole_executor(ours.database_url()), open_database(ours) as database:
         devices = chosen_devices(device, ours) if device else all_devices()
         with database.reading() as tx:
             rows = [row for row in inbox.suspected(tx) if change in (None, row.change)]
@@ -288,7 +288,7 @@ def confirm(
 def _move(regressions: list[int], stage: str, note: str, store: Store) -> None:
     from vkbench_detection.regress.regressions import move
 
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         for regression in regressions:
             move(tx, regression, RegressionStage(stage), time.time(), user=user_name(), note=note)
 
@@ -296,19 +296,24 @@ def _move(regressions: list[int], stage: str, note: str, store: Store) -> None:
 def _waiting(counts: Mapping[str, int]) -> str:
     suspected = sum(counts.get(state, 0) for state in UNDECIDED)
     ambiguous = sum(counts.values()) - suspected
-    said = [f"{counted(suspected, 'change')} suspected"] if suspected else []
-    said += [f"{counted(ambiguous, 'change')} ambiguous"] if ambiguous else []
+    said = [f"{count_of(suspected, 'change')} suspected"] if suspected else []
+    said += [f"{count_of(ambiguous, 'change')} ambiguous"] if ambiguous else []
     return ", ".join(said)
 
 
 def _headline(row: RegressionRow) -> str:
     owner = f", {row.owner}" if row.owner else ""
     said = f"regression {row.id} ({row.state}{owner}; cause: {row.cause})"
-    series = f"{row.changes} series on {counted(row.devices, 'device')}: {tallied(row.kernels)}"
+    series = (
+        f"{row.changes} series on {count_of(row.devices, 'device')}: {list_counts(row.kernels)}"
+    )
     return f"{said}\n{row.title}\n{series}"
 
 
 def _cells_of_row(row: RegressionRow, output: Output) -> dict[str, Cell]:
     if output.json:
         return {**asdict(row)}
-    return {**asdict(row), "kernels": tallied(row.kernels, None if output.csv else KERNELS_SHOWN)}
+    return {
+        **asdict(row),
+        "kernels": list_counts(row.kernels, None if output.csv else KERNELS_SHOWN),
+    }

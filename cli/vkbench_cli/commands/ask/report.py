@@ -12,7 +12,7 @@ from typer import Argument, Option, Typer
 
 from vkbench.words import names
 from vkbench.words.markdown import APART
-from vkbench.words.units import counted, rate_column
+from vkbench.words.units import count_of, rate_column
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Store
 from vkbench_cli.options.spreading import spread
@@ -150,7 +150,7 @@ def html(
     with whole_file(file) as opened:
         opened.write(data)
     unit, (size,) = rate_column([len(data)], "B")
-    tell(f"{file}: {counted(len(keys), 'device')}, {size} {unit}")
+    tell(f"{file}: {count_of(len(keys), 'device')}, {size} {unit}")
 
 
 def _render_text(text: str) -> str:

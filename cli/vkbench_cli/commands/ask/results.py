@@ -14,7 +14,7 @@ from vkbench.case import MODEL, parse_shape
 from vkbench.errors import UsageError
 from vkbench.job import FINISHED, Mode
 from vkbench.words import names
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Limit, Output, show_newest, tell_cut
 from vkbench_cli.show.telling import hand_over, tell
@@ -146,7 +146,7 @@ def results(
 
     _print(list(filter(is_asked, found)), as_, output, most, models=models)
     if left_out := sum(each.results for each in tried if is_asked(each)):
-        said = counted(left_out, "trial")
+        said = count_of(left_out, "trial")
         tell(f"left out {said} of `vkbench tune`; --trials shows them")
 
 
@@ -192,7 +192,7 @@ def _write_results(
         tests, others = llama_bench.benches(found, models)
         text += llama_bench.WRITERS[asked](tests)
         if others:
-            said = counted(others, "timing")
+            said = count_of(others, "timing")
             tell(f"left out {said} of several sequences at once, which llama-bench does not have")
     return text
 

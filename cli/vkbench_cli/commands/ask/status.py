@@ -10,7 +10,7 @@ from vkbench.errors import EXIT_OK, ServiceUnreachable
 from vkbench_cli.options.records import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import is_unmade, opened
+from vkbench_cli.store import is_unmade, open_database
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _read_fleet(ours: Settings, now: float) -> Fleet:
 
     is_new = is_unmade(ours)
     try:
-        with blank() if is_new else opened(ours) as database, database.reading() as tx:
+        with blank() if is_new else open_database(ours) as database, database.reading() as tx:
             return Fleet(
                 settings=ours,
                 now=now,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.options.records import RUN_HELP, AllRows, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import opened, refuse_imported
+from vkbench_cli.store import open_database, refuse_imported
 
 if TYPE_CHECKING:
     from vkbench_db.database import Database
@@ -51,7 +51,7 @@ def watch(
     Exit codes with RUN: 0 all passed, 3 a wrong result, 4 a failed job, 5 --timeout passed,
     7 nothing ran, 130 interrupted.
     """
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         try:
             if run:
                 return _run(database, run, timeout, output, all_rows=all_rows)
@@ -89,5 +89,5 @@ def _fleet(database: Database, timeout: float | None) -> int:
         return EXIT_OK
     warn(database, "the fleet", devices=busy)
     found = wait_for_fleet(database, since, timeout)
-    tell(", ".join([f"fleet: {counted(found.done, 'job')} ended", *trouble(found)]))
+    tell(", ".join([f"fleet: {count_of(found.done, 'job')} ended", *trouble(found)]))
     return EXIT_OK

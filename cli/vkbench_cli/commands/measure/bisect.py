@@ -16,7 +16,7 @@ from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import opened, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def stop(*, number: Number, store: Store) -> None:
     from vkbench_db.upkeep import bisections
     from vkbench_scheduler.watch.bisect import stop as end
 
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         with database.reading() as tx:
             bisections.find(tx, number)
         end(database, number, user_name(), time.time())
@@ -142,7 +142,7 @@ def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
     from vkbench_cli.show.waiting import warn
     from vkbench_db.ask.device_names import served_keys
 
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         with database.reading() as tx:
             keys = served_keys(tx, device or wanted.devices(tx))
         number = begin(database, wanted, keys)

@@ -12,7 +12,7 @@ from typer import Option
 from vkbench.calibration import SUITE
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process import log
-from vkbench_cli.commands.measure.run import Ended, how_to_go_on, planned, work
+from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
 from vkbench_cli.commands.measure.submit import submit
 from vkbench_cli.options.records import Devices, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output, show
@@ -100,7 +100,7 @@ def _measure(selecting: Selecting, store: Store, output: Output) -> int:
         sole_executor(ours.database_url()),
         Database.open(ours.database_url(), create=True) as database,
     ):
-        found, devices = planned(database, selecting, Effort(label=SUITE), ours)
+        found, devices = plan_run(database, selecting, Effort(label=SUITE), ours)
         if work(database, ours, found, devices) is Ended.INTERRUPTED:
             tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED

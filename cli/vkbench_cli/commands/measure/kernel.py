@@ -13,7 +13,7 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.process.user import user_name
 from vkbench.settings import settings
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
 from vkbench_cli.options.spreading import spread
@@ -46,8 +46,8 @@ def group() -> None:
     """Begin a kernel of your own, and check the file that declares it."""
 
 
-@app.command()
-def new(
+@app.command("new")
+def write_template(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder to make.")],
     shadow: Annotated[
         bool, Option("--shadow", help="Write one that stands in for a kernel of the catalogue.")
@@ -93,7 +93,7 @@ def check(
     show(Table(columns=COLUMNS, rows=rows), output)
     kernel = built.kernel
     timed = sum(case.is_timed for case in kernel.cases)
-    cases = counted(len(kernel.cases), "case")
+    cases = count_of(len(kernel.cases), "case")
     tell(f"{kernel.name}: {cases}, {timed} timed; bundle {built.bundle.sha[:12]}")
 
 

@@ -82,7 +82,7 @@ def run(
     from vkbench_cli.exporting import export_run
     from vkbench_cli.show.model_profile import show_profiles, tell_memory
     from vkbench_cli.show.peers import show_peers
-    from vkbench_cli.show.report import conclude, concluded, findings
+    from vkbench_cli.show.report import conclude, findings, print_counts
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
     from vkbench_local.executor import sole_executor
@@ -103,7 +103,7 @@ def run(
         if resume:
             found, devices = _resume_run(database, resume)
         else:
-            found, devices = planned(database, selecting, effort, ours)
+            found, devices = plan_run(database, selecting, effort, ours)
         try:
             ended = work(database, ours, found, devices, stop_after)
         except (ServiceUnreachable, RunnerFailed) as error:
@@ -117,7 +117,7 @@ def run(
             return EXIT_INTERRUPTED
         detected = detect(database, time.time())
         if profile and (output.json or output.csv):  # programs read one table
-            code = concluded(database, found.id)
+            code = print_counts(database, found.id)
         else:
             code = conclude(database, found.id, output, all_rows=all_rows)
         tell_memory(database, found.id)
@@ -133,7 +133,7 @@ def run(
     return code
 
 
-def planned(
+def plan_run(
     database: Database,
     selecting: Selecting,
     effort: Effort,
@@ -148,7 +148,7 @@ def planned(
     from vkbench_shaders.bundle import packaged
 
     with database.reading() as tx:
-        bundle = bundle_chosen(tx, selecting.own(effort.repeat), selecting.bundle)
+        bundle = bundle_chosen(tx, selecting.build_own_kernel(effort.repeat), selecting.bundle)
     selection = selecting.selection(effort, bundle)
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built

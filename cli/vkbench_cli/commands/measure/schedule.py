@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.process.user import user_name
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import Effort, Selecting, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import opened, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.watch.cron import check, next_slot
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
@@ -82,8 +82,8 @@ def add(
 
     now = time.time()
     check(cron)  # before the database: a slip of the pen needs none
-    with opened(store.settings()) as database, database.transaction() as tx:
-        bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
+    with open_database(store.settings()) as database, database.transaction() as tx:
+        bundle = bundle_chosen(tx, selecting.build_own_kernel(), selecting.bundle)
         schedules.add(
             tx,
             name=name,
@@ -132,7 +132,7 @@ def rm(*, name: Name, store: Store) -> None:
     """Delete a schedule; its runs are kept."""
     from vkbench_db.upkeep import schedules
 
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         schedules.remove(tx, schedules.find(tx, name).id)
 
 
@@ -142,7 +142,7 @@ def pause(*, name: Name, store: Store) -> None:
     """Pause a schedule: nothing is submitted until `resume`."""
     from vkbench_db.upkeep import schedules
 
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         schedules.enable(tx, schedules.find(tx, name).id, False)
 
 
@@ -154,7 +154,7 @@ def resume(*, name: Name, store: Store) -> None:
     from vkbench_scheduler.watch.schedules import resume as go_on
 
     now = time.time()
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         go_on(tx, schedules.find(tx, name, now), now)
 
 
@@ -165,10 +165,10 @@ def fire(*, name: Name, store: Store) -> None:
     from vkbench_cli.show.waiting import warn
     from vkbench_scheduler.watch.schedules import fire as run_now
 
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         made = run_now(database, name, time.time())
         say(str(made.run.id))
-        tell(f"run {made.run.id}: {counted(made.jobs, 'job')} submitted")
+        tell(f"run {made.run.id}: {count_of(made.jobs, 'job')} submitted")
         warn(database, f"run {made.run.id}", run=made.run.id)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.selector import HELP
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli import completion
 from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.show.telling import say
-from vkbench_cli.store import opened, refuse_imported
+from vkbench_cli.store import open_database, refuse_imported
 
 if TYPE_CHECKING:
     from vkbench_db.ask.queries import DeviceRow
@@ -36,12 +36,12 @@ def cancel(*, run: Run, store: Store) -> None:
     from vkbench_db.ask import queries
     from vkbench_db.work.arrivals import cancel_run
 
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         with database.reading() as tx:
             found = queries.find_run(tx, run)
         refuse_imported(found, "cancel it")
         count = cancel_run(database, found.id, time.time())
-    say(f"run {found.id}: {counted(count, 'job')} cancelled")
+    say(f"run {found.id}: {count_of(count, 'job')} cancelled")
 
 
 def pause(
@@ -71,7 +71,7 @@ def pause(
     from vkbench_db.work.store import pause as hold
 
     said = Pause(reason=reason, by=user_name(), at=time.time(), recall=now)
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         meant = _find_devices(tx, device)
         for row in meant:
             hold(tx, row.key, said)
@@ -96,7 +96,7 @@ def resume(
     from vkbench_scheduler.planning.trial import submit_trial
 
     now = time.time()
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         meant = _find_devices(tx, device)
         trials = {
             row.key: submit_trial(tx, row.facts, now)

@@ -10,11 +10,11 @@ from typer import Option
 from vkbench.errors import EXIT_INTERRUPTED
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli.options.records import AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import opened
+from vkbench_cli.store import open_database
 
 if TYPE_CHECKING:
     from vkbench_db.database import Database
@@ -63,9 +63,9 @@ def submit(
     from vkbench_cli.show.report import conclude
     from vkbench_cli.show.waiting import wait_for, warn
 
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         try:
-            made = submitted(database, selecting, effort, key=key)
+            made = submit_selection(database, selecting, effort, key=key)
         except KeyboardInterrupt:
             tell("interrupted before all jobs were stored: none of them will run")
             return EXIT_INTERRUPTED
@@ -92,11 +92,11 @@ def announce(database: Database, made: Submitted) -> None:
     from vkbench_cli.show.waiting import warn
 
     say(str(made.run.id))
-    tell(f"run {made.run.id}: {counted(made.jobs, 'job')} submitted")
+    tell(f"run {made.run.id}: {count_of(made.jobs, 'job')} submitted")
     warn(database, f"run {made.run.id}", run=made.run.id)
 
 
-def submitted(
+def submit_selection(
     database: Database,
     selecting: Selecting,
     effort: Effort,
@@ -114,7 +114,7 @@ def submitted(
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)
-        bundle = bundle_chosen(tx, selecting.own(effort.repeat), selecting.bundle)
+        bundle = bundle_chosen(tx, selecting.build_own_kernel(effort.repeat), selecting.bundle)
     selection = replace(selecting.selection(effort, bundle), devices=tuple(meant))
     if sweep:
         return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())

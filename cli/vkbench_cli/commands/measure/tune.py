@@ -11,9 +11,9 @@ from typer import Option
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process import log
-from vkbench.words.units import counted
-from vkbench_cli.commands.measure.run import Ended, how_to_go_on, planned, work
-from vkbench_cli.commands.measure.submit import announce, submitted
+from vkbench.words.units import count_of
+from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
+from vkbench_cli.commands.measure.submit import announce, submit_selection
 from vkbench_cli.files import check_readable, check_writable
 from vkbench_cli.options.records import (
     NO_TRACK,
@@ -28,7 +28,7 @@ from vkbench_cli.options.records import (
 )
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import opened, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_scheduler.planning.sweeps import ROUNDS, SECONDS, SETTINGS, SUITE, Sweep
 
 NOTHING_YET = "no configuration was measured yet: run `vkbench tune`"
@@ -144,7 +144,7 @@ def _measure(
         sole_executor(ours.database_url()),
         Database.open(ours.database_url(), create=True) as database,
     ):
-        found, devices = planned(database, selecting, effort, ours, sweep)
+        found, devices = plan_run(database, selecting, effort, ours, sweep)
         if work(database, ours, found, devices) is Ended.INTERRUPTED:
             tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED
@@ -159,8 +159,8 @@ def _measure(
 def _submit(
     selecting: Selecting, effort: Effort, sweep: Sweep, store: Store, output: Output
 ) -> int:
-    with opened(store.settings()) as database:
-        made = submitted(database, selecting, effort, sweep=sweep)
+    with open_database(store.settings()) as database:
+        made = submit_selection(database, selecting, effort, sweep=sweep)
         announce(database, made)
     tell(f"when it has ended: `vkbench tune --run {made.run.id}`")
     return 0
@@ -199,13 +199,13 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
     from vkbench_shaders.tuning.tables import written
 
     check_writable(path)
-    with opened(store.settings()) as database, database.reading() as tx:
+    with open_database(store.settings()) as database, database.reading() as tx:
         keys = device_keys(tx, devices)
         facts = [row.facts for row in queries.devices(tx) if not devices or row.key in keys]
         table = table_of(tx, facts)
     with whole_file(path) as file:
         file.write(written(table))
-    count = counted(len(table.tuned), "case")
+    count = count_of(len(table.tuned), "case")
     tell(f"{path}: {count} of class {table.device_class}")
     return 0
 

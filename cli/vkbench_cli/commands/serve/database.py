@@ -15,7 +15,7 @@ from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.patience import Wait, patiently
 from vkbench_cli.show.telling import Elapsed, hand_over, say
-from vkbench_cli.store import opened
+from vkbench_cli.store import open_database
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
@@ -137,7 +137,7 @@ def prune(
     before = time.time() - _seconds(older_than)
     both = samples == bundles
     done = "would be removed" if dry_run else "removed"
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         for what, remove, asked in (
             ("timings' samples", prune_samples, samples),
             ("bundles", prune_bundles, bundles),

@@ -69,11 +69,11 @@ def demo(
 
 
 def _show(ours: Settings, port: int, browser: bool) -> None:
-    def opened(url: str) -> None:
+    def open_page(url: str) -> None:
         if browser:
             webbrowser.open(url)
 
-    pages_at(ours, "127.0.0.1", port, began=opened)
+    pages_at(ours, "127.0.0.1", port, began=open_page)
 
 
 def _path(database: str) -> Path:

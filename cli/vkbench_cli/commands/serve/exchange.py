@@ -9,11 +9,11 @@ from typing import Annotated
 from typer import Argument, Option
 
 from vkbench.errors import UsageError
-from vkbench.words.units import counted
+from vkbench.words.units import count_of
 from vkbench_cli import completion
 from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.show.telling import Elapsed, say, tell
-from vkbench_cli.store import opened, reading
+from vkbench_cli.store import open_database, reading
 
 
 def export(
@@ -36,9 +36,9 @@ def export(
 
     with reading(store.settings()) as tx:
         found = find_run(tx, run)
-    with opened(store.settings()) as database:
+    with open_database(store.settings()) as database:
         export_run(database, found.id, output)
-    tell(f"run {found.id} ({counted(found.progress.total, 'job')}) -> {output}")
+    tell(f"run {found.id} ({count_of(found.progress.total, 'job')}) -> {output}")
 
 
 def import_(
@@ -147,10 +147,10 @@ def import_(
         with Elapsed("comparing the new results with earlier ones"):
             detected = detect(database, time.time(), all_at_once=True)
     runs = ", ".join(map(str, found.runs))
-    lost = f"; {counted(found.losses, 'row')} of accuracy" if found.losses else ""
+    lost = f"; {count_of(found.losses, 'row')} of accuracy" if found.losses else ""
     say(
-        f"run {runs}: {counted(found.new, 'job')} new, {found.updated} went on, "
-        f"{found.known} known; {counted(found.attempts, 'attempt')} new{lost}"
+        f"run {runs}: {count_of(found.new, 'job')} new, {found.updated} went on, "
+        f"{found.known} known; {count_of(found.attempts, 'attempt')} new{lost}"
     )
     if detected.opened:
         say(f"new in `vkbench regressions ls`: {len(detected.opened)}")

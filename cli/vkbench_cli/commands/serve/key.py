@@ -20,9 +20,9 @@ def group() -> None:
     """Make the keys that sign messages between workers and schedulers."""
 
 
-@app.command()
+@app.command("new")
 @spread
-def new(
+def write_keys(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder to write the keys to.")],
     *,
     add: Annotated[

@@ -11,7 +11,7 @@ from vkbench.process import log
 from vkbench.settings import settings
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently, ping_redis
-from vkbench_cli.store import opened
+from vkbench_cli.store import open_database
 
 
 def worker(*, device: Devices = [], wait: Wait = PATIENCE_SECONDS) -> int:  # noqa: B006
@@ -58,5 +58,5 @@ def scheduler(
     ours = store.settings()
     keys_for(ours)
     patiently(lambda: ping_redis(ours), wait)
-    patiently(lambda: opened(ours).close(), wait)
+    patiently(lambda: open_database(ours).close(), wait)
     return serve(ours, metrics)

@@ -13,7 +13,7 @@ from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import opened, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def add(
     scopes = [tokens.Scope(names.pick(asked, list(tokens.Scope), "scope")) for asked in scope]
     now = time.time()
     expires = now + days * DAY if days else None
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         secret = tokens.add(tx, name=name, scopes=scopes, now=now, expires_at=expires)
     say(secret)
     tell(f"token {name} is made; keep what is printed: only its hash is stored")
@@ -108,7 +108,7 @@ def revoke(
     """
     from vkbench_db.upkeep import tokens
 
-    with opened(store.settings()) as database, database.transaction() as tx:
+    with open_database(store.settings()) as database, database.transaction() as tx:
         revoked = tokens.revoke(tx, token, time.time())
     say(f"token {revoked.name} ({revoked.prefix}...) is revoked")
 

@@ -9,7 +9,7 @@ from typer import Option
 from vkbench_cli.options.records import Store
 from vkbench_cli.pages import pages_at
 from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently
-from vkbench_cli.store import is_unmade, opened
+from vkbench_cli.store import is_unmade, open_database
 
 
 def web(
@@ -38,5 +38,5 @@ def web(
     """
     ours = store.settings()
     if not is_unmade(ours):
-        patiently(lambda: opened(ours).close(), wait)
+        patiently(lambda: open_database(ours).close(), wait)
     pages_at(ours, host, port, names=name)
