@@ -24,7 +24,7 @@ from vkbench_worker.containment import environment
 from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.owner.child import ending
 
-_ERRANDS: Final = "vkbench_worker.runner.errand"
+_ERRANDS: Final = "vkbench_worker.runner.one_shot"
 
 
 class ComputationFailed(VkbenchError):

@@ -222,7 +222,7 @@ def test_nothing_is_prepared_while_a_job_is_timed(monkeypatch: pytest.MonkeyPatc
         SHELF.get(problem(job.case))
         return Result(job=job.id, token=job.token, outcome=Outcome.PASSED)
 
-    for name in ("measure_hot", "measure_cold"):
+    for name in ("measure_hot", "measure_rounds"):
         monkeypatch.setattr(timed, name, told(getattr(timed, name)))
     monkeypatch.setattr(shelf, "prepare", noted)
     short = [f"copy/f32/n{count}" for count in (31, 32, 33)]

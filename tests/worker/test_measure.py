@@ -18,8 +18,8 @@ from vkbench_worker.timing.measure import (
     SampleBounds,
     few,
     launches_a_sample,
-    measure_cold,
     measure_hot,
+    measure_rounds,
 )
 from vkbench_worker.timing.rotation import rotation
 
@@ -54,7 +54,7 @@ def cold(device: Busy, size: int, bounds: SampleBounds) -> tuple[Timing, int, in
         buffers = [device.buffer(size), device.buffer(size)]
         launches = launches_a_sample(device, device.seconds, bounds)
         sets = rotation(device, buffers, [False, True], launches, 2 * size, stack)
-        timing, used = measure_cold(device, WORK, sets, device.seconds, bounds)
+        timing, used = measure_rounds("cold", device, WORK, sets, device.seconds, bounds)
         return timing, used, len(sets.sets)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,20 +57,27 @@ def _steps(cause: Cause) -> Make:
     return make
 
 
+def _streams(
+    rng: Rng,
+    plans: Iterable[Sequence[Step]],
+    nights: int = NIGHTS,
+    noise: Noise = GAUSS_1,
+    touched: Sequence[int] = (),
+) -> list[Stream]:
+    """A case for each plan; a plan may draw its steps when it is its case's turn."""
+    return [
+        stream(number, noise, rng, nights, steps=steps, touched=touched)
+        for number, steps in enumerate(plans)
+    ]
+
+
 def _small(name: str, rng: Rng) -> Rig:
     """Kernels that are slower or faster by less than is promised: found or not, sizes are true."""
-    factors = (1.01, 1.015, 1.02, 1 / 1.015)
-    streams = [
-        stream(
-            number,
-            GAUSS_1,
-            rng,
-            NIGHTS,
-            steps=[Step(night=_moment(rng), factor=factor, cause=KERNEL, is_wanted=False)],
-        )
-        for number, factor in enumerate(factors)
-    ]
-    return Rig(name=name, streams=streams, rng=rng)
+    plans = (
+        [Step(night=_moment(rng), factor=factor, cause=KERNEL, is_wanted=False)]
+        for factor in (1.01, 1.015, 1.02, 1 / 1.015)
+    )
+    return Rig(name=name, streams=_streams(rng, plans), rng=rng)
 
 
 def _step(rng: Rng, factor: float, cause: Cause) -> Step:
@@ -81,32 +88,23 @@ def _both(name: str, rng: Rng) -> Rig:
     """Driver and kernels of all cases are new in one night; one, the other or both are slower."""
     night = _moment(rng)
     slower = ((KERNEL,), (DRIVER,), (KERNEL, DRIVER), ())
-    streams = [
-        stream(
-            number,
-            GAUSS_1,
-            rng,
-            NIGHTS,
-            steps=[Step(night=night, factor=1.05, cause=cause) for cause in causes],
-            touched=(night,),
-        )
-        for number, causes in enumerate(slower)
-    ]
+    plans = [[Step(night=night, factor=1.05, cause=cause) for cause in causes] for causes in slower]
+    streams = _streams(rng, plans, touched=(night,))
     return Rig(name=name, streams=streams, updates=(night,), rng=rng)
 
 
 def _in_four_nights(name: str, rng: Rng) -> Rig:
     """A second change comes four nights after the first."""
     causes = ((KERNEL, KERNEL), (KERNEL, DRIVER), (DRIVER, KERNEL), (DRIVER, DRIVER))
-    streams = []
-    for number, two in enumerate(causes):
-        first = _moment(rng)
-        steps = [
+    plans = (
+        [
             Step(night=night, factor=1.05, cause=cause)
             for night, cause in zip((first, first + 4), two, strict=True)
         ]
-        streams.append(stream(number, GAUSS_1, rng, NIGHTS, steps=steps))
-    return Rig(name=name, streams=streams, rng=rng)
+        for two in causes
+        for first in (_moment(rng),)
+    )
+    return Rig(name=name, streams=_streams(rng, plans), rng=rng)
 
 
 def _returning_driver(name: str, rng: Rng) -> Rig:
@@ -117,7 +115,7 @@ def _returning_driver(name: str, rng: Rng) -> Rig:
         Step(night=45, until=75, factor=1.08, cause=DRIVER),
         Step(night=again, factor=1.08, cause=DRIVER),
     ]
-    streams = [stream(number, GAUSS_1, rng, RETURNS, steps=steps) for number in range(2)]
+    streams = _streams(rng, [steps] * 2, RETURNS)
     return Rig(name=name, streams=streams, away=frozenset(range(nights, RETURNS)), rng=rng)
 
 
@@ -175,10 +173,7 @@ def _in_noise(noise: Noise) -> Make:
 
     def make(name: str, rng: Rng) -> Rig:
         planted = [[_step(rng, 1.06, cause)] for cause in (KERNEL, DRIVER)]
-        streams = [
-            stream(number, noise, rng, NIGHTS, steps=steps)
-            for number, steps in enumerate([*planted, [], []])
-        ]
+        streams = _streams(rng, [*planted, [], []], noise=noise)
         return Rig(name=name, streams=streams, builds=range(10, NIGHTS, 10), rng=rng)
 
     return make
@@ -203,11 +198,11 @@ def _cold(name: str, rng: Rng) -> Rig:
 def _missing_nights(name: str, rng: Rng) -> Rig:
     """Three nights of ten bring no results."""
     away = frozenset(int(n) for n in np.flatnonzero(rng.random(NIGHTS + 30) < 0.3))
-    streams = [
-        stream(number, GAUSS_1, rng, NIGHTS + 30, steps=[Step(night=night, factor=f, cause=cause)])
-        for number, (f, cause) in enumerate(((1.05, KERNEL), (0.95, KERNEL), (1.05, DRIVER)))
-        for night in (_moment(rng) + 15,)
-    ]
+    plans = (
+        [Step(night=_moment(rng) + 15, factor=factor, cause=cause)]
+        for factor, cause in ((1.05, KERNEL), (0.95, KERNEL), (1.05, DRIVER))
+    )
+    streams = _streams(rng, plans, NIGHTS + 30)
     builds = range(7, NIGHTS + 30, 7)
     return Rig(name=name, streams=streams, builds=builds, away=away, rng=rng)
 
@@ -215,16 +210,10 @@ def _missing_nights(name: str, rng: Rng) -> Rig:
 def _swapped_devices(name: str, rng: Rng) -> Rig:
     """Another device stands in for the old one: every case takes another time."""
     night = _moment(rng)
-    streams = [
-        stream(
-            number,
-            GAUSS_1,
-            rng,
-            NIGHTS,
-            steps=[Step(night=night, factor=float(rng.uniform(1.05, 1.15)), cause=HOST)],
-        )
-        for number in range(6)
-    ]
+    plans = (
+        [Step(night=night, factor=float(rng.uniform(1.05, 1.15)), cause=HOST)] for _ in range(6)
+    )
+    streams = _streams(rng, plans)
     return Rig(name=name, streams=streams, builds=range(9, NIGHTS, 9), rng=rng)
 
 

@@ -184,10 +184,7 @@ class _Output:
 
     def _judge_finite(self, findings: Findings) -> None:
         """Complain of elements that are not finite where the reference is, or the reverse."""
-        if (
-            are_finite(self.views[0], self.format).all()
-            and are_finite(self.reference, self.format).all()
-        ):
+        if all(are_finite(v, self.format).all() for v in (self.views[0], self.reference)):
             return
         wrong = ~are_finite(self.views[0], self.format)
         view, reference = self._sample_rows(self.views[0]), self.reference

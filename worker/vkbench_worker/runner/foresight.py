@@ -57,7 +57,7 @@ class Foresight:
             plans = self._plan_job(job)
         except Exception:  # said by the job itself
             return Needs()
-        programs = [program for plan_job in plans for program, _ in plan_job.launches.passes]
+        programs = [program for planned in plans for program, _ in planned.launches.passes]
         path = plans[0].chosen.variant.arithmetic
         case = Need(problem=plans[0].problem, source=job.source, path=path)
         return Needs(case=case, programs=programs)

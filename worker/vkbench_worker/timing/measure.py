@@ -145,7 +145,8 @@ def launches_a_sample(device: Device, seconds: float, bounds: SampleBounds) -> i
     return _plan(device, seconds, bounds).launches
 
 
-def measure_cold(
+def measure_rounds(
+    metric: str,
     device: Device,
     work: LaunchWork,
     rotation: Rotation,
@@ -154,30 +155,8 @@ def measure_cold(
 ) -> tuple[Timing, int]:
     """Launches that go round in the sets of a rotation, and how many of the sets were launched.
 
-    `seconds` is what a hot launch took.
+    `seconds` is what a hot launch took so far, roughly.
     """
-    return _measure_round("cold", device, work, rotation, seconds, bounds)
-
-
-def measure_restored(
-    device: Device,
-    work: LaunchWork,
-    ring: Rotation,
-    seconds: float,
-    bounds: SampleBounds,
-) -> Timing:
-    """Hot launches that find their input again; `seconds` is what one took so far, roughly."""
-    return _measure_round("hot", device, work, ring, seconds, bounds)[0]
-
-
-def _measure_round(
-    metric: str,
-    device: Device,
-    work: LaunchWork,
-    rotation: Rotation,
-    seconds: float,
-    bounds: SampleBounds,
-) -> tuple[Timing, int]:
     with phase(metric), ExitStack() as stack:
         visitor = rotating_visitor(device, work, rotation, seconds, stack)
         visit = visitor.visit(bounds)

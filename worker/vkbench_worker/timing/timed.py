@@ -24,9 +24,8 @@ from vkbench_worker.timing.flow import METRICS, flight_of, measure_flight, misre
 from vkbench_worker.timing.measure import (
     SampleBounds,
     launches_a_sample,
-    measure_cold,
     measure_hot,
-    measure_restored,
+    measure_rounds,
 )
 from vkbench_worker.timing.restoring import restored_rotation, ring
 from vkbench_worker.timing.rotation import rotation
@@ -121,7 +120,8 @@ def _hot(
     with phase("sets"):
         launches = launches_a_sample(device, seconds, bounds)
         sets = ring(device, bench.buffers, bench.restored, launches, stack)
-    return measure_restored(device, work, sets, seconds, bounds), sets.sets
+    timing, _ = measure_rounds("hot", device, work, sets, seconds, bounds)
+    return timing, sets.sets
 
 
 def _cold(
@@ -139,7 +139,7 @@ def _cold(
         for buffers in rotating.sets[1:]:
             bench.restore(buffers)
         rotating = restored_rotation(device, rotating, bench.restored, stack)
-    cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
+    cold, used = measure_rounds("cold", device, bench.work, rotating, hot.seconds, bounds)
     return cold, rotating.sets[:used]
 
 
