@@ -18,11 +18,11 @@ from vkbench.settings import Settings
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
 from vkbench_db.ask.accuracies import AccuracyRow, accuracies
-from vkbench_db.ask.blank import is_blank
-from vkbench_db.ask.device_names import device_keys
-from vkbench_db.ask.peers import PeerPair, peer_pairs
+from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.ask.queries import DeviceRow, ResultRow, devices, results
+from vkbench_db.blank import is_blank
 from vkbench_db.upkeep.tuning import TunedRow, tuned
+from vkbench_detection.peers.pairs import PeerPair, peer_pairs
 
 CUDA_PEER: Final = "torch"  # the peer that computes by CUDA on NVIDIA's GPUs
 

@@ -9,7 +9,7 @@ import pytest
 from cluster import Lab, until
 from vkbench.device import DeviceFacts
 from vkbench_db.ask import queries
-from vkbench_db.ask.peers import peer_pairs, uncompared
+from vkbench_detection.peers.pairs import peer_pairs, uncompared
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import submit
 

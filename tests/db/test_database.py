@@ -18,7 +18,7 @@ from sqlalchemy import insert, select, text
 
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
 from vkbench_db import schema
-from vkbench_db.ask.readonly import query
+from vkbench_db.ask.sql.readonly import query
 from vkbench_db.database import Database, try_lead, upgrade
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
 from vkbench_db.postgresql import PREPARED

@@ -12,9 +12,9 @@ from vkbench.job import MAIN, MAX_DISPATCHES, PEERS, Mode, Outcome
 from vkbench.result import Side
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
-from vkbench_db.ask import heat_maps
+from vkbench_db.ask import latest_results
 from vkbench_db.ask.job_story import hot_seconds
-from vkbench_db.ask.kernel_states import kernel_states
+from vkbench_db.ask.latest_results import kernel_states
 from vkbench_db.ask.queries import is_newest
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run, import_lines
@@ -139,7 +139,7 @@ def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None
     with lab.database.transaction() as tx:
         tx.execute(update(schema.measurement).values(roof_fraction=0.5))
     with lab.database.reading() as tx:
-        assert [row.results for row in heat_maps.states(tx, device)] == [1]
+        assert [row.results for row in latest_results.states(tx, device)] == [1]
         assert [row.results for row in kernel_states(tx)] == [1]
-        assert len(heat_maps.roof_shares(tx, device, "hot")) == 1
+        assert len(latest_results.roof_shares(tx, device, "hot")) == 1
         assert hot_seconds(tx, device, [case]) == {case: 1e-3}

@@ -25,7 +25,7 @@ from databases import Lab
 from postgres_server import program
 from views_page import documented_columns
 from vkbench_db import migrations
-from vkbench_db.ask.blank import blank
+from vkbench_db.blank import blank
 from vkbench_db.database import SCHEMA, Database, upgrade
 from vkbench_db.schema import TABLES, VIEWS, v_accuracy, v_regressions, v_results, v_series
 from vkbench_db.transfer.exchange import export_run

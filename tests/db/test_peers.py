@@ -12,7 +12,11 @@ from sqlalchemy import text
 from databases import Lab
 from planted_peers import CASE, compare
 from vkbench.job import PEERS, Mode, Outcome
-from vkbench_db.ask.peers import (
+from vkbench_db.database import Database, upgrade
+from vkbench_db.transfer.exchange import export_run, import_lines
+from vkbench_db.work import store
+from vkbench_detection.find import history
+from vkbench_detection.peers.pairs import (
     PeerPair,
     pairs_of_case,
     pairs_of_device,
@@ -20,12 +24,7 @@ from vkbench_db.ask.peers import (
     peers_of_device,
     uncompared,
 )
-from vkbench_db.database import Database, upgrade
-from vkbench_db.transfer.exchange import export_run, import_lines
-from vkbench_db.upkeep.peer_standings import note_told, untold
-from vkbench_db.work import store
-from vkbench_detection.compare.peer_ratios import judge, standings
-from vkbench_detection.find import history
+from vkbench_detection.peers.standings import judge, note_told, standings, untold
 from vkbench_detection.regress import news
 from vkbench_detection.steps import detect
 

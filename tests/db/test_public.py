@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from databases import PAGES, READER, Cluster, Lab, one_engine, url_as, with_roles
 from vkbench_db import schema
-from vkbench_db.ask import readonly
-from vkbench_db.ask.view_columns import MEANINGS, plain
+from vkbench_db.ask.sql import readonly
+from vkbench_db.ask.sql.view_columns import MEANINGS, plain
 from vkbench_db.errors import QueryRefused
 
 PUBLIC = readonly.Bounds(rows=50, seconds=5, is_public=True)

@@ -16,7 +16,7 @@ from vkbench.job import JobState, Mode, Outcome
 from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.ask import queries
-from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.work import store
 from vkbench_detection.series import placing
 

@@ -26,8 +26,8 @@ from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_cli.main import main
 from vkbench_db import schema
+from vkbench_db.ask.devices.queues import queues
 from vkbench_db.ask.queries import devices
-from vkbench_db.ask.queues import queues
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import attendance
 from vkbench_db.work import store
@@ -48,7 +48,7 @@ from vkbench.messages.wire import decode
 from vkbench.device import DeviceFacts
 from vkbench_local.executor import Executor, sole_executor, stoppable
 from vkbench_db.ask.queries import devices
-from vkbench_db.ask.queues import queues
+from vkbench_db.ask.devices.queues import queues
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import attendance
 url = settings().database_url()

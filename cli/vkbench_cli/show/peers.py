@@ -9,9 +9,9 @@ from vkbench.peers import included
 from vkbench.words.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
-from vkbench_db.ask.peers import peer_pairs, uncompared
 from vkbench_db.database import Transaction
-from vkbench_detection.compare.peer_ratios import standings
+from vkbench_detection.peers.pairs import peer_pairs, uncompared
+from vkbench_detection.peers.standings import standings
 from vkbench_detection.statistics.ratios import TOO_WIDE
 from vkbench_tables.peers import reasons, table
 

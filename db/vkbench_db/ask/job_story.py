@@ -12,8 +12,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
 from vkbench.result import HOT, Verdict, WrongArm
 from vkbench_db import schema
-from vkbench_db.ask.samples import unpacked
-from vkbench_db.ask.timings import is_our_time
+from vkbench_db.ask.timings import is_our_time, unpacked
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, record_of
 

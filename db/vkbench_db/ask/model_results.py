@@ -11,8 +11,7 @@ from sqlalchemy import Connection, select
 from vkbench.case import MODEL
 from vkbench.result import HOT
 from vkbench_db import schema
-from vkbench_db.ask.samples import unpacked
-from vkbench_db.ask.timings import is_our_time
+from vkbench_db.ask.timings import is_our_time, unpacked
 from vkbench_db.batches import batches
 
 

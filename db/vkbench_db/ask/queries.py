@@ -14,7 +14,7 @@ from vkbench.job import IN_FLIGHT, UNFINISHED, JobState
 from vkbench.run import MEASURED, RunKind
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow

@@ -17,7 +17,7 @@ from vkbench.job import CHECKS, FINISHED, Mode
 from vkbench.result import Side
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.ask.queries import ResultRow, results_of
 
 _MODES = (*CHECKS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from vkbench.run import COMPARED
 from vkbench_db import schema
-from vkbench_db.ask.device_names import named_devices
+from vkbench_db.ask.devices.names import named_devices
 from vkbench_detection.compare.baselines import baselines
 
 RUNS = 40  # the newest

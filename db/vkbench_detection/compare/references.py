@@ -16,7 +16,7 @@ from vkbench.selector import one
 from vkbench.settings import settings
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import named_devices
+from vkbench_db.ask.devices.names import named_devices
 from vkbench_db.ask.queries import PREFIX, find_run
 
 _HEX = frozenset("0123456789abcdef")

@@ -16,7 +16,7 @@ from vkbench.job import JobState, Mode
 from vkbench.run import COMPARED
 from vkbench.words.units import counted
 from vkbench_db import schema
-from vkbench_db.ask.device_names import named_devices
+from vkbench_db.ask.devices.names import named_devices
 from vkbench_db.rows import fetch
 
 NIGHTS: Final = 3  # runs that are suggested beside the one before, the newest

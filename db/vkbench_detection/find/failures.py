@@ -23,7 +23,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from vkbench.job import JobState, Outcome
 from vkbench.result import DRIVER_FAILED, UNOPENED
 from vkbench_db import schema
-from vkbench_db.ask.device_health import DONE, mishaps
+from vkbench_db.ask.devices.health import DONE, mishaps
 from vkbench_db.rows import fetch, fetch_first
 
 PATIENCE_SECONDS = 3600.0  # for the device's next job

@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from vkbench.errors import UnknownName
 from vkbench.job import JobState
 from vkbench_db import schema
-from vkbench_db.ask.peers import peer_pairs
 from vkbench_db.work.runs import run_progress
-from vkbench_detection.compare.peer_ratios import Standing, standings
+from vkbench_detection.peers.pairs import peer_pairs
+from vkbench_detection.peers.standings import Standing, standings
 
 MOST_TROUBLE = 1000  # jobs of a run that are named; its counts are of all
 

@@ -17,7 +17,7 @@ from vkbench.configuration import variant_of
 from vkbench.job import PEERS, JobState, Mode
 from vkbench.result import BOUNDS_CHECKED, NOT_COLD
 from vkbench_db import schema
-from vkbench_db.ask.device_health import DONE
+from vkbench_db.ask.devices.health import DONE
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
 from vkbench_detection.find.failures import decided_by

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
 
 VERDICT = "verdict"  # metric of series without times: vkbench_detection.series.points.VERDICT

@@ -16,7 +16,7 @@ from vkbench.job import Job, Mode, Outcome, PlannedJob, pair_of
 from vkbench.messages.wire import Announcement
 from vkbench.result import ARMS, Result, Side, Timing, Verdict, pack_samples
 from vkbench.run import RunWords
-from vkbench_db.ask.queues import queues
+from vkbench_db.ask.devices.queues import queues
 from vkbench_db.database import Database, Transaction
 from vkbench_db.work import store
 from vkbench_detection.compare.baselines import pin

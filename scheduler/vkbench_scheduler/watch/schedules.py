@@ -25,7 +25,7 @@ from vkbench.process import log
 from vkbench.run import Purpose, RunWords
 from vkbench.selector import choose
 from vkbench_db.ask import queries
-from vkbench_db.ask.device_names import named_devices, only_served
+from vkbench_db.ask.devices.names import named_devices, only_served
 from vkbench_db.database import Database
 from vkbench_db.upkeep import schedules
 from vkbench_db.upkeep.schedules import Schedule

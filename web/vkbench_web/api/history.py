@@ -13,8 +13,8 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState
 from vkbench.words import names
 from vkbench_db.ask import queries
-from vkbench_db.ask import samples as of_samples
 from vkbench_db.ask import series as of_series
+from vkbench_db.ask import timings as of_samples
 from vkbench_tables.results import COLUMNS, SAMPLES, rows_of
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.series import CHANGES, POINTS, SERIES

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from vkbench.words import names
 from vkbench_db.ask import queries, result_pages
-from vkbench_db.ask.canary_status import steadiness
+from vkbench_db.ask.devices.lately import steadiness
 from vkbench_tables import devices as of_devices
 from vkbench_tables import kernels as of_kernels
 from vkbench_tables.results import COLUMNS, rows_of, table

@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench_db.ask import queries
-from vkbench_db.ask.canary_status import Steadiness, steadiness
-from vkbench_db.ask.lately import Lately, lately
-from vkbench_db.ask.queues import awaited, queues
+from vkbench_db.ask.devices.lately import Lately, Steadiness, lately, steadiness
+from vkbench_db.ask.devices.queues import awaited, queues
 from vkbench_db.upkeep.attendance import Attendance, attendance
 from vkbench_tables.absence import absence
 from vkbench_tables.devices import COLUMNS, device_row

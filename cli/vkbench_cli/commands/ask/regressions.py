@@ -103,7 +103,7 @@ def list_(
     vkbench regressions ls
     vkbench regressions ls --direction slower --direction wrong --fail-on open
     """
-    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.blank import is_blank
     from vkbench_detection.regress import inbox
 
     states = [names.pick(asked, STATES, "state") for asked in state]
@@ -177,7 +177,7 @@ def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  #
     An ambiguous change was measured again, but neither confirmed nor dismissed: the evidence says
     why. Later results may still confirm it.
     """
-    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.blank import is_blank
     from vkbench_detection.regress import inbox
 
     with reading(store.settings()) as tx:

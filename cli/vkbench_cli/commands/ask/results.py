@@ -107,8 +107,8 @@ def results(
     vkbench results --series 12 --json
     vkbench results --run last --as junit > results.xml
     """
-    from vkbench_db.ask.blank import is_blank
     from vkbench_db.ask.queries import find_run
+    from vkbench_db.blank import is_blank
     from vkbench_db.upkeep.tuning import sweeps
 
     _check_form(as_, format, output)

@@ -140,7 +140,7 @@ def stop(*, number: Number, store: Store) -> None:
 
 def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
     from vkbench_cli.show.waiting import warn
-    from vkbench_db.ask.device_names import served_keys
+    from vkbench_db.ask.devices.names import served_keys
 
     with opened(store.settings()) as database:
         with database.reading() as tx:

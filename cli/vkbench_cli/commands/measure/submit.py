@@ -107,7 +107,7 @@ def submitted(
     """A run for the fleet, stored with all its jobs."""
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask import queries
-    from vkbench_db.ask.device_names import served_keys
+    from vkbench_db.ask.devices.names import served_keys
     from vkbench_scheduler.planning import sweeps
     from vkbench_scheduler.planning.submit import submit as store_run
 

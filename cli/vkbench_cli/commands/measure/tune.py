@@ -181,8 +181,8 @@ def _show_run(asked: str, store: Store, output: Output) -> int:
 
 def _show_known(devices: list[str], store: Store, output: Output) -> int:
     from vkbench_cli.show.sweeps import show_known
-    from vkbench_db.ask.blank import is_blank
-    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.devices.names import device_keys
+    from vkbench_db.blank import is_blank
     from vkbench_db.upkeep.tuning import tuned
 
     with reading(store.settings()) as tx:
@@ -194,7 +194,7 @@ def _show_known(devices: list[str], store: Store, output: Output) -> int:
 def _export(path: Path, devices: list[str], store: Store) -> int:
     from vkbench_cli.files import whole_file
     from vkbench_db.ask import queries
-    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.devices.names import device_keys
     from vkbench_scheduler.tuned import table_of
     from vkbench_shaders.tuning.tables import written
 

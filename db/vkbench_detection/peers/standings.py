@@ -2,20 +2,24 @@
 
 A ratio is theirs over ours. It falls too where our own time has not changed: then the peer has
 become faster, and no series of ours shows that. A side whose median is known too badly gives none.
+
+Which comparisons are judged is stored, and of which falls an alert has told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, update
 
-from vkbench_db.ask.peers import PeerPair, earlier_pairs, pairs_of_jobs
+from vkbench.job import JobState, Mode
+from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_db.upkeep.peer_standings import note, unjudged
+from vkbench_db.rows import insert_missing
+from vkbench_detection.peers.pairs import PeerPair, earlier_pairs, pairs_of_jobs
 from vkbench_detection.statistics.ratios import Estimate, Ratio, of_estimates
 
 HISTORY: Final = 10  # comparisons that one is held against
@@ -84,3 +88,46 @@ def _standing(pair: PeerPair, earlier: Sequence[PeerPair]) -> Standing:
         ours_before=median(each.ours for each in told),
         theirs_before=median(each.theirs for each in told),
     )
+
+
+def unjudged(tx: Connection, most: int) -> list[int]:
+    """Jobs that compared with a peer and are not judged, of the latest of each case and peer."""
+    latest, standing = schema.latest.c, schema.peer_standing.c
+    asked = (
+        select(latest.job_id)
+        .outerjoin(schema.peer_standing, standing.job_id == latest.job_id)
+        .where(latest.mode == Mode.PEER, latest.state == JobState.PASSED, standing.job_id.is_(None))
+        .order_by(latest.job_id)
+        .limit(most)
+    )
+    return list(tx.execute(asked).scalars())
+
+
+def note(tx: Connection, fallen: Mapping[int, bool], now: float) -> None:
+    """Store of jobs whether their ratio fell; what is stored stays."""
+    rows = [
+        {"job_id": job, "has_fallen": has_fallen, "judged_at": now, "told_at": None}
+        for job, has_fallen in fallen.items()
+    ]
+    insert_missing(tx, schema.peer_standing, rows)
+
+
+def untold(tx: Connection, *, judged_since: float, measured_since: float) -> list[int]:
+    """Comparisons whose ratio fell, and of which no alert has reached every channel."""
+    standing, job = schema.peer_standing.c, schema.job.c
+    asked = (
+        select(standing.job_id)
+        .join(schema.job, job.id == standing.job_id)
+        .where(
+            *(standing.has_fallen, standing.told_at.is_(None)),
+            *(standing.judged_at >= judged_since, job.finished_at >= measured_since),
+        )
+        .order_by(standing.job_id)
+    )
+    return list(tx.execute(asked).scalars())
+
+
+def note_told(tx: Connection, job: int, now: float) -> None:
+    """Store that every channel has heard of a fall."""
+    standing = schema.peer_standing
+    tx.execute(update(standing).where(standing.c.job_id == job).values(told_at=now))

@@ -31,7 +31,7 @@ from sqlalchemy import URL
 
 from vkbench.errors import VkbenchError
 from vkbench_db import postgresql
-from vkbench_db.ask import public, reader
+from vkbench_db.ask.sql import public, reader
 from vkbench_db.database import NO_DRIVER, parse_url, require_file
 from vkbench_db.errors import DatabaseUnreachable, QueryRefused
 
@@ -41,7 +41,7 @@ MOST_ROWS = 100_000
 MOST_SECONDS = 60.0
 MOST_BYTES = 2**26  # of one value
 MOST_MEMORY = 2**30  # of the process that reads, of each temporary file, and of the answer
-_POSTGRESQL_READER = "vkbench_db.ask.postgresql_reader"
+_POSTGRESQL_READER = "vkbench_db.ask.sql.postgresql_reader"
 MOST_PUBLIC_BYTES = 2**25  # of all values of a public answer
 _PUBLIC_MEMORY = 2**28
 
@@ -77,7 +77,7 @@ def query(url: str, sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
 
 def query_blank(sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
     """The same on a blank database, where no database has been made yet."""
-    from vkbench_db.ask.blank import blank
+    from vkbench_db.blank import blank
 
     statement = _statement(sql)
     with blank() as database, closing(database.engine.raw_connection()) as raw:

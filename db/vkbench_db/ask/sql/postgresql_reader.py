@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from vkbench_db.ask import reader
+from vkbench_db.ask.sql import reader
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
