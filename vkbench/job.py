@@ -85,13 +85,14 @@ class ArmKind(StrEnum):
     """What can be held against another of its kind on a device."""
 
     BUNDLE = "bundle"  # compiled kernels, named by the SHA-256 of their manifest
+    DRIVER = "driver"  # named by its name, its version, or both
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """A thing under test: a side of a pair, a point of a bisection."""
+    """A thing under test: a side of a pair or a comparison, a point of a bisection."""
 
-    sha: str  # "" is the packaged bundle
+    name: str  # among its kind; "" is the packaged bundle
     kind: ArmKind = ArmKind.BUNDLE
 
 
@@ -127,12 +128,12 @@ class Job:
     @property
     def arm(self) -> Arm:
         """What it tests; of a pair, the new one."""
-        return Arm(sha=self.bundle)
+        return Arm(name=self.bundle)
 
     @property
     def bundles(self) -> tuple[str, ...]:
         """The bundles that it needs; of a pair, the old one first."""
-        return (self.pair.old.sha, self.bundle) if self.pair else (self.bundle,)
+        return (self.pair.old.name, self.bundle) if self.pair else (self.bundle,)
 
 
 def pair_of(job: Job) -> Pair:

@@ -26,7 +26,7 @@ from vkbench_db.transfer.intake import import_records
 from vkbench_db.work import store
 from vkbench_detection.series.calibrations import LAUNCH, settle
 
-A_PAIR = Pair(old=Arm(sha="0a" * 32), metric="cold")
+A_PAIR = Pair(old=Arm(name="0a" * 32), metric="cold")
 LATER = 1_800_000_000.0
 
 
@@ -100,7 +100,7 @@ def test_a_pair_travels_with_its_bundles(lab: Lab, elsewhere: Database) -> None:
         assert tx.execute(select(schema.run.c.track)).scalar_one() == ""
         row = tx.execute(select(schema.job)).one()
         assert {name: row._mapping[name] for name in kept} == kept
-        assert (row.against, row.metric) == (A_PAIR.old.sha, A_PAIR.metric)
+        assert (row.against, row.metric) == (A_PAIR.old.name, A_PAIR.metric)
 
 
 def _anonymous(row: queries.ResultRow) -> dict[str, object]:

@@ -91,7 +91,7 @@ def test_unused_bundles_go_and_what_they_share_stays(lab: Lab) -> None:
     against = bundle(lab, "against", b"c" * 99)
     pinned = bundle(lab, "pinned", b"d" * 99)
     new = bundle(lab, "new", b"e" * 99, now=NOW)
-    lab.submit(device, 1, bundle=waiting, pair=Pair(old=Arm(sha=against), metric="hot"))
+    lab.submit(device, 1, bundle=waiting, pair=Pair(old=Arm(name=against), metric="hot"))
     pin(lab.database, "bundle", pinned)
     said = prune.prune_bundles(lab.database, NOW - 180 * DAY, is_trial=True)
     assert said.items == 1

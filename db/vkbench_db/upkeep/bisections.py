@@ -30,7 +30,7 @@ class Candidate:
     @property
     def arm(self) -> Arm:
         """What it is to be timed as."""
-        return Arm(sha=self.sha)
+        return Arm(name=self.sha)
 
 
 @dataclass(frozen=True, kw_only=True)

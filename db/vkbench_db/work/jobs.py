@@ -158,7 +158,7 @@ def job_of(row: RowMapping, record: type[J]) -> J:
 
 
 def _pair_of(row: RowMapping) -> Pair:
-    return Pair(old=Arm(sha=row["against"]), metric=row["metric"], new_first=row["new_first"])
+    return Pair(old=Arm(name=row["against"]), metric=row["metric"], new_first=row["new_first"])
 
 
 def _in_turn(

@@ -188,7 +188,7 @@ def _row(job: PlannedJob, run: int, position: int, device: int, case: int) -> di
         "device_id": device,
         "case_id": case,
         "source": asdict(job.source) if job.source else None,
-        "against": job.pair.old.sha if job.pair else "",
+        "against": job.pair.old.name if job.pair else "",
         "metric": job.pair.metric if job.pair else "",
         "new_first": bool(job.pair and job.pair.new_first),
     }

@@ -12,6 +12,7 @@ from statistics import median
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import Arm, ArmKind
 from vkbench.run import COMPARED
 from vkbench.words import names
 from vkbench_db import schema
@@ -20,10 +21,12 @@ from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_detection.compare.evidence import ratio_of
 from vkbench_detection.compare.references import (
+    LatestBefore,
     Reference,
     ReferenceKind,
+    WholeRun,
     find_baseline,
-    find_of_bundle,
+    find_bundle,
     find_of_date,
 )
 from vkbench_detection.compare.sides import Side
@@ -147,7 +150,7 @@ def _value(tx: Connection, kind: ReferenceKind, asked: str) -> str:
         case ReferenceKind.RUN:
             return find_run(tx, asked, COMPARED).uuid
         case ReferenceKind.BUNDLE:
-            return find_of_bundle(tx, asked).bundle
+            return find_bundle(tx, asked)
         case ReferenceKind.DATE:
             find_of_date(tx, asked)
             return asked.strip()
@@ -202,12 +205,14 @@ def _departure(
 
 
 def _belongs(row: _Found, reference: Reference) -> bool:
-    match reference.kind:
-        case ReferenceKind.RUN:
-            return row.run_id == reference.run
-        case ReferenceKind.BUNDLE:
-            return row.bundle == reference.bundle
-    return row.measured_at < reference.until
+    match reference.chosen:
+        case WholeRun(number=run):
+            return row.run_id == run
+        case Arm(kind=ArmKind.BUNDLE, name=bundle):
+            return row.bundle == bundle
+        case LatestBefore(moment=moment):
+            return row.measured_at < moment
+    raise UsageError(f"no baseline is {reference.name}")
 
 
 def _side(rows: Sequence[_Found], sigma: float) -> Side:

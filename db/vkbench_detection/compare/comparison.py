@@ -43,8 +43,8 @@ def compare(
     tx: Connection, old: Reference, new: Reference, *, metrics: Sequence[str] = ()
 ) -> Comparison:
     """Pair the results of two references by case, mode, variant and metric, and by device."""
-    if old.device and old.device == new.device:
-        raise UsageError(f"both sides are device {old.device}: compare its runs, or two devices")
+    if old.is_device and old == new:
+        raise UsageError(f"both sides are {old.name}: compare its runs, or two devices")
     before, after = (works(tx, each, metrics=metrics) for each in (old, new))
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, Select, select, true
 
 from vkbench.errors import UsageError
-from vkbench.job import JobState, Mode
+from vkbench.job import Arm, JobState, Mode
 from vkbench_db import schema
 from vkbench_db.work.latest import is_ours
-from vkbench_detection.compare.references import Reference, ReferenceKind
+from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
 from vkbench_detection.compare.result_sets import MOST_RESULTS, works_of_jobs
 from vkbench_detection.compare.sides import Side
 
@@ -104,18 +104,15 @@ def _before(
     tx: Connection, device: int, reference: Reference, wanted: set[_Work]
 ) -> Mapping[_Work, Sequence[int]]:
     """The reference's newest jobs of each piece of work."""
-    match reference.kind:
-        case ReferenceKind.DATE:
-            return _until(tx, device, reference.until)
-        case ReferenceKind.RUN:
-            return _of_runs(tx, device, [reference.run], true(), wanted)
-        case ReferenceKind.BUNDLE:
-            settled = schema.attempt.c.bundle == reference.bundle
-        case ReferenceKind.DRIVER:
-            settled = schema.attempt.c.environment.in_(reference.environments)
-        case _:
-            raise UsageError("latest results are compared with a run, a bundle, a driver or a day")
-    return _of_runs(tx, device, _runs(tx, device, settled), settled, wanted)
+    match reference.chosen:
+        case LatestBefore(moment=moment):
+            return _until(tx, device, moment)
+        case WholeRun(number=run):
+            return _of_runs(tx, device, [run], true(), wanted)
+        case Arm() as arm:
+            settled = ran_arm(tx, arm)
+            return _of_runs(tx, device, _runs(tx, device, settled), settled, wanted)
+    raise UsageError("latest results are compared with a run, a bundle, a driver or a day")
 
 
 def _until(tx: Connection, device: int, moment: float) -> dict[_Work, Sequence[int]]:

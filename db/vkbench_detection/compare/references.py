@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Column, Connection, select
+from sqlalchemy import Column, ColumnElement, Connection, select
 
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import Arm, ArmKind
 from vkbench.run import COMPARED
 from vkbench.selector import one
 from vkbench.settings import settings
@@ -24,7 +25,7 @@ _SHA_DIGITS = 64
 
 
 class ReferenceKind(StrEnum):
-    """What results are chosen by."""
+    """What people choose results by."""
 
     RUN = "run"
     BUNDLE = "bundle"  # compiled kernels
@@ -34,16 +35,47 @@ class ReferenceKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reference:
-    """Results that others are compared with, by what they have in common."""
+class WholeRun:
+    """All results of a run."""
 
-    kind: ReferenceKind
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatestOfDevice:
+    """The latest results of a device."""
+
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatestBefore:
+    """The latest results that ended before a moment."""
+
+    moment: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Results that others are compared with: those of an arm, or of a run, a device or a day."""
+
     name: str  # as people are told: "run 3 (nightly)"
-    run: int = 0
-    bundle: str = ""  # SHA-256
-    environments: tuple[str, ...] = ()  # hashes
-    device: str = ""  # key
-    until: float = 0.0  # a moment; results of that moment are not among them
+    chosen: Arm | WholeRun | LatestOfDevice | LatestBefore
+
+    @property
+    def is_device(self) -> bool:
+        """Whether these are whatever results a device has, so that its name says all."""
+        return isinstance(self.chosen, LatestOfDevice)
+
+
+def ran_arm(tx: Connection, arm: Arm) -> ColumnElement[bool]:
+    """Whether an attempt ran an arm. An arm of another kind needs one more case here."""
+    attempt = schema.attempt.c
+    match arm.kind:
+        case ArmKind.BUNDLE:
+            return attempt.bundle == arm.name
+        case ArmKind.DRIVER:
+            return attempt.environment.in_(list(_drivers_of_name(tx, arm.name)))
 
 
 def find(tx: Connection, asked: str) -> Reference:
@@ -64,11 +96,17 @@ def find_of_run(tx: Connection, asked: str) -> Reference:
     """A run by its number, label, UUID or `last`."""
     run = find_run(tx, asked, COMPARED)
     label = f" ({run.label})" if run.label else ""
-    return Reference(kind=ReferenceKind.RUN, name=f"run {run.id}{label}", run=run.id)
+    return Reference(name=f"run {run.id}{label}", chosen=WholeRun(number=run.id))
 
 
 def find_of_bundle(tx: Connection, asked: str) -> Reference:
-    """A bundle that ran, by its SHA-256 or the beginning of it."""
+    """The results of a bundle, as `find_bundle` finds it."""
+    sha = find_bundle(tx, asked)
+    return Reference(name=f"bundle {sha[:12]}", chosen=Arm(name=sha))
+
+
+def find_bundle(tx: Connection, asked: str) -> str:
+    """The SHA-256 of a bundle that ran, by all its digits or the first of them."""
     start = asked.strip().lower()
     if not PREFIX <= len(start) <= _SHA_DIGITS or not set(start) <= _HEX:
         raise UsageError(f"'{asked}' is no SHA-256 of a bundle nor {PREFIX} digits or more of one")
@@ -77,8 +115,7 @@ def find_of_bundle(tx: Connection, asked: str) -> Reference:
         raise UnknownName("bundle", asked)
     if len(known) > 1:
         raise UsageError(f"'{asked}' begins several bundles: give more of it")
-    [sha] = known
-    return Reference(kind=ReferenceKind.BUNDLE, name=f"bundle {sha[:12]}", bundle=sha)
+    return known.pop()
 
 
 def find_of_date(tx: Connection, asked: str) -> Reference:
@@ -91,7 +128,7 @@ def find_of_date(tx: Connection, asked: str) -> Reference:
         until = (moment + timedelta(days=is_day)).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(f"'{asked}' is no date such as 2026-11-01 or 2026-11-01T12:00") from error
-    return Reference(kind=ReferenceKind.DATE, name=f"results until {text}", until=until)
+    return Reference(name=f"results until {text}", chosen=LatestBefore(moment=until))
 
 
 def find_baseline(tx: Connection, name: str) -> Reference:
@@ -105,32 +142,40 @@ def find_baseline(tx: Connection, name: str) -> Reference:
 
 
 def _find_driver(tx: Connection, asked: str) -> Reference:
-    environment = schema.environment.c
-    rows = tx.execute(
-        select(environment.hash, environment.driver, environment.driver_version).order_by(
-            environment.hash
-        )
-    ).all()
-    wanted = asked.strip().casefold()
-    found = {
-        row.hash: f"{row.driver} {row.driver_version}"
-        for row in rows
-        if wanted in (word.casefold() for word in _words(row.driver, row.driver_version))
-    }
-    if not found:
-        known = dict.fromkeys(word for row in rows for word in _words(row[1], row[2]))
+    drivers = _drivers_of_name(tx, asked)
+    if not drivers:
+        known = dict.fromkeys(word for names_of in _name_drivers(tx).values() for word in names_of)
         raise UnknownName("driver", asked, names.nearest(asked, list(known)))
-    said = " and ".join(dict.fromkeys(found.values()))
-    return Reference(kind=ReferenceKind.DRIVER, name=f"driver {said}", environments=tuple(found))
+    whole_names = " and ".join(dict.fromkeys(drivers.values()))
+    arm = Arm(kind=ArmKind.DRIVER, name=asked.strip())
+    return Reference(name=f"driver {whole_names}", chosen=arm)
 
 
-def _words(driver: str, version: str) -> tuple[str, str, str]:
-    return version, driver, f"{driver} {version}"
+def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
+    """The environments with a driver of this name or version: names and versions by hashes."""
+    wanted = name.strip().casefold()
+    return {
+        environment: names_of[-1]
+        for environment, names_of in _name_drivers(tx).items()
+        if wanted in map(str.casefold, names_of)
+    }
+
+
+def _name_drivers(tx: Connection) -> dict[str, tuple[str, str, str]]:
+    """By what each environment's driver can be named: its version, its name, or both."""
+    known = schema.environment.c
+    rows = tx.execute(
+        select(known.hash, known.driver, known.driver_version).order_by(known.hash)
+    ).all()
+    return {
+        row.hash: (row.driver_version, row.driver, f"{row.driver} {row.driver_version}")
+        for row in rows
+    }
 
 
 def _find_device(tx: Connection, asked: str) -> Reference:
     key = one(asked, named_devices(tx), settings().host).key
-    return Reference(kind=ReferenceKind.DEVICE, name=f"device {key}", device=key)
+    return Reference(name=f"device {key}", chosen=LatestOfDevice(key=key))
 
 
 _FINDERS: Mapping[str, Callable[[Connection, str], Reference]] = {

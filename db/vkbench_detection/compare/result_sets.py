@@ -12,11 +12,17 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from vkbench.job import Mode
+from vkbench.job import Arm, Mode
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_detection.changes.questions import begins_level
-from vkbench_detection.compare.references import Reference, ReferenceKind
+from vkbench_detection.compare.references import (
+    LatestBefore,
+    LatestOfDevice,
+    Reference,
+    WholeRun,
+    ran_arm,
+)
 from vkbench_detection.compare.sides import (
     ComparedWork,
     Cuts,
@@ -33,7 +39,7 @@ def works(
     tx: Connection, reference: Reference, *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
     """All finished work, timed by these metrics or by all."""
-    return _group_rows(tx, _details(_conditions_for_jobs(reference), metrics))
+    return _group_rows(tx, _details([_is_of(tx, reference)], metrics))
 
 
 def works_of_jobs(
@@ -120,23 +126,19 @@ def _details(
     )
 
 
-def _conditions_for_jobs(reference: Reference) -> list[ColumnElement[bool]]:
-    """The conditions for the jobs that a reference means."""
+def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
+    """Whether a job is one of those that a reference means."""
     job = schema.job.c
-    match reference.kind:
-        case ReferenceKind.RUN:
-            return [job.run_id == reference.run]
-        case ReferenceKind.BUNDLE:
-            return [job.id.in_(_newest_of(schema.attempt.c.bundle == reference.bundle))]
-        case ReferenceKind.DRIVER:
-            return [
-                job.id.in_(_newest_of(schema.attempt.c.environment.in_(reference.environments)))
-            ]
-        case ReferenceKind.DEVICE:
+    match reference.chosen:
+        case Arm() as arm:
+            return job.id.in_(_newest_of(ran_arm(tx, arm)))
+        case WholeRun(number=run):
+            return job.run_id == run
+        case LatestOfDevice(key=device):
             latest = select(schema.latest.c.job_id).join(schema.device)
-            return [job.id.in_(latest.where(schema.device.c.key == reference.device))]
-        case ReferenceKind.DATE:
-            return [job.id.in_(_latest_until(reference.until))]
+            return job.id.in_(latest.where(schema.device.c.key == device))
+        case LatestBefore(moment=moment):
+            return job.id.in_(_latest_until(moment))
 
 
 def _newest_of(attempts: ColumnElement[bool]) -> Select[Any]:

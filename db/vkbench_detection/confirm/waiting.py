@@ -103,7 +103,7 @@ def _arms(tx: Connection, row: _Suspected) -> Arms | None:
         return None
     is_other = row.before_kernel != row.after_kernel and row.before_bundle not in ("", new)
     is_kept = row.before_bundle == row.packaged or has_bundle(tx, row.before_bundle)
-    return Arms(old=Arm(sha=row.before_bundle if is_other and is_kept else new), new=Arm(sha=new))
+    return Arms(old=Arm(name=row.before_bundle if is_other and is_kept else new), new=Arm(name=new))
 
 
 def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:

@@ -14,7 +14,8 @@ from math import exp, log, pi, sqrt
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from vkbench.job import SHARDS
+from vkbench.errors import UsageError
+from vkbench.job import SHARDS, Arm
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
@@ -23,7 +24,7 @@ from vkbench_detection.changes.decisions import Cause, Suspicion
 from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.compare.references import Reference, ReferenceKind
+from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
 from vkbench_detection.confirm.fleet import watched
 from vkbench_detection.find.levels import (
     begins_level,
@@ -167,17 +168,19 @@ def _points_of(tx: Connection, series: int, reference: Reference) -> list[Point]
         select(timing.job_id, timing.measured_at, timing.seconds)
         .join(schema.job, job.id == timing.job_id)
         .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
-        .where(timing.series_id == series, timing.flag == "", _is_of(reference))
+        .where(timing.series_id == series, timing.flag == "", _is_of(tx, reference))
         .order_by(timing.measured_at.desc(), timing.job_id.desc())
         .limit(OLDEST)
     ).all()
     return [Point(row.job_id, row.measured_at or 0.0, row.seconds) for row in reversed(rows)]
 
 
-def _is_of(reference: Reference) -> ColumnElement[bool]:
-    match reference.kind:
-        case ReferenceKind.RUN:
-            return schema.job.c.run_id == reference.run
-        case ReferenceKind.BUNDLE:
-            return schema.attempt.c.bundle == reference.bundle
-    return schema.measurement.c.measured_at < reference.until
+def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
+    match reference.chosen:
+        case WholeRun(number=run):
+            return schema.job.c.run_id == run
+        case Arm() as arm:
+            return ran_arm(tx, arm)
+        case LatestBefore(moment=moment):
+            return schema.measurement.c.measured_at < moment
+    raise UsageError(f"no series is compared with {reference.name}")
