@@ -13,13 +13,14 @@ from typing import Final
 
 from vkbench.accuracy import Subject
 from vkbench.device import DeviceFacts
-from vkbench.job import PEERS, Mode
+from vkbench.job import PEERS
 from vkbench.settings import Settings
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
 from vkbench_db.ask.accuracies import AccuracyRow, accuracies
 from vkbench_db.ask.devices.names import device_keys
-from vkbench_db.ask.queries import DeviceRow, ResultRow, devices, results
+from vkbench_db.ask.queries import DeviceRow, devices
+from vkbench_db.ask.results import ResultFilter, ResultRow, results
 from vkbench_db.blank import is_blank
 from vkbench_db.upkeep.tuning import TunedRow, tuned
 from vkbench_detection.peers.pairs import PeerPair, peer_pairs
@@ -99,8 +100,7 @@ def read_evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
         known = {row.key: row for row in devices(tx)}
         chosen = device_keys(tx, selectors) if known else []
         keys = [key for key in chosen if selectors or known[key].host == ours.host]
-        modes = [Mode.CORRECTNESS, Mode.PERFORMANCE]
-        newest = results(tx, devices=keys, modes=modes, latest=True, limit=None) if keys else []
+        newest = results(tx, ResultFilter(device=keys), limit=None) if keys else []
         evidence = Evidence(
             results=[row for row in newest if row.track != PEERS],
             devices={key: known[key].facts for key in keys},

@@ -15,7 +15,6 @@ from vkbench_db import schema
 from vkbench_db.ask import latest_results
 from vkbench_db.ask.job_story import hot_seconds
 from vkbench_db.ask.latest_results import kernel_states
-from vkbench_db.ask.queries import is_newest
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run, import_lines
 from vkbench_db.upkeep.tuning import sweeps
@@ -35,14 +34,15 @@ def noted(database: Database) -> list[Noted]:
 
 def found(database: Database) -> list[Noted]:
     job = schema.job.c
+    work = (job.device_id, job.case_id, job.mode, job.variant)
     with database.reading() as tx:
-        hidden = sweeps(tx)
         rows = tx.execute(
-            select(job.id, job.state, job.finished_at)
-            .where(job.finished_at.is_not(None), job.run_id.not_in(hidden), is_newest(hidden))
-            .order_by(job.id)
+            select(job.id, job.state, job.finished_at, *work)
+            .where(job.finished_at.is_not(None), job.run_id.not_in(sweeps(tx)))
+            .order_by(job.finished_at, job.id)
         )
-        return [tuple(row) for row in rows]
+        newest = {tuple(row[3:]): tuple(row[:3]) for row in rows}
+        return sorted(newest.values())
 
 
 def test_results_are_noted_as_they_come(lab: Lab) -> None:

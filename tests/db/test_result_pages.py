@@ -8,7 +8,7 @@ from databases import Lab
 from planted_runs import timing
 from vkbench.job import Arm, Mode, Pair
 from vkbench.result import ARMS, Side
-from vkbench_db.ask.result_pages import SORTS, ResultFilter, page
+from vkbench_db.ask.results import SORTS, ResultFilter, page
 
 CASE = "add/f32/h1_w1"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
@@ -15,9 +15,7 @@ from vkbench.run import MEASURED, RunKind
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
-from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
-from vkbench_db.schema import ResultRow as ResultRow
 from vkbench_db.work.progress import Progress
 
 PREFIX = 4  # digits of a hash or UUID that are enough to name it
@@ -44,16 +42,6 @@ class JobRow:
     estimate_seconds: float
     dispatched_at: float | None
     finished_at: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResultCount:
-    """How many results a case has."""
-
-    case_name: str
-    shape: str
-    mode: str
-    results: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,99 +83,6 @@ class DeviceRow:
     queued: int
     in_flight: int
     elsewhere: int  # jobs that imported runs have left: not ours to run
-
-
-def results(
-    tx: Connection,
-    *,
-    run: int | None = None,
-    devices: Sequence[str] = (),
-    kernel: str = "",
-    format: str = "",
-    modes: Sequence[str] = (),
-    states: Sequence[str] = (),
-    series: int | None = None,
-    latest: bool = False,
-    without: Sequence[int] = (),
-    limit: int | None = 50,
-) -> list[ResultRow]:
-    """Results, newest first; `latest` leaves the newest of each device, case, mode and variant.
-
-    Those of a series are of its metric alone. Runs of `without` count as if they were not there.
-    """
-    job = schema.job.c
-    where = _filters(tx, devices, kernel, format, modes, states)
-    if run is not None:
-        where.append(job.run_id == run)
-    if series is not None:
-        of_series = schema.measurement.c.series_id == series
-        where.append(job.id.in_(select(schema.measurement.c.job_id).where(of_series)))
-    if without:
-        where.append(job.run_id.not_in(without))
-    if latest:
-        where.append(is_newest(without))
-    # The jobs first, the rest of their rows afterwards: left to itself, SQLite joins everything
-    # before it sorts as soon as it has statistics.
-    newest = (job.finished_at.desc(), job.id.desc())
-    ids = tx.execute(select(job.id).where(*where).order_by(*newest).limit(limit)).scalars().all()
-    rows = results_of(tx, ids)
-    return [row for row in rows if series in (None, row.series)][:limit]
-
-
-def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
-    """The results of jobs, in their order."""
-    view = schema.v_results.c
-    rows: list[ResultRow] = []
-    for page in batches(jobs, 1000):
-        asked = select(schema.v_results).where(view.job.in_(page)).order_by(view.metric, view.side)
-        rows += fetch(tx, asked, ResultRow)
-    places = {job: place for place, job in enumerate(jobs)}
-    return sorted(rows, key=lambda row: places[row.job])
-
-
-def result_counts(
-    tx: Connection,
-    runs: Sequence[int],
-    *,
-    devices: Sequence[str] = (),
-    kernel: str = "",
-    format: str = "",
-    modes: Sequence[str] = (),
-    states: Sequence[str] = (),
-) -> list[ResultCount]:
-    """How many results of some runs each case has, with the filters of `results`."""
-    job, case = schema.job.c, schema.kernel_case.c
-    asked = (
-        select(case.name.label("case_name"), case.shape, job.mode, func.count().label("results"))
-        .join(schema.kernel_case, case.id == job.case_id)
-        .where(job.run_id.in_(runs), *_filters(tx, devices, kernel, format, modes, states))
-        .group_by(case.name, case.shape, job.mode)
-    )
-    return fetch(tx, asked, ResultCount)
-
-
-def _filters(
-    tx: Connection,
-    devices: Sequence[str],
-    kernel: str,
-    format: str,
-    modes: Sequence[str],
-    states: Sequence[str],
-) -> list[ColumnElement[bool]]:
-    job = schema.job.c
-    where: list[ColumnElement[bool]] = [job.finished_at.is_not(None)]
-    if devices:
-        keys = schema.device.c.key.in_(device_keys(tx, devices))
-        where.append(
-            job.device_id.in_(tx.execute(select(schema.device.c.id).where(keys)).scalars())
-        )
-    if kernel or format:
-        where.append(job.case_id.in_(_cases(tx, kernel, format)))
-    if modes:
-        where.append(job.mode.in_(modes))
-    if states:
-        where.append(job.state.in_(states))
-    return where
 
 
 def jobs(
@@ -288,41 +183,6 @@ def devices(tx: Connection) -> list[DeviceRow]:
         )
         for row in rows
     ]
-
-
-def is_newest(without: Sequence[int] = ()) -> ColumnElement[bool]:
-    """Whether a job is the newest of its device, case, mode and variant, as v_latest says it.
-
-    Jobs of the runs of `without` do not count.
-    """
-    job, other = schema.job.c, schema.job.alias("newest").c
-    return job.id == (
-        select(other.id)
-        .where(
-            *(other.case_id == job.case_id, other.device_id == job.device_id),
-            *(other.mode == job.mode, other.variant == job.variant),
-            other.finished_at.is_not(None),
-            *([other.run_id.not_in(without)] if without else []),
-        )
-        .order_by(other.finished_at.desc(), other.id.desc())
-        .limit(1)
-        .correlate(schema.job)
-        .scalar_subquery()
-    )
-
-
-def _cases(tx: Connection, kernel: str, format: str) -> Select[int]:
-    asked = select(schema.kernel_case.c.id)
-    if kernel:
-        asked = asked.where(schema.kernel_case.c.kernel.in_(_match_stored(tx, "kernel", kernel)))
-    if format:
-        asked = asked.where(schema.kernel_case.c.format.in_(_match_stored(tx, "format", format)))
-    return asked
-
-
-def _match_stored(tx: Connection, column: str, pattern: str) -> list[str]:
-    known = tx.execute(select(schema.kernel_case.c[column]).distinct()).scalars().all()
-    return names.matching(pattern, sorted(known), column)
 
 
 def _runs(tx: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[RunRow]:

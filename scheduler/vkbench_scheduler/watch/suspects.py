@@ -16,7 +16,7 @@ from vkbench.settings import Settings
 from vkbench.words import units
 from vkbench.words.markdown import code, escaped
 from vkbench_db import schema
-from vkbench_db.ask.queries import ResultRow, results_of
+from vkbench_db.ask.results import ResultRow, results_of
 from vkbench_db.database import Database
 from vkbench_db.upkeep import second_checks
 from vkbench_db.upkeep.second_checks import SecondCheck
