@@ -22,7 +22,7 @@ from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.ask.queries import DeviceRow, devices
 from vkbench_db.ask.results import ResultFilter, ResultRow, results
 from vkbench_db.blank import is_blank
-from vkbench_db.upkeep.tuning import TunedRow, tuned
+from vkbench_db.upkeep.tuning import TunedRow, newest_findings
 from vkbench_detection.peers.pairs import PeerPair, peer_pairs
 
 CUDA_PEER: Final = "torch"  # the peer that computes by CUDA on NVIDIA's GPUs
@@ -104,7 +104,7 @@ def read_evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
         evidence = Evidence(
             results=[row for row in newest if row.track != PEERS],
             devices={key: known[key].facts for key in keys},
-            tuned=tuned(tx, keys) if keys else (),
+            tuned=newest_findings(tx, keys) if keys else (),
             losses=[row for row in accuracies(tx) if row.subject == Subject.MODEL],
             pairs=[pair for pair in peer_pairs(tx, [CUDA_PEER]) if pair.device in keys],
             host=ours.host,

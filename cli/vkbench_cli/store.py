@@ -82,9 +82,9 @@ def known_devices(settings: Settings) -> list[DeviceRow]:
 
 
 def _open_blank() -> Database:
-    from vkbench_db.blank import blank
+    from vkbench_db.blank import blank_database
 
-    return blank()
+    return blank_database()
 
 
 @contextmanager

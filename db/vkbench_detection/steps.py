@@ -19,7 +19,7 @@ from vkbench_db.batches import batches
 from vkbench_db.database import Database, watch_alone
 from vkbench_detection.changes.decisions import Suspicion
 from vkbench_detection.changes.methods import Method
-from vkbench_detection.changes.questions import undecided
+from vkbench_detection.changes.questions import undecided_directions
 from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.compare.baselines import departures, last_references
 from vkbench_detection.confirm.endings import undecidable
@@ -27,7 +27,7 @@ from vkbench_detection.find import decay, history
 from vkbench_detection.find.kin import judge_young
 from vkbench_detection.find.screening import behind, screen
 from vkbench_detection.regress import recoveries, regressions
-from vkbench_detection.regress.grouping import ungrouped
+from vkbench_detection.regress.grouping import ungrouped_changes
 from vkbench_detection.series import calibrations, profiles
 from vkbench_detection.series.placing import Placed, is_fresh, place
 from vkbench_detection.statistics.screen import Direction
@@ -97,7 +97,7 @@ def catch_up(database: Database, now: float) -> list[int]:
     killed between them leaves results that no other step screens.
     """
     with database.reading() as tx:
-        left, is_ungrouped = behind(tx), bool(ungrouped(tx))
+        left, is_ungrouped = behind(tx), bool(ungrouped_changes(tx))
     suspected = _screen(database, left, now)
     if left or is_ungrouped:
         conclude(database, now)
@@ -178,7 +178,7 @@ def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
 def _depart(tx: Connection, series: Sequence[int], now: float) -> list[int]:
     """Suspect series with too few results for the screen that differ from a baseline."""
     found = departures(tx, series)
-    known = undecided(tx, {each.series for each in found})
+    known = undecided_directions(tx, {each.series for each in found})
     wanted = [
         Suspicion(
             series=each.series,

@@ -22,9 +22,9 @@ from vkbench_detection.peers.pairs import (
     pairs_of_device,
     peer_pairs,
     peers_of_device,
-    uncompared,
+    uncompared_cases,
 )
-from vkbench_detection.peers.standings import judge, note_told, standings, untold
+from vkbench_detection.peers.standings import judge, note_told, standings, untold_falls
 from vkbench_detection.regress import news
 from vkbench_detection.steps import detect
 
@@ -56,7 +56,7 @@ def test_each_case_without_a_comparison_is_told(lab: Lab) -> None:
         answer = lab.answer(job, Outcome.SKIPPED)
         lab.record(replace(answer, reason=reason))
     with lab.database.reading() as tx:
-        found = uncompared(tx, ["torch"])
+        found = uncompared_cases(tx, ["torch"])
     reasons = [("no torch", job.case) for job in jobs[:2]] + [("torch has no x", jobs[2].case)]
     assert [(each.reason, each.case_name) for each in found] == sorted(reasons)
     assert {(each.device, each.peer) for each in found} == {(device, "torch")}
@@ -74,7 +74,7 @@ def test_a_time_of_zero_is_told_and_holds_up_no_other_comparison(lab: Lab) -> No
     assert [each.pair.theirs for each in judge(lab.database, lab.now)] == [3e-3]
     assert [pair.peer for pair in asked(lab)] == ["numpy"]
     with lab.database.reading() as tx:
-        [left] = uncompared(tx)
+        [left] = uncompared_cases(tx)
     assert (left.peer, left.case_name) == ("torch", CASE)
     assert left.reason == "a side took less time than its clock shows"
 
@@ -95,7 +95,7 @@ def test_a_peer_has_series_of_its_own_and_is_never_suspected(lab: Lab) -> None:
         counts = tx.execute(text("SELECT count(*) FROM measurement WHERE series_id IS NOT NULL"))
         assert counts.scalar() == 120
         assert tx.execute(text("SELECT count(*) FROM change_point")).scalar() == 0
-        assert history.every(tx) == []  # `vkbench regressions scan --all`
+        assert history.every_series(tx) == []  # `vkbench regressions scan --all`
     assert [tuple(row) for row in rows] == [
         ("numpy", "hot", "ours"),
         ("numpy", "hot", "theirs"),
@@ -120,7 +120,7 @@ def test_what_others_timed_by_themselves_is_never_suspected(lab: Lab) -> None:
         counts = tx.execute(text("SELECT count(*) FROM measurement WHERE series_id IS NOT NULL"))
         assert counts.scalar() == 120
         assert tx.execute(text("SELECT count(*) FROM change_point")).scalar() == 0
-        assert history.every(tx) == []
+        assert history.every_series(tx) == []
 
 
 def test_a_case_that_our_kernel_gets_wrong_beside_a_peer_is_no_change(lab: Lab) -> None:
@@ -208,7 +208,7 @@ def test_comparisons_that_were_too_noisy_are_no_history(lab: Lab) -> None:
 
 def told(lab: Lab) -> list[int]:
     with lab.database.reading() as tx:
-        return untold(tx, judged_since=lab.now - 60, measured_since=lab.now - 60)
+        return untold_falls(tx, judged_since=lab.now - 60, measured_since=lab.now - 60)
 
 
 def test_a_fall_is_found_once_and_told_until_it_is_heard(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from vkbench.job import Mode, Outcome
 from vkbench.messages.wire import Announcement
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
-from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, tuned, unsettled
+from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, newest_findings, unsettled_sweeps
 from vkbench_db.work import store
 from vkbench_detection.tune.sweeps import settle
 from vkbench_scheduler.tuned import table_of, with_tuned
@@ -65,7 +65,7 @@ def test_a_finding_is_stored_once_when_its_sweep_has_ended(lab: Lab) -> None:
     assert settled(lab) == 1
     assert settled(lab) == 0
     with lab.database.reading() as tx:
-        [row] = tuned(tx)
+        [row] = newest_findings(tx)
     assert (row.run, row.case, row.configuration, row.estimated) == (run, CASE, FAST, SLOW)
     assert (row.driver, row.driver_version) == ("llvmpipe", "22.3.6")
     assert (row.seconds, row.estimated_seconds) == pytest.approx((1e-3, 2e-3))
@@ -101,7 +101,9 @@ def test_of_a_variant_that_auto_never_takes_nothing_is_kept(lab: Lab, cases: lis
     assert settled(lab) == 0
     assert told(lab, device, CASE) == FAST
     with lab.database.reading() as tx:
-        assert (run in unsettled(tx)) == (EVERY not in cases)  # else it is asked again for ever
+        assert (run in unsettled_sweeps(tx)) == (
+            EVERY not in cases
+        )  # else it is asked again for ever
 
 
 @pytest.mark.parametrize("cases", [[], ["other"], [["x"], {}], 5, None, CASE])

@@ -251,20 +251,20 @@ def test_what_the_history_finds(lab: Lab, environment: Environment, is_served: b
 
 @one_engine
 def test_histories_wait_a_day_for_more_results(nights: Nights) -> None:
-    from vkbench_detection.find.history import due
+    from vkbench_detection.find.history import due_series
 
     with nights.lab.database.reading() as tx:
         series = tx.execute(select(schema.series.c.id)).scalars().all()
     scan(nights.lab.database, series, nights.lab.now)
     nights.pass_by(1)
     with nights.lab.database.reading() as tx:
-        assert due(tx, nights.lab.now + 3600, 10) == []
-        assert due(tx, nights.lab.now + NIGHT + 1, 10) == series
+        assert due_series(tx, nights.lab.now + 3600, 10) == []
+        assert due_series(tx, nights.lab.now + NIGHT + 1, 10) == series
 
 
 def test_a_device_that_is_gone_is_not_waited_for(lab: Lab, environment: Environment) -> None:
     """Its last results came and were screened while a worker served it; none come any more."""
-    from vkbench_detection.find.history import due
+    from vkbench_detection.find.history import due_series
 
     with lab.database.transaction() as tx:
         store.store_bundle(tx, FIRST, lab.now)
@@ -277,12 +277,12 @@ def test_a_device_that_is_gone_is_not_waited_for(lab: Lab, environment: Environm
     assert rows(young, CHANGES) == [("slower", "suspected", "")]
     later = lab.now + WATCHED_SECONDS + 2
     with lab.database.reading() as tx:
-        assert due(tx, lab.now + 3600, 10) == []
-        assert due(tx, later, 10) == series
+        assert due_series(tx, lab.now + 3600, 10) == []
+        assert due_series(tx, later, 10) == series
     scan(lab.database, series, later)
     assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
     with lab.database.reading() as tx:
-        assert due(tx, later + 2 * WATCHED_SECONDS, 10) == []
+        assert due_series(tx, later + 2 * WATCHED_SECONDS, 10) == []
 
 
 def test_cancelled_pairs_are_not_asked_for_again(nights: Nights) -> None:

@@ -120,7 +120,7 @@ def _histories(
     tx: Transaction, device: DeviceRow, metric: str, most: int
 ) -> list[tuple[History, Small]]:
     """Series that changed, the newest change first, and then the longest ones."""
-    changed = series.changed(tx, device.key, metric, most)
+    changed = series.list_changed(tx, device.key, metric, most)
     texts = {"device": [device.key], "metric": [metric]}
     asked = series.SeriesFilter(texts=texts)
     page = series.page(tx, asked, sort="results", descending=True, limit=most)

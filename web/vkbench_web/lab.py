@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from vkbench.settings import Settings
-from vkbench_db.blank import blank
+from vkbench_db.blank import blank_database
 from vkbench_db.database import Database, Transaction, parse_url
 from vkbench_db.demonstration import is_demonstration
 
@@ -34,7 +34,7 @@ class Lab:
             with database.reading() as tx:
                 yield tx
         else:
-            with blank() as nothing, nothing.reading() as tx:
+            with blank_database() as nothing, nothing.reading() as tx:
                 yield tx
 
     @contextmanager

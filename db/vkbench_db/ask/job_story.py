@@ -12,7 +12,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
 from vkbench.result import HOT, Verdict, WrongArm
 from vkbench_db import schema
-from vkbench_db.ask.timings import is_our_time, unpacked
+from vkbench_db.ask.timings import is_our_time, unpack_stored
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, record_of
 
@@ -216,7 +216,7 @@ def _timings(tx: Connection, job: int) -> list[TimingRow]:
             {
                 **row,
                 "series": row["series_id"],
-                "samples": unpacked(row["samples"]),
+                "samples": unpack_stored(row["samples"]),
             },
             TimingRow,
         )

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from vkbench.case import MODEL
 from vkbench.result import HOT
 from vkbench_db import schema
-from vkbench_db.ask.timings import is_our_time, unpacked
+from vkbench_db.ask.timings import is_our_time, unpack_stored
 from vkbench_db.batches import batches
 
 
@@ -64,5 +64,5 @@ def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
             bundle=row.bundle,
             telemetry=row.telemetry,
             environment=row.facts or {},
-            samples=unpacked(row.samples) if row.samples else [],
+            samples=unpack_stored(row.samples) if row.samples else [],
         )

@@ -140,7 +140,7 @@ def rows(tx: Connection, ids: Sequence[int]) -> list[SeriesRow]:
     return [found[number] for number in ids if number in found]
 
 
-def changed(tx: Connection, device: str, metric: str, limit: int) -> list[int]:
+def list_changed(tx: Connection, device: str, metric: str, limit: int) -> list[int]:
     """Series of one metric of a device that changed for certain, the newest change first."""
     change, table = schema.change_point.c, schema.series.c
     newest = func.max(change.found_at)

@@ -70,13 +70,13 @@ def samples(tx: Connection, job: int) -> list[Samples]:
             high=row.high,
             count=row.samples_taken,
             launches=row.launches,
-            samples=unpacked(row.samples),
+            samples=unpack_stored(row.samples),
         )
         for row in rows
     ]
 
 
-def unpacked(packed: bytes) -> list[float]:
+def unpack_stored(packed: bytes) -> list[float]:
     """Samples as they are stored; none where they cannot be read."""
     try:
         return unpack_samples(b64encode(packed).decode())

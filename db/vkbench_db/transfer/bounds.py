@@ -18,7 +18,7 @@ from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, RunLine
 
 
-def checked(number: int, record: object) -> object:
+def check_record(number: int, record: object) -> object:
     """A line's record as a database may hold it; ImportRefused says what is wrong with it.
 
     What a person wrote about a run has its control characters replaced.

@@ -56,7 +56,7 @@ def counts(tx: Connection, since: float) -> dict[str, int]:
     return dict(tx.execute(asked.group_by(delivery.channel)).all())
 
 
-def known(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, str]]:
+def known_deliveries(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, str]]:
     """Deliveries of these regressions that are stored: regression, state, channel."""
     delivery = schema.alert_delivery.c
     rows = tx.execute(
@@ -67,7 +67,7 @@ def known(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, s
     return {(row.regression_id, row.state, row.channel) for row in rows}
 
 
-def due(
+def due_deliveries(
     tx: Connection, channels: Sequence[str], now: float, *, most_tries: int, limit: int
 ) -> list[Delivery]:
     """Deliveries to try now, those together that came up, or failed, together."""

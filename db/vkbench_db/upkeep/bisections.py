@@ -138,7 +138,7 @@ def find(tx: Connection, bisection: int) -> Bisection:
     return found[0]
 
 
-def listed(tx: Connection, limit: int | None = 50) -> list[Bisection]:
+def list_bisections(tx: Connection, limit: int | None = 50) -> list[Bisection]:
     """List bisections, the newest first."""
     table = schema.bisection.c
     return _bisections(tx, select(schema.bisection).order_by(table.id.desc()).limit(limit))

@@ -22,7 +22,7 @@ class UntoldPause:
     at: float
 
 
-def untold(tx: Connection, since: float) -> list[UntoldPause]:
+def untold_pauses(tx: Connection, since: float) -> list[UntoldPause]:
     """Pauses by schedulers since a moment that the alert channels have not heard of."""
     device, host = schema.device.c, schema.host.c
     asked = (

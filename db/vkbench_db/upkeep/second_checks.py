@@ -66,7 +66,7 @@ def submit(tx: Connection, jobs: Iterable[int], now: float) -> list[int]:
     return made
 
 
-def untold(tx: Connection, since: float) -> list[SecondCheck]:
+def untold_checks(tx: Connection, since: float) -> list[SecondCheck]:
     """Second checks since then of which nobody was told, finished or not."""
     run, job = schema.run.c, schema.job.c
     rows = tx.execute(

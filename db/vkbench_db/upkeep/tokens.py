@@ -73,7 +73,7 @@ def add(
     return secret
 
 
-def listed(tx: Connection) -> list[Token]:
+def list_tokens(tx: Connection) -> list[Token]:
     """All tokens, the newest first, revoked ones too."""
     table = schema.token.c
     return _tokens(tx, select(schema.token).order_by(table.created_at.desc(), table.id.desc()))
@@ -81,7 +81,7 @@ def listed(tx: Connection) -> list[Token]:
 
 def revoke(tx: Connection, asked: str, now: float) -> Token:
     """Make a token, by its name or the beginning of its secret, permit nothing from now on."""
-    known = listed(tx)
+    known = list_tokens(tx)
     found = [each for each in known if asked in (each.name, each.prefix)]
     if not found:
         raise UnknownName("token", asked, names.nearest(asked, [each.name for each in known]))

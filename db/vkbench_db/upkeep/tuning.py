@@ -106,7 +106,7 @@ def sweeps(tx: Connection) -> list[int]:
     )
 
 
-def unsettled(tx: Connection) -> list[int]:
+def unsettled_sweeps(tx: Connection) -> list[int]:
     """Sweeps that have ended and have no findings yet: of those that found nothing, all.
 
     Those of which nothing is kept are left out.
@@ -150,7 +150,7 @@ def store(tx: Connection, found: Sequence[Found]) -> None:
     insert_missing(tx, schema.tuned, [asdict(each) for each in found])
 
 
-def tuned(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
+def newest_findings(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
     """The newest finding for each case, device and driver."""
     asked = _select_tables()
     if devices:

@@ -59,7 +59,7 @@ def cancel_run(database: Database, run: int, now: float) -> int:
 def settle(database: Database, run: int, now: float) -> None:
     """End what a process that died had begun: the storing or the cancelling of a run's jobs."""
     with database.reading() as tx:
-        if not unsettled(tx, run):
+        if not unsettled_runs(tx, run):
             return
         asked = select(schema.run.c.created_at, schema.run.c.cancelled_at)
         stored = tx.execute(asked.where(schema.run.c.id == run)).one()
@@ -72,7 +72,7 @@ def settle(database: Database, run: int, now: float) -> None:
         _withdraw(database, run, now)
 
 
-def unsettled(tx: Connection, only: int | None = None) -> list[int]:
+def unsettled_runs(tx: Connection, only: int | None = None) -> list[int]:
     """Runs with jobs that are arriving, or that are cancelled and have jobs that are not."""
     job, run = schema.job.c, schema.run.c
     arriving = exists().where(job.run_id == run.id, job.state == JobState.ARRIVING)

@@ -201,7 +201,7 @@ def resume(tx: Connection, device: str, now: float, *, as_is: bool = False) -> b
     return on_trial
 
 
-def recalled(tx: Connection) -> list[str]:
+def recalled_devices(tx: Connection) -> list[str]:
     """Keys of the devices whose workers are to hand back what they hold."""
     device = schema.device.c
     return list(tx.execute(select(device.key).where(device.recalled).order_by(device.id)).scalars())

@@ -83,30 +83,20 @@ def pick(
     *,
     seconds: float = math.inf,
     run: int | None = None,
-    learned: Recent | None = None,
-    without: Collection[str] = (),
 ) -> list[Picked]:
     """Mark a device's next jobs as dispatched, until `limit` jobs or `seconds` of estimated work.
 
-    What was `learned` of the device's last jobs takes the place of first estimates.
     Higher priority first; runs of one priority take turns, beginning after the run served last.
-    Nothing for a device that is unknown or paused. With `run` only that run's jobs; none that need
-    one of the bundles `without`.
+    Nothing for a device that is unknown or paused. With `run` only that run's jobs.
     """
-    wanted = Wanted(
-        device=device,
-        jobs=limit,
-        seconds=seconds,
-        learned=learned or Recent(),
-        without=without,
-    )
+    wanted = Wanted(device=device, jobs=limit, seconds=seconds)
     return pick_all(tx, [wanted], now, run=run).get(device, [])
 
 
 def pick_all(
     tx: Connection, wanted: Iterable[Wanted], now: float, *, run: int | None = None
 ) -> dict[str, list[Picked]]:
-    """The same for several devices, by the key of each that gets any job."""
+    """Pick jobs for several devices, as `pick` does: by the key of each that gets any job."""
     asked = {each.device: each for each in wanted if each.jobs > 0}
     device = schema.device.c
     rows = tx.execute(

@@ -42,11 +42,11 @@ def open_steps(bisection: Bisection) -> list[BisectionStep]:
     return [each for each in bisection.steps if not each.verdict]
 
 
-def fault(found: PairResults) -> Ending | None:
+def fault(results: PairResults) -> Ending | None:
     """The end of a bisection whose good bundle turns out to be wrong."""
-    if not found.old_wrong:
+    if not results.old_wrong:
         return None
-    return Ending(state=FAILED, note=f"the good one is wrong itself: {found.old_wrong}")
+    return Ending(state=FAILED, note=f"the good one is wrong itself: {results.old_wrong}")
 
 
 def trouble(bisection: Bisection) -> Ending | None:
@@ -78,7 +78,7 @@ def next_round(bisection: Bisection) -> Round:
     return Round(low=known.low, high=known.high, places=tuple(places))
 
 
-def found(bisection: Bisection) -> Ending:
+def end_with_culprit(bisection: Bisection) -> Ending:
     """The end of a search that is over: the first bad bundle, with its evidence."""
     *unjudged, first = suspects(len(bisection.candidates), words_of(bisection))
     judged = next(each for each in bisection.steps if each.position == first)

@@ -13,7 +13,7 @@ from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import DECIDED, UNDECIDED, ChangeState
 
 
-def undecided(tx: Connection, series: Iterable[int]) -> set[tuple[int, str]]:
+def undecided_directions(tx: Connection, series: Iterable[int]) -> set[tuple[int, str]]:
     """Series and directions with a suspicion that is not decided yet."""
     table = schema.change_point.c
     rows = tx.execute(

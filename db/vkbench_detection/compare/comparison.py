@@ -31,7 +31,7 @@ from vkbench_detection.compare.result_sets import works
 from vkbench_detection.compare.sides import ComparedWork, Key, Side
 from vkbench_detection.series.points import CHECKED
 from vkbench_detection.series.profiles import device_sigmas
-from vkbench_detection.statistics.discoveries import believed
+from vkbench_detection.statistics.discoveries import believe_which
 from vkbench_detection.statistics.ratios import FLOOR
 
 DENSE = 4  # cases in a range, for each that is wanted
@@ -105,13 +105,14 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
     is_known = all(noise.get(number, (None,))[0] for number in series)
     usual = {} if is_known else device_sigmas(tx)
 
-    def known(side: Side, device: str) -> Side:
+    def look_up_noise(side: Side, device: str) -> Side:
         sigma, memory = noise.get(side.series, (None, None))
         return side._replace(sigma=sigma, autocorrelation=memory, device_sigma=usual.get(device))
 
     return [
         pair._replace(
-            old=known(pair.old, pair.work.old.key), new=known(pair.new, pair.work.new.key)
+            old=look_up_noise(pair.old, pair.work.old.key),
+            new=look_up_noise(pair.new, pair.work.new.key),
         )
         for pair in pairs
     ]
@@ -123,13 +124,13 @@ def _flag_unlike(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
     asked = select(table.id).where(table.environment_class.endswith(CHECKED))
     checked = set(tx.execute(asked).scalars())
 
-    def flagged(pair: Pair) -> Pair:
+    def flag_unlike(pair: Pair) -> Pair:
         sides = (pair.old.series, pair.new.series)
         if None in sides or (sides[0] in checked) == (sides[1] in checked):
             return pair
         return pair._replace(new=pair.new._replace(flag=CHECKED))
 
-    return [flagged(pair) for pair in pairs] if checked else list(pairs)
+    return [flag_unlike(pair) for pair in pairs] if checked else list(pairs)
 
 
 def _histories(tx: Connection, pairs: Sequence[Pair]) -> dict[str, DeviceHistory]:
@@ -204,7 +205,7 @@ def _judge_pairs(
         judged[place] = pair
     counting = [place for place, pair in enumerate(judged) if pair.word is Word.SAME]
     p_values = [_p(judged[place]) for place in counting]
-    for place, is_believed in zip(counting, believed(p_values), strict=True):
+    for place, is_believed in zip(counting, believe_which(p_values), strict=True):
         if is_believed:
             judged[place] = judged[place]._replace(is_changed=True)
     return judged

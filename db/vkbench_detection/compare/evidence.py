@@ -37,7 +37,7 @@ def ratio_of(old: Side, new: Side, tails: Sequence[Tails] = ()) -> Ratio:
     by_noise = _by_noise(old, new)
     if min(len(old.values), len(new.values)) < RANKED:
         return _in_tails(by_noise, tails)
-    by_order = ratios.of_values(old.values, new.values).stretched(max(map(_stretch, (old, new))))
+    by_order = ratios.of_values(old.values, new.values).stretch(max(map(_stretch, (old, new))))
     # of two tests the clearer one counts, and chance has two tries
     return replace(by_order, p=min(1.0, 2 * min(by_order.p, by_noise.p)))
 

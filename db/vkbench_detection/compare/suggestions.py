@@ -59,7 +59,7 @@ class _Ran:
     driver_version: str
     bundle: str
 
-    def named(self, what: str) -> str:
+    def name_of(self, what: str) -> str:
         """The driver or the bundle, as `references.find` knows it."""
         is_driver = what == "driver"
         return f"{self.driver} {self.driver_version}" if is_driver else self.bundle[:SHA_SHOWN]
@@ -121,7 +121,7 @@ def _moves(tx: Connection, runs: Sequence[int]) -> Iterator[Suggestion]:
         mine = [each for each in ran if each.device == device.key]
         for what in ("driver", "bundle"):
             if pair := _last_two(tx, mine, what):
-                old, new = (each.named(what) for each in pair)
+                old, new = (each.name_of(what) for each in pair)
                 places.setdefault((what, old, new), []).append(f"{device.name} of {device.host}")
     for (what, old, new), devices in places.items():
         others = f" and {counted(len(devices) - 1, 'more device')}" if len(devices) > 1 else ""
@@ -161,12 +161,12 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
 
 def _last_two(tx: Connection, ran: Sequence[_Ran], what: str) -> tuple[_Ran, _Ran] | None:
     """Old and new: the newest run, and the newest that differs from it and has cases of it."""
-    known = [each for each in ran if each.named(what).strip()]
+    known = [each for each in ran if each.name_of(what).strip()]
     if not known:
         return None
     newest = known[0]
     for each in known:
-        if each.named(what) != newest.named(what):
+        if each.name_of(what) != newest.name_of(what):
             return (each, newest) if _share_work(tx, each, newest) else None
     return None
 

@@ -23,7 +23,7 @@ from vkbench_detection.changes.decisions import Conclusion, Decision
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import before_change
 from vkbench_detection.confirm.pairs import PairResults
-from vkbench_detection.confirm.remeasured import Remeasured, judged
+from vkbench_detection.confirm.remeasured import Remeasured, judge_change
 from vkbench_detection.confirm.waiting import Arms
 from vkbench_detection.find.verdict_changes import record_wrong_pairs
 
@@ -136,7 +136,7 @@ def judge(tx: Connection, confirmation: Running, found: PairResults) -> Remeasur
     """What pairs that have all ended say, or how many more of them are needed."""
     change = _change(tx, confirmation)
     before = before_change(tx, change)
-    judgement = judged(change, found, before, is_same=_is_same(tx, confirmation.run))
+    judgement = judge_change(change, found, before, is_same=_is_same(tx, confirmation.run))
     if _is_cancelled(tx, confirmation.run):
         return replace(judgement, more=0)
     return replace(judgement, more=max(0, min(judgement.more, MOST_PAIRS - confirmation.pairs)))

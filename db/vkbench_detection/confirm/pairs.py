@@ -12,7 +12,7 @@ from vkbench.job import UNFINISHED, JobState, PlannedJob, Source
 from vkbench.result import Side, WrongArm
 from vkbench_db import schema
 from vkbench_db.work.jobs import job_of
-from vkbench_detection.find.failures import are_of_case, told, tries
+from vkbench_detection.find.failures import are_of_case, describe_tries, tries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,11 @@ def last_source(tx: Connection, case: str, device: str) -> Source | None:
 
 def _describe_crash(tx: Connection, ended: Mapping[int, str]) -> str:
     tried = tries(tx, list(ended))
-    own = (told(tried[job], reason) for job, reason in ended.items() if are_of_case(tried[job]))
+    own = (
+        describe_tries(tried[job], reason)
+        for job, reason in ended.items()
+        if are_of_case(tried[job])
+    )
     return next(own, "")
 
 

@@ -21,7 +21,7 @@ from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
 from vkbench_detection.statistics.ratios import Ratio
 from vkbench_detection.statistics.screen import Direction
-from vkbench_detection.statistics.sizes import LATER, decided, is_clear, size
+from vkbench_detection.statistics.sizes import LATER, decide_early, is_clear, size
 
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
@@ -61,7 +61,9 @@ class _Case:
         return Direction(self.change.direction)
 
 
-def judged(change: ChangePoint, found: PairResults, before: Before, *, is_same: bool) -> Remeasured:
+def judge_change(
+    change: ChangePoint, found: PairResults, before: Before, *, is_same: bool
+) -> Remeasured:
     """The judgement of a change point by its pairs and the results before it."""
     if found.new_wrong:
         text = f"outputs of the new bundle are wrong: {found.new_wrong}"
@@ -85,7 +87,7 @@ def pairs_decide_alone(change: ChangePoint) -> bool:
 
 def _of_arms(case: _Case) -> Remeasured:
     old, new = case.found.old, case.found.new
-    judgement, looked = decided(
+    judgement, looked = decide_early(
         lambda n: judge(old[:n], new[:n], direction=case.direction), len(old)
     )
     if judgement.verdict is PairVerdict.MORE:
@@ -129,7 +131,7 @@ def _beside_series(case: _Case) -> Remeasured:
     if not before.are_enough:
         text = "too few results before it to hold new ones against"
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
-    judgement, looked = decided(
+    judgement, looked = decide_early(
         lambda n: judge(before.seconds, fresh[:n], direction=case.direction),
         min(len(fresh), MOST_FRESH),
     )

@@ -25,7 +25,7 @@ from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
-from vkbench_detection.confirm.fleet import watched
+from vkbench_detection.confirm.fleet import watched_devices
 from vkbench_detection.find.levels import (
     begins_level,
     changes_of,
@@ -73,7 +73,11 @@ def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Ser
     asked = (
         select(table.id, table.sigma, device.key.label("device"), device.bundle.label("packaged"))
         .join(schema.device, device.id == table.device_id)
-        .where(table.id.in_(series), table.device_id.in_(watched(tx, now)), table.track != SHARDS)
+        .where(
+            table.id.in_(series),
+            table.device_id.in_(watched_devices(tx, now)),
+            table.track != SHARDS,
+        )
         .order_by(table.id)
     )
     return fetch(tx, asked, _Series)

@@ -114,7 +114,7 @@ def are_of_case(tried: Sequence[Try]) -> bool:
     return bool(tried) and all(each.is_of_case for each in tried)
 
 
-def told(tried: Sequence[Try], reason: str) -> str:
+def describe_tries(tried: Sequence[Try], reason: str) -> str:
     """How tries ended, for people: "3 tries crashed: SIGSEGV"."""
     ends = Counter(each.outcome for each in tried)
     words = ", ".join(_describe_tries(count, _WORDS.get(end, end)) for end, count in ends.items())

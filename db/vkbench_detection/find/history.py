@@ -22,13 +22,13 @@ from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import DECIDED, ChangeState
 from vkbench_detection.changes.transitions import apply, reopen, suspect
 from vkbench_detection.confirm.confirmations import interrupt
-from vkbench_detection.confirm.fleet import WATCHED_SECONDS, watched
+from vkbench_detection.confirm.fleet import WATCHED_SECONDS, watched_devices
 from vkbench_detection.find.shifts import History, judge_shifts
 from vkbench_detection.series.points import VERDICT, origins, points
 from vkbench_detection.statistics.segments import LAST
 
 
-def due(tx: Connection, now: float, limit: int) -> list[int]:
+def due_series(tx: Connection, now: float, limit: int) -> list[int]:
     """Series whose history is to be looked at now."""
     series = schema.series.c
     rows = tx.execute(
@@ -37,13 +37,13 @@ def due(tx: Connection, now: float, limit: int) -> list[int]:
     return list(rows.scalars())
 
 
-def changed(tx: Connection) -> list[int]:
+def changed_series(tx: Connection) -> list[int]:
     """Series with results that came in since their history was last looked at."""
     series = schema.series.c
     return list(tx.execute(select(series.id).where(series.scan_due_at.is_not(None))).scalars())
 
 
-def every(tx: Connection) -> list[int]:
+def every_series(tx: Connection) -> list[int]:
     """All series of our kernels' times: those of peers are never suspected."""
     series = schema.series.c
     ours = (
@@ -58,7 +58,7 @@ def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     """Look for changes in whole series; return the change points that are new or decided now."""
     watch_alone(tx)
     wanted = sorted(set(series))
-    served = watched(tx, now)
+    served = watched_devices(tx, now)
     touched: list[int] = []
     for history in _histories(tx, wanted):
         is_measured = history.device in served and history.track != SHARDS

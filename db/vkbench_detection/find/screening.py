@@ -17,7 +17,7 @@ from vkbench_db.batches import batches
 from vkbench_db.schema.moment import Moment
 from vkbench_detection.changes.decisions import Reopening, Suspicion, moves
 from vkbench_detection.changes.methods import Method
-from vkbench_detection.changes.questions import LookedInto, looked_into, undecided
+from vkbench_detection.changes.questions import LookedInto, looked_into, undecided_directions
 from vkbench_detection.changes.transitions import pass_over, reopen, suspect
 from vkbench_detection.confirm.levels import LASTING
 from vkbench_detection.series import screens
@@ -67,7 +67,7 @@ def _screen(tx: Connection, series: Sequence[int], now: float) -> list[int]:
         after[number], raised = _step_screen(number, stored[number], results)
         alarms += raised
     screens.store(tx, after)
-    known = undecided(tx, {alarm.series for alarm in alarms})
+    known = undecided_directions(tx, {alarm.series for alarm in alarms})
     return _suspect(tx, _first(alarms, known), now)
 
 
@@ -76,7 +76,7 @@ def _step_screen(
 ) -> tuple[Screen, list[_Raised]]:
     raised = []
     for point in results:
-        screen, alarm = screen.stepped(point)
+        screen, alarm = screen.add_point(point)
         if alarm:
             raised.append(_Raised(series, screen, alarm))
     return screen, raised

@@ -22,7 +22,7 @@ from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.questions import is_known
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.find.failures import Failure, Try, is_to_blame, told, tries
+from vkbench_detection.find.failures import Failure, Try, describe_tries, is_to_blame, tries
 from vkbench_detection.series.points import VERDICT, Identity, Origin, origins, series_ids
 
 
@@ -195,7 +195,7 @@ def _failed_change(
         after=bad,
         conclusion=Conclusion(
             state=ChangeState.CONFIRMED,
-            note=told(failure.tries, reason),
+            note=describe_tries(failure.tries, reason),
             cause=cause_of(good, bad),
         ),
     )

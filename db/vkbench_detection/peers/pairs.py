@@ -148,7 +148,7 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
     return sorted(found, key=lambda each: (each.finished_at, each.job), reverse=True)
 
 
-def uncompared(
+def uncompared_cases(
     tx: Connection, peers: Sequence[str] = (), run: int | None = None
 ) -> list[Uncompared]:
     """The cases of such jobs that have no timings to compare, in order of the reasons."""

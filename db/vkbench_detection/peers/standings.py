@@ -53,7 +53,7 @@ def standings(tx: Connection, pairs: Sequence[PeerPair]) -> list[Standing]:
 def judge(database: Database, now: float) -> list[Standing]:
     """Judge the latest comparisons that are not judged yet, and store which ratios fell: those."""
     with database.reading() as tx:
-        jobs = unjudged(tx, AT_ONCE)
+        jobs = unjudged_jobs(tx, AT_ONCE)
         found = standings(tx, pairs_of_jobs(tx, jobs)) if jobs else []
     fallen = [each for each in found if each.has_fallen]
     if jobs:
@@ -90,7 +90,7 @@ def _standing(pair: PeerPair, earlier: Sequence[PeerPair]) -> Standing:
     )
 
 
-def unjudged(tx: Connection, most: int) -> list[int]:
+def unjudged_jobs(tx: Connection, most: int) -> list[int]:
     """Jobs that compared with a peer and are not judged, of the latest of each case and peer."""
     latest, standing = schema.latest.c, schema.peer_standing.c
     asked = (
@@ -112,7 +112,7 @@ def note(tx: Connection, fallen: Mapping[int, bool], now: float) -> None:
     insert_missing(tx, schema.peer_standing, rows)
 
 
-def untold(tx: Connection, *, judged_since: float, measured_since: float) -> list[int]:
+def untold_falls(tx: Connection, *, judged_since: float, measured_since: float) -> list[int]:
     """Comparisons whose ratio fell, and of which no alert has reached every channel."""
     standing, job = schema.peer_standing.c, schema.job.c
     asked = (

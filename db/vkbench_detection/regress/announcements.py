@@ -36,10 +36,12 @@ class Announcement:
     note: str
 
 
-def unannounced(tx: Connection, channels: Sequence[str], now: float) -> list[tuple[int, str, str]]:
+def unannounced_news(
+    tx: Connection, channels: Sequence[str], now: float
+) -> list[tuple[int, str, str]]:
     """News of regressions (regression, name, channel) that have no delivery yet."""
     news = _news(tx, now)
-    known = alerts.known(tx, {regression for regression, _ in news})
+    known = alerts.known_deliveries(tx, {regression for regression, _ in news})
     wanted = dict.fromkeys((*row, channel) for row in news for channel in channels)
     return [key for key in wanted if key not in known]
 

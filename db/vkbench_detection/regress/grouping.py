@@ -98,7 +98,7 @@ class Ungrouped(ChangePoint):
     measured_at: float  # when its first bad job ended
 
 
-def ungrouped(tx: Connection) -> list[Ungrouped]:
+def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
     """Confirmed changes that belong to no regression yet, with what decides their group."""
     change, member = schema.change_point.c, schema.regression_member.c
     series, case, device = schema.series.c, schema.kernel_case.c, schema.device.c

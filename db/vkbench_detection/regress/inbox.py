@@ -146,7 +146,7 @@ def story(tx: Connection, regression: int) -> RegressionStory:
     return RegressionStory(row=found[0], members=members, events=_events(tx, regression))
 
 
-def suspected(
+def suspected_changes(
     tx: Connection, *, devices: Sequence[str] = (), states: Sequence[str] = UNDECIDED
 ) -> list[SuspectRow]:
     """Changes in these states, the newest first."""

@@ -20,7 +20,7 @@ from vkbench_db.rows import fetch
 from vkbench_detection.changes.decisions import VERDICTS, Cause
 from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
-from vkbench_detection.confirm.fleet import GONE_SECONDS, gone
+from vkbench_detection.confirm.fleet import GONE_SECONDS, gone_devices
 from vkbench_detection.find.verdict_changes import chain, links
 from vkbench_detection.regress.regressions import move
 from vkbench_detection.regress.stages import JOINED, UNSETTLED, RegressionStage
@@ -110,7 +110,7 @@ def recoveries(tx: Connection, now: float) -> list[Recovery]:
         .where(table.state.in_(JOINED))
         .order_by(table.id)
     )
-    devices = gone(tx, now)
+    devices = gone_devices(tx, now)
     found = (
         _recovery(regression, _returns(tx, regression, devices), now)
         for regression in fetch(tx, asked, _Regression)

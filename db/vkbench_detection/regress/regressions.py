@@ -24,7 +24,7 @@ from vkbench_detection.regress.grouping import (
     Ungrouped,
     environment_facts,
     group_of,
-    ungrouped,
+    ungrouped_changes,
 )
 from vkbench_detection.regress.stages import (
     AGAIN,
@@ -49,7 +49,7 @@ class Grouped:
 def group(tx: Connection, now: float) -> Grouped:
     """Give each confirmed change its regression, a new one or one that is open."""
     watch_alone(tx)
-    changes = ungrouped(tx)
+    changes = ungrouped_changes(tx)
     if not changes:
         return Grouped()
     befores = {change.before_environment for change in changes}

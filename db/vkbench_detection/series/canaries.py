@@ -38,7 +38,9 @@ class CanaryReading:
         return self.device_id, self.at
 
 
-def told(device: int, environment: str, telemetry: Mapping[str, float]) -> CanaryReading | None:
+def reading_in(
+    device: int, environment: str, telemetry: Mapping[str, float]
+) -> CanaryReading | None:
     """The canary in a result's telemetry, if it has one."""
     at, seconds = telemetry.get(CANARY_AT), telemetry.get(CANARY_SECONDS)
     if not (environment and at and seconds and seconds > 0):

@@ -178,7 +178,7 @@ def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
 def _canary(job: _FreshJob) -> canaries.CanaryReading | None:
     if not job.telemetry:
         return None
-    return canaries.told(job.device_id, job.environment, job.telemetry)
+    return canaries.reading_in(job.device_id, job.environment, job.telemetry)
 
 
 def _place(

@@ -51,7 +51,7 @@ class Roofs:
     llc_bytes: int = 0  # last-level cache, 0 where unknown
     is_cpu: bool = False  # its rates change with what else the processor does
 
-    def joined(self, other: Roofs) -> Roofs:
+    def take_better(self, other: Roofs) -> Roofs:
         """The better of both, rate by rate."""
 
         def better(one: float | None, two: float | None) -> float | None:
@@ -167,7 +167,7 @@ def best(tx: Connection, devices: Iterable[int]) -> dict[int, Roofs]:
             _select_calibrations().where(schema.calibration.c.device_id == number)
         ):
             each = _roofs(row)
-            found[number] = found[number].joined(each) if number in found else each
+            found[number] = found[number].take_better(each) if number in found else each
     return found
 
 

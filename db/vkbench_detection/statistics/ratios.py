@@ -63,7 +63,7 @@ class Ratio:
         """Whether chance is unlikely and the change is worth a word."""
         return self.p <= alpha and abs(log(self.ratio)) >= log(1 + floor)
 
-    def stretched(self, factor: float) -> Ratio:
+    def stretch(self, factor: float) -> Ratio:
         """The same from values that scatter so much wider than they look."""
         if factor == 1:
             return self

@@ -288,8 +288,8 @@ def _watch_stream(
 
 def _settle_alarm(state: ScreenState, alarm: Alarm, judgement: PairJudgement) -> ScreenState:
     if judgement.verdict in CONFIRMED:
-        return screen.changed(state, alarm.since)
-    return screen.dismissed(state)
+        return screen.after_change(state, alarm.since)
+    return screen.after_dismissal(state)
 
 
 def _find_changes(noise: Noise, rng: np.random.Generator, streams: int) -> Iterable[Found]:

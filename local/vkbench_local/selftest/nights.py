@@ -99,7 +99,7 @@ class Lab:
                 step.act(self.database, now)
             is_busy = self._measure_pairs(night, now)
             with self.database.reading() as tx:
-                is_busy |= bool(history.due(tx, now, 1))
+                is_busy |= bool(history.due_series(tx, now, 1))
             if not is_busy:
                 return
 

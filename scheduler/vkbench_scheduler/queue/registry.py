@@ -17,7 +17,7 @@ from vkbench_db.work.store import (
     cancelled_since,
     mark_running,
     note_seen,
-    recalled,
+    recalled_devices,
     register_devices,
 )
 from vkbench_scheduler.bundles import stored
@@ -138,7 +138,7 @@ class Registry:
     def _remind(self) -> None:
         with self._database.reading() as tx:
             runs = cancelled_since(tx, time.time() - CANCEL_MEMORY_SECONDS)
-            devices = set(recalled(tx))
+            devices = set(recalled_devices(tx))
         if runs:
             self._presence.cancel(runs)
         if devices:

@@ -55,7 +55,7 @@ def step(database: Database, ours: Settings, now: float) -> None:
     with database.reading() as tx:
         waiting = [
             each
-            for each in second_checks.untold(tx, now - PATIENCE_SECONDS)
+            for each in second_checks.untold_checks(tx, now - PATIENCE_SECONDS)
             if each.is_finished or now - each.created_at > WAIT_SECONDS
         ]
         suspects = [_suspect(tx, each) for each in waiting]

@@ -184,7 +184,7 @@ def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  #
         if is_blank(tx):
             show(Table(columns=SUSPECTED, rows=(), nothing=NOTHING_YET), output)
             return
-        found = inbox.suspected(tx, devices=device, states=UNCERTAIN)
+        found = inbox.suspected_changes(tx, devices=device, states=UNCERTAIN)
     rows = [asdict(row) for row in found]
     show(Table(columns=SUSPECTED, rows=rows), output)
 
@@ -234,7 +234,7 @@ def scan(
         with Elapsed("placing new results"):
             detect(database, now)
         with database.reading() as tx:
-            wanted = history.every(tx) if everything else history.changed(tx)
+            wanted = history.every_series(tx) if everything else history.changed_series(tx)
         with CountedProgress("series", len(wanted)) as progress:
             touched = cut(database, wanted, now, progress.over)
         conclude(database, now)
@@ -274,7 +274,7 @@ def confirm(
     with sole_executor(ours.database_url()), opened(ours) as database:
         devices = chosen_devices(device, ours) if device else all_devices()
         with database.reading() as tx:
-            rows = [row for row in inbox.suspected(tx) if change in (None, row.change)]
+            rows = [row for row in inbox.suspected_changes(tx) if change in (None, row.change)]
         here = {facts.key for facts in devices}
         tracks = {row.track for row in rows if row.device in here}
         if not tracks:

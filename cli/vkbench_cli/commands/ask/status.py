@@ -71,13 +71,13 @@ def _read_fleet(ours: Settings, now: float) -> Fleet:
     """The services and queues, also where the database cannot be reached."""
     from vkbench_cli.show.services import Fleet, read_unfit
     from vkbench_db.ask.devices.queues import queues
-    from vkbench_db.blank import blank
+    from vkbench_db.blank import blank_database
     from vkbench_db.upkeep.attendance import attendance
     from vkbench_db.work.refused import count_refused
 
     is_new = is_unmade(ours)
     try:
-        with blank() if is_new else opened(ours) as database, database.reading() as tx:
+        with blank_database() if is_new else opened(ours) as database, database.reading() as tx:
             return Fleet(
                 settings=ours,
                 now=now,

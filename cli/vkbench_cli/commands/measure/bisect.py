@@ -110,7 +110,7 @@ def list_(*, limit: Limit = None, store: Store, output: Output) -> None:
 
     most = output.most(limit)
     with reading(store.settings()) as tx:
-        found = bisections.listed(tx, most + 1 if most else None)
+        found = bisections.list_bisections(tx, most + 1 if most else None)
     rows = [_row(each) for each in found]
     show_newest(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output, most)
 

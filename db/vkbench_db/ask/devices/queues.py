@@ -71,7 +71,7 @@ def queues(tx: Connection) -> list[Queue]:
     return fetch(tx, asked, Queue)
 
 
-def awaited(tx: Connection) -> Mapping[str, str]:
+def reasons_to_wait(tx: Connection) -> Mapping[str, str]:
     """Why jobs of devices wait for bundles, by the devices' keys.
 
     Looks at the first queued job of each run: a worker hands back what it cannot do in order.

@@ -77,10 +77,10 @@ def query(url: str, sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
 
 def query_blank(sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
     """The same on a blank database, where no database has been made yet."""
-    from vkbench_db.blank import blank
+    from vkbench_db.blank import blank_database
 
     statement = _statement(sql)
-    with blank() as database, closing(database.engine.raw_connection()) as raw:
+    with blank_database() as database, closing(database.engine.raw_connection()) as raw:
         connection = raw.driver_connection
         assert isinstance(connection, sqlite3.Connection)
         return _ask_sqlite("", connection.serialize(), statement, bounds)
