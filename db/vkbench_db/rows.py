@@ -65,13 +65,13 @@ def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
     Every caller locks in the order of ids, so no two transactions can wait for each other.
     """
     job = schema.job.c
-    asked = (
+    query = (
         select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id, job.metric)
         .where(job.id.in_(sorted(set(ids))))
         .order_by(job.id)
         .with_for_update(key_share=True)
     )
-    return fetch(tx, asked, LockedJob)
+    return fetch(tx, query, LockedJob)
 
 
 def _skipping_insert(tx: Connection, table: Table) -> Insert:

@@ -119,7 +119,9 @@ class JobStory:
     @property
     def settling(self) -> AttemptRow | None:
         """The attempt that decided the job; of one undecided, the last."""
-        decided = [each for each in self.attempts if each.token == self.facts.settled_token]
+        decided = [
+            attempt for attempt in self.attempts if attempt.token == self.facts.settled_token
+        ]
         known = decided or self.attempts
         return known[-1] if known else None
 
@@ -129,7 +131,7 @@ def story(tx: Connection, job: int) -> JobStory:
     facts = _facts(tx, job)
     attempts = _attempts(tx, job)
     last_good = _last_good(tx, job, facts)
-    named = {each.environment for each in attempts}
+    named = {attempt.environment for attempt in attempts}
     if last_good:
         named.add(last_good.attempt.environment)
     return JobStory(
@@ -147,7 +149,7 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
     latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
     found: dict[str, float] = {}
     for names in batches(cases):
-        asked = (
+        query = (
             select(case.name, timing.seconds)
             .join(schema.latest, latest.case_id == case.id)
             .join(schema.device, schema.device.c.id == latest.device_id)
@@ -156,7 +158,7 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
             .where(latest.mode == Mode.PERFORMANCE)
             .order_by(latest.finished_at)
         )
-        found |= {row.name: row.seconds for row in tx.execute(asked)}
+        found |= {row.name: row.seconds for row in tx.execute(query)}
     return found
 
 
@@ -192,8 +194,8 @@ _ATTEMPT = tuple(schema.attempt.c[item.name] for item in fields(AttemptRow))
 
 def _attempts(tx: Connection, job: int) -> list[AttemptRow]:
     attempt = schema.attempt.c
-    asked = select(*_ATTEMPT).where(attempt.job_id == job).order_by(attempt.token)
-    return fetch(tx, asked, AttemptRow)
+    query = select(*_ATTEMPT).where(attempt.job_id == job).order_by(attempt.token)
+    return fetch(tx, query, AttemptRow)
 
 
 def _verdict(tx: Connection, job: int) -> Verdict | None:
@@ -227,7 +229,7 @@ def _timings(tx: Connection, job: int) -> list[TimingRow]:
 def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:
     job = schema.job.c
     this = tx.execute(select(job.case_id, job.device_id).where(job.id == number)).one()
-    asked = (
+    query = (
         select(job.id, job.finished_at, job.settled_token)
         .where(
             *(job.case_id == this.case_id, job.device_id == this.device_id),
@@ -238,11 +240,13 @@ def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:
         .limit(1)
     )
     if facts.finished_at is not None:
-        asked = asked.where(job.finished_at <= facts.finished_at)
-    found = tx.execute(asked).first()
+        query = query.where(job.finished_at <= facts.finished_at)
+    found = tx.execute(query).first()
     if found is None:
         return None
-    attempts = [each for each in _attempts(tx, found.id) if each.token == found.settled_token]
+    attempts = [
+        attempt for attempt in _attempts(tx, found.id) if attempt.token == found.settled_token
+    ]
     if not attempts or found.finished_at is None:
         return None
     return LastGood(job=found.id, finished_at=found.finished_at, attempt=attempts[0])

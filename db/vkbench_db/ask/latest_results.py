@@ -37,7 +37,7 @@ class RoofShare:
 def states(tx: Connection, device: str, *, modes: Sequence[str] = ()) -> list[StateCount]:
     """The latest results of a device by kernel, format and state."""
     latest, case = schema.latest.c, schema.kernel_case.c
-    asked = (
+    query = (
         select(case.kernel, case.format, latest.state, func.count().label("results"))
         .join(schema.kernel_case, case.id == latest.case_id)
         .where(
@@ -47,13 +47,13 @@ def states(tx: Connection, device: str, *, modes: Sequence[str] = ()) -> list[St
         )
         .group_by(case.kernel, case.format, latest.state)
     )
-    return fetch(tx, asked, StateCount)
+    return fetch(tx, query, StateCount)
 
 
 def roof_shares(tx: Connection, device: str, metric: str) -> list[RoofShare]:
     """The shares of the roof of a device's latest timings."""
     latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
-    asked = (
+    query = (
         select(case.kernel, case.format, case.name.label("case_name"), timing.roof_fraction)
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
@@ -67,7 +67,7 @@ def roof_shares(tx: Connection, device: str, metric: str) -> list[RoofShare]:
     )
     return [
         RoofShare(kernel=kernel, format=format, case_name=name, fraction=fraction)
-        for kernel, format, name, fraction in tx.execute(asked)
+        for kernel, format, name, fraction in tx.execute(query)
         if fraction is not None
     ]
 
@@ -102,7 +102,7 @@ class KernelState:
 def kernel_states(tx: Connection, kernel: str = "") -> list[KernelState]:
     """The latest results of one kernel, or of all, by kernel, device and state."""
     latest, case, device = schema.latest.c, schema.kernel_case.c, schema.device.c
-    asked = (
+    query = (
         select(case.kernel, device.key.label("device"), latest.state, func.count().label("results"))
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
@@ -110,7 +110,7 @@ def kernel_states(tx: Connection, kernel: str = "") -> list[KernelState]:
         .where(latest.mode.in_((Mode.CORRECTNESS, Mode.PERFORMANCE)), is_ours())
         .group_by(case.kernel, device.key, latest.state)
     )
-    return fetch(tx, asked.where(case.kernel == kernel) if kernel else asked, KernelState)
+    return fetch(tx, query.where(case.kernel == kernel) if kernel else query, KernelState)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ def roofline_points(
     if device:
         key = schema.device.c.key == device
         where.append(latest.device_id.in_(select(schema.device.c.id).where(key)))
-    asked = (
+    query = (
         select(
             schema.device.c.key.label("device"),
             *(case.kernel, case.format, case.name.label("case_name"), attempt.variant),
@@ -162,4 +162,4 @@ def roofline_points(
         )
         .order_by(case.name, attempt.variant, latest.job_id)
     )
-    return fetch(tx, asked, RooflinePoint)
+    return fetch(tx, query, RooflinePoint)

@@ -31,8 +31,8 @@ class ModelResult:
 def model_names(tx: Connection) -> list[str]:
     """The whole models that cases are of: names with hashes."""
     case = schema.kernel_case.c
-    asked = select(case.format).where(case.kernel == MODEL).distinct().order_by(case.format)
-    return list(tx.execute(asked).scalars())
+    query = select(case.format).where(case.kernel == MODEL).distinct().order_by(case.format)
+    return list(tx.execute(query).scalars())
 
 
 def model_results(tx: Connection, jobs: Sequence[int]) -> dict[int, ModelResult]:
@@ -43,7 +43,7 @@ def model_results(tx: Connection, jobs: Sequence[int]) -> dict[int, ModelResult]
 def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
     job, case, attempt = schema.job.c, schema.kernel_case.c, schema.attempt.c
     timing, environment = schema.measurement.c, schema.environment.c
-    asked = (
+    query = (
         select(
             *(job.id, case.name, job.source, attempt.bundle, attempt.telemetry),
             *(timing.samples,),
@@ -56,7 +56,7 @@ def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
         .where(job.id.in_(jobs), case.kernel == MODEL)
         .order_by(job.id)
     )
-    for row in tx.execute(asked):
+    for row in tx.execute(query):
         yield ModelResult(
             job=row.id,
             case_name=row.name,

@@ -96,7 +96,7 @@ def jobs(
 ) -> list[JobRow]:
     """The jobs of a run in their order, or the newest jobs of all runs; `number` names one."""
     job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
-    asked = (
+    query = (
         select(
             *(job.id, job.run_id.label("run"), job.position, schema.host.c.name.label("host")),
             *(device.key.label("device"), device.name.label("device_name")),
@@ -109,15 +109,15 @@ def jobs(
         .join(schema.kernel_case, case.id == job.case_id)
     )
     if run is not None:
-        asked = asked.where(job.run_id == run)
+        query = query.where(job.run_id == run)
     if number is not None:
-        asked = asked.where(job.id == number)
+        query = query.where(job.id == number)
     if devices:
-        asked = asked.where(device.key.in_(device_keys(tx, devices)))
+        query = query.where(device.key.in_(device_keys(tx, devices)))
     if states:
-        asked = asked.where(job.state.in_(states))
+        query = query.where(job.state.in_(states))
     order = (job.id.desc(),) if run is None else (job.position,)
-    return fetch(tx, asked.order_by(*order).limit(limit), JobRow)
+    return fetch(tx, query.order_by(*order).limit(limit), JobRow)
 
 
 def runs(tx: Connection, *, limit: int | None = 20, before: int | None = None) -> list[RunRow]:

@@ -137,8 +137,8 @@ def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
     view = schema.v_results.c
     rows: list[ResultRow] = []
     for page in batches(jobs, 1000):
-        asked = select(schema.v_results).where(view.job.in_(page)).order_by(view.metric, view.side)
-        rows += fetch(tx, asked, ResultRow)
+        query = select(schema.v_results).where(view.job.in_(page)).order_by(view.metric, view.side)
+        rows += fetch(tx, query, ResultRow)
     places = {job: place for place, job in enumerate(jobs)}
     return sorted(rows, key=lambda row: places[row.job])
 

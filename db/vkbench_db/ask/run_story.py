@@ -116,7 +116,7 @@ def failures(tx: Connection, run: int, most: int = 20) -> list[Failure]:
         .limit(_MOST_REASONS)
         .subquery()
     )
-    asked = (
+    query = (
         select(
             *(grouped.c.state, grouped.c.cause, grouped.c.reason, grouped.c.count, grouped.c.job),
             case.name.label("case_name"),
@@ -127,7 +127,7 @@ def failures(tx: Connection, run: int, most: int = 20) -> list[Failure]:
         .order_by(grouped.c.count.desc(), grouped.c.job)
     )
     together: dict[tuple[str, str, str], Failure] = {}
-    for each in fetch(tx, asked, Failure):
+    for each in fetch(tx, query, Failure):
         key = (each.state, each.cause, _without_numbers(each.reason))
         known = together.get(key)
         together[key] = replace(known, count=known.count + each.count) if known else each
@@ -140,8 +140,8 @@ def run_before(tx: Connection, run: int) -> Outline | None:
     """The newest earlier run of the same mode and selection, whatever its bundle."""
     table = schema.run.c
     columns = (table.id, table.label, table.mode, table.selection)
-    asked = select(*columns).where(table.id <= run).order_by(table.id.desc())
-    found = fetch(tx, asked.limit(_LOOKED_BACK), Outline)
+    query = select(*columns).where(table.id <= run).order_by(table.id.desc())
+    found = fetch(tx, query.limit(_LOOKED_BACK), Outline)
     if not found or found[0].id != run:
         return None
     return next((each for each in found[1:] if _is_alike(each, found[0])), None)

@@ -144,7 +144,7 @@ def list_changed(tx: Connection, device: str, metric: str, limit: int) -> list[i
     """Series of one metric of a device that changed for certain, the newest change first."""
     change, table = schema.change_point.c, schema.series.c
     newest = func.max(change.found_at)
-    asked = (
+    query = (
         select(table.id)
         .join(schema.change_point, change.series_id == table.id)
         .join(schema.device, schema.device.c.id == table.device_id)
@@ -157,7 +157,7 @@ def list_changed(tx: Connection, device: str, metric: str, limit: int) -> list[i
         .order_by(newest.desc(), table.id)
         .limit(limit)
     )
-    return list(tx.execute(asked).scalars())
+    return list(tx.execute(query).scalars())
 
 
 def one(tx: Connection, number: int) -> SeriesRow:
@@ -200,7 +200,7 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .limit(last)
         .subquery()
     )
-    asked = (
+    query = (
         select(
             *(timing.job_id.label("job"), schema.job.c.run_id.label("run"), timing.measured_at),
             *(timing.seconds, timing.low, timing.high, timing.count, timing.flag),
@@ -217,13 +217,13 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .outerjoin(schema.environment, environment.hash == attempt.environment)
         .order_by(timing.measured_at, timing.job_id)
     )
-    return fetch(tx, asked, SeriesPoint)
+    return fetch(tx, query, SeriesPoint)
 
 
 def changes(tx: Connection, number: int) -> list[SeriesChange]:
     """The change points of a series, the newest first."""
     change, member = schema.change_point.c, schema.regression_member.c
-    asked = (
+    query = (
         select(
             *(change.id.label("change"), change.state, change.direction, change.cause),
             *(change.ratio, change.low, change.high, change.p, change.method),
@@ -234,7 +234,7 @@ def changes(tx: Connection, number: int) -> list[SeriesChange]:
         .where(change.series_id == number)
         .order_by(change.found_at.desc(), change.id.desc())
     )
-    return fetch(tx, asked, SeriesChange)
+    return fetch(tx, query, SeriesChange)
 
 
 def _columns() -> dict[str, ColumnElement[Any]]:

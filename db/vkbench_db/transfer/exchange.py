@@ -107,15 +107,15 @@ def _environments(tx: Connection, run: int) -> list[EnvironmentLine]:
 def _bundles(tx: Connection, run: int) -> list[BundleLine]:
     used = select(schema.job.c.bundle).where(schema.job.c.run_id == run)
     bundle = schema.bundle.c
-    asked = select(schema.bundle).where(bundle.sha.in_(used)).order_by(bundle.sha)
-    return fetch(tx, asked, BundleLine)
+    query = select(schema.bundle).where(bundle.sha.in_(used)).order_by(bundle.sha)
+    return fetch(tx, query, BundleLine)
 
 
 def _accuracies(tx: Connection, run: int) -> list[AccuracyLine]:
     table = schema.accuracy
     columns = [column for column in table.c if column.name != "run_id"]
-    asked = select(*columns).where(table.c.run_id == run).order_by(table.c.position)
-    return fetch(tx, asked, AccuracyLine)
+    query = select(*columns).where(table.c.run_id == run).order_by(table.c.position)
+    return fetch(tx, query, AccuracyLine)
 
 
 def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:

@@ -279,7 +279,7 @@ def _find_known_jobs(
     tx: Connection, target: _Target, lines: Sequence[Line]
 ) -> dict[int, _KnownJob]:
     job = schema.job.c
-    asked = (
+    query = (
         select(
             *(job.id, job.position, job.device_id, job.case_id, job.mode, job.variant),
             *(job.state, job.token, job.tries, job.dispatches),
@@ -288,7 +288,7 @@ def _find_known_jobs(
         .order_by(job.id)
         .with_for_update(key_share=True)
     )
-    return {known.position: known for known in fetch(tx, asked, _KnownJob)}
+    return {known.position: known for known in fetch(tx, query, _KnownJob)}
 
 
 def _goes_on(line: Line, known: _KnownJob, target: _Target, cases: dict[str, int]) -> bool:

@@ -52,8 +52,8 @@ def expect(
 def counts(tx: Connection, since: float) -> dict[str, int]:
     """How many deliveries came up since a moment, by channel."""
     delivery = schema.alert_delivery.c
-    asked = select(delivery.channel, func.count()).where(delivery.created_at > since)
-    return dict(tx.execute(asked.group_by(delivery.channel)).all())
+    query = select(delivery.channel, func.count()).where(delivery.created_at > since)
+    return dict(tx.execute(query.group_by(delivery.channel)).all())
 
 
 def known_deliveries(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, str]]:

@@ -78,7 +78,7 @@ def attendance(
     device, host, job = schema.device.c, schema.host.c, schema.job.c
     waiting = select(job.device_id).where(job.run_id == run, job.state.in_(ACTIVE))
     wanted = device.key.in_(devices) if run is None else device.id.in_(waiting)
-    asked = (
+    query = (
         select(
             *(device.key, device.name, host.name.label("host"), worker_seen().label("last_seen")),
             *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
@@ -89,5 +89,5 @@ def attendance(
     )
     return Attendance(
         scheduler_seen=tx.execute(select(func.max(schema.scheduler.c.seen_at))).scalar(),
-        stations=fetch(tx, asked, Station),
+        stations=fetch(tx, query, Station),
     )

@@ -99,8 +99,8 @@ def create(tx: Connection, asked: NewBisection, now: float) -> int:
         "measure_seconds": asked.measure_seconds,
         "bundles": {
             "bundles": [
-                {"sha": each.sha, "label": each.label, "note": each.note}
-                for each in asked.candidates
+                {"sha": candidate.sha, "label": candidate.label, "note": candidate.note}
+                for candidate in asked.candidates
             ]
         },
         "state": RUNNING,
@@ -123,8 +123,8 @@ def running(tx: Connection) -> list[int]:
 def take(tx: Connection, bisection: int) -> Bisection | None:
     """Lock a running bisection until this transaction ends; None if another transaction has it."""
     table = schema.bisection.c
-    asked = select(schema.bisection).where(table.id == bisection, table.state == RUNNING)
-    found = _bisections(tx, asked.with_for_update(skip_locked=True))
+    query = select(schema.bisection).where(table.id == bisection, table.state == RUNNING)
+    found = _bisections(tx, query.with_for_update(skip_locked=True))
     return found[0] if found else None
 
 
@@ -147,8 +147,8 @@ def list_bisections(tx: Connection, limit: int | None = 50) -> list[Bisection]:
 def of_regression(tx: Connection, regression: int) -> list[Bisection]:
     """The bisections that look for the cause of a regression, newest first."""
     table = schema.bisection.c
-    asked = select(schema.bisection).where(table.regression_id == regression)
-    return _bisections(tx, asked.order_by(table.id.desc()))
+    query = select(schema.bisection).where(table.regression_id == regression)
+    return _bisections(tx, query.order_by(table.id.desc()))
 
 
 def add_step(

@@ -107,9 +107,9 @@ def _old_bundles(tx: Connection, before: float) -> list[str]:
     bundle, attempt, link = schema.bundle.c, schema.attempt.c, schema.bundle_blob.c
     ran = exists().where(attempt.bundle == bundle.sha, attempt.recorded_at >= before)
     has_code = exists().where(link.bundle == bundle.sha)
-    asked = select(bundle.sha).where(bundle.created_at < before, has_code, ~ran)
+    query = select(bundle.sha).where(bundle.created_at < before, has_code, ~ran)
     needed = _needed_bundles(tx)
-    found = tx.execute(asked.order_by(bundle.created_at)).scalars()
+    found = tx.execute(query.order_by(bundle.created_at)).scalars()
     return [sha for sha in found if sha not in needed]
 
 
@@ -143,8 +143,8 @@ def _needed_bundles(tx: Connection) -> set[str]:
     for selection in tx.execute(select(schema.schedule.c.selection)).scalars():
         needed.add(selection.get("bundle", ""))
     running = select(bisection.bundles).where(bisection.state == RUNNING)
-    for told in tx.execute(running).scalars():
-        needed |= _texts(told)
+    for bundles in tx.execute(running).scalars():
+        needed |= _texts(bundles)
     return needed
 
 

@@ -79,7 +79,7 @@ def trials(tx: Connection, run: int) -> list[Trial]:
     """The jobs of a sweep, in their order."""
     job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
     attempt, timing = schema.attempt.c, schema.measurement.c
-    asked = (
+    query = (
         select(
             *(job.device_id, device.key.label("device"), device.name.label("device_name")),
             *(job.case_id, case.name.label("case"), job.variant.label("configuration")),
@@ -96,7 +96,7 @@ def trials(tx: Connection, run: int) -> list[Trial]:
         .where(job.run_id == run)
         .order_by(job.position)
     )
-    return fetch(tx, asked, Trial)
+    return fetch(tx, query, Trial)
 
 
 def sweeps(tx: Connection) -> list[int]:
@@ -112,12 +112,12 @@ def unsettled_sweeps(tx: Connection) -> list[int]:
     Those of which nothing is kept are left out.
     """
     run, known = schema.run.c, select(schema.tuned.c.run_id)
-    asked = select(run.id, run.about).where(
+    query = select(run.id, run.about).where(
         run.kind == RunKind.SWEEP, run.cancelled_at.is_(None), run.id.not_in(known)
     )
     return [
         row.id
-        for row in tx.execute(asked)
+        for row in tx.execute(query)
         if keeps(row.about, EVERY) and run_progress(tx, row.id).is_finished
     ]
 
@@ -152,10 +152,10 @@ def store(tx: Connection, found: Sequence[Found]) -> None:
 
 def newest_findings(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
     """The newest finding for each case, device and driver."""
-    asked = _select_tables()
+    query = _select_tables()
     if devices:
-        asked = asked.where(schema.device.c.key.in_(devices))
-    rows = fetch(tx, asked, TunedRow)
+        query = query.where(schema.device.c.key.in_(devices))
+    rows = fetch(tx, query, TunedRow)
     newest = {(row.device, row.driver, row.driver_version, row.case): row for row in rows}
     return list(newest.values())
 

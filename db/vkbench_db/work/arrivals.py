@@ -61,8 +61,8 @@ def settle(database: Database, run: int, now: float) -> None:
     with database.reading() as tx:
         if not unsettled_runs(tx, run):
             return
-        asked = select(schema.run.c.created_at, schema.run.c.cancelled_at)
-        stored = tx.execute(asked.where(schema.run.c.id == run)).one()
+        query = select(schema.run.c.created_at, schema.run.c.cancelled_at)
+        stored = tx.execute(query.where(schema.run.c.id == run)).one()
         whole = is_whole(tx, run)
     if stored.cancelled_at is not None:
         sum(_cancelled_parts(database, run))
@@ -77,10 +77,10 @@ def unsettled_runs(tx: Connection, only: int | None = None) -> list[int]:
     job, run = schema.job.c, schema.run.c
     arriving = exists().where(job.run_id == run.id, job.state == JobState.ARRIVING)
     is_open = exists().where(job.run_id == run.id, job.state.in_(OPEN))
-    asked = select(run.id).where(or_(arriving, run.cancelled_at.is_not(None) & is_open))
+    query = select(run.id).where(or_(arriving, run.cancelled_at.is_not(None) & is_open))
     if only is not None:
-        asked = asked.where(run.id == only)
-    return list(tx.execute(asked.order_by(run.id)).scalars())
+        query = query.where(run.id == only)
+    return list(tx.execute(query.order_by(run.id)).scalars())
 
 
 def is_whole(tx: Connection, run: int) -> bool:
@@ -164,9 +164,9 @@ def _last_position(run: int) -> Select[int | None]:
 def _is_cancelled(tx: Connection, run: int) -> bool:
     """Whether a run is cancelled; who cancels it waits until `tx` ends."""
     run_columns = schema.run.c
-    asked = (
+    query = (
         select(run_columns.cancelled_at)
         .where(run_columns.id == run)
         .with_for_update(key_share=True)
     )
-    return tx.execute(asked).scalar_one() is not None
+    return tx.execute(query).scalar_one() is not None

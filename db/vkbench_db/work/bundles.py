@@ -90,9 +90,9 @@ def bundles_named(tx: Connection, start: str) -> list[str]:
 def own_bundles(tx: Connection, name: str = "") -> list[OwnBundle]:
     """The bundles that are named as kernels of users are, or as this one; the newest first."""
     bundle = schema.bundle.c
-    asked = select(bundle.sha, bundle.name, bundle.manifest, bundle.created_at)
+    query = select(bundle.sha, bundle.name, bundle.manifest, bundle.created_at)
     wanted = bundle.name == name if name else bundle.name.contains(".")
-    rows = tx.execute(asked.where(wanted).order_by(bundle.created_at.desc()))
+    rows = tx.execute(query.where(wanted).order_by(bundle.created_at.desc()))
     return [OwnBundle(**row) for row in rows.mappings()]
 
 

@@ -40,7 +40,7 @@ def register_devices(
 
     However many there are, the number of statements is the same.
     """
-    said = {each.facts.key: each for each in announcements}
+    said = {announcement.facts.key: announcement for announcement in announcements}
     hashes = _store_environments(tx, [each.environment for each in said.values()])
     ids = _store_devices(tx, [each.facts for each in said.values()])
     device = schema.device

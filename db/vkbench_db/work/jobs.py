@@ -266,7 +266,7 @@ def _mark_dispatched(tx: Connection, chosen: Sequence[QueuedJob], now: float) ->
 
 def _read_picked(tx: Connection, ids: Iterable[int]) -> dict[int, Picked]:
     job, case = schema.job.c, schema.kernel_case.c
-    asked = select(schema.job, case.name.label("case")).join(
+    query = select(schema.job, case.name.label("case")).join(
         schema.kernel_case, case.id == job.case_id
     )
     return {
@@ -274,5 +274,5 @@ def _read_picked(tx: Connection, ids: Iterable[int]) -> dict[int, Picked]:
             job=job_of(row, Job), run=row["run_id"], estimate_seconds=row["estimate_seconds"]
         )
         for batch in batches(ids)
-        for row in tx.execute(asked.where(job.id.in_(batch))).mappings()
+        for row in tx.execute(query.where(job.id.in_(batch))).mappings()
     }

@@ -29,14 +29,18 @@ def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list
     """Store suspicions that are not known yet, with their conclusions; return the new ids."""
     if not suspicions:
         return []
-    known = origins(tx, [job for each in suspicions for job in (each.before_job, each.after_job)])
+    known = origins(
+        tx, [job for suspicion in suspicions for job in (suspicion.before_job, suspicion.after_job)]
+    )
     before = _ids(tx, suspicions)
-    insert_missing(tx, schema.change_point, [_row(each, known, now) for each in suspicions])
+    insert_missing(
+        tx, schema.change_point, [_row(suspicion, known, now) for suspicion in suspicions]
+    )
     made = {key: change for key, change in _ids(tx, suspicions).items() if key not in before}
     new: dict[int, Suspicion] = {}
-    for each in suspicions:
-        if _key(each) in made:
-            new.setdefault(made[_key(each)], each)
+    for suspicion in suspicions:
+        if _key(suspicion) in made:
+            new.setdefault(made[_key(suspicion)], suspicion)
     for change, each in new.items():
         _note(tx, change, ChangeState.SUSPECTED, each.note, now)
     concluded = [
@@ -50,12 +54,12 @@ def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list
 
 def reopen(tx: Connection, reopenings: Iterable[Reopening], now: float) -> None:
     """Suspect changes again that are not confirmed, be it at another place; the screen goes on."""
-    for each in reopenings:
-        figures = {"ratio": each.ratio, "low": None, "high": None, "p": None}
-        if each.between:
-            _relocate(tx, each.change, *each.between, now)
-        _move(tx, each.change, ChangeState.SUSPECTED, cause="", **figures)
-        _note(tx, each.change, ChangeState.SUSPECTED, each.note, now)
+    for reopening in reopenings:
+        figures = {"ratio": reopening.ratio, "low": None, "high": None, "p": None}
+        if reopening.between:
+            _relocate(tx, reopening.change, *reopening.between, now)
+        _move(tx, reopening.change, ChangeState.SUSPECTED, cause="", **figures)
+        _note(tx, reopening.change, ChangeState.SUSPECTED, reopening.note, now)
 
 
 def pass_over(tx: Connection, series: Iterable[int]) -> None:
@@ -73,8 +77,8 @@ def begin(tx: Connection, change: int, note: str, now: float) -> None:
 def apply(tx: Connection, decisions: Iterable[Decision], now: float) -> None:
     """Write decisions, confirmed ones last: a restarted screen stays as it is."""
     by_state: dict[ChangeState, list[Decision]] = {}
-    for each in decisions:
-        by_state.setdefault(each.conclusion.state, []).append(each)
+    for decision in decisions:
+        by_state.setdefault(decision.conclusion.state, []).append(decision)
     dismiss(tx, by_state.pop(ChangeState.DISMISSED, []), now)
     doubt(tx, by_state.pop(ChangeState.AMBIGUOUS, []), now)
     confirm(tx, by_state.pop(ChangeState.CONFIRMED, []), now)
@@ -107,15 +111,15 @@ def _decide(
 ) -> list[int]:
     """Write state, figures and event of each decision; return the series, each once."""
     touched: dict[int, None] = {}
-    for each in decisions:
-        conclusion = each.conclusion
-        if each.between:
-            _relocate(tx, each.change, *each.between, now)
+    for decision in decisions:
+        conclusion = decision.conclusion
+        if decision.between:
+            _relocate(tx, decision.change, *decision.between, now)
         values: dict[str, Any] = dict(conclusion.figures)
         if conclusion.cause:
             values["cause"] = conclusion.cause
-        touched[_move(tx, each.change, state, **values)] = None
-        _note(tx, each.change, state, conclusion.note, now)
+        touched[_move(tx, decision.change, state, **values)] = None
+        _note(tx, decision.change, state, conclusion.note, now)
     return list(touched)
 
 
@@ -178,7 +182,7 @@ def _ids(tx: Connection, suspicions: Sequence[Suspicion]) -> dict[Key, int]:
     rows = tx.execute(
         select(table.id, table.series_id, table.after_job, table.direction).where(
             tuple_(table.series_id, table.after_job).in_(
-                {(each.series, each.after_job) for each in suspicions}
+                {(suspicion.series, suspicion.after_job) for suspicion in suspicions}
             )
         )
     )

@@ -121,7 +121,7 @@ def baselines(tx: Connection) -> list[Baseline]:
 
 def last_references(tx: Connection) -> list[Reference]:
     """The last release, and the last baseline if that is another."""
-    pinned = [each.name for each in baselines(tx)]
+    pinned = [baseline.name for baseline in baselines(tx)]
     releases = [name for name in pinned if RELEASE.match(name)]
     return [find_baseline(tx, name) for name in dict.fromkeys([*releases[:1], *pinned[:1]])]
 
@@ -132,7 +132,7 @@ def departures(tx: Connection, series: Iterable[int]) -> list[Departure]:
     For series too young for the screen. As the screen does, it asks for 3 sigma and 1.5 %, so that
     what it finds is a suspicion, and for nothing of results that do not count.
     """
-    pinned = [(each.name, find_baseline(tx, each.name)) for each in baselines(tx)]
+    pinned = [(baseline.name, find_baseline(tx, baseline.name)) for baseline in baselines(tx)]
     found = []
     for page in batches(sorted(set(series)), BATCH) if pinned else ():
         young = _young(tx, page)
@@ -160,7 +160,7 @@ def _value(tx: Connection, kind: ReferenceKind, asked: str) -> str:
 def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
     """What counts in these series, in order, with all that a baseline may ask about."""
     timing, attempt = schema.measurement.c, schema.attempt.c
-    asked = (
+    query = (
         select(
             *(timing.series_id, timing.job_id, timing.measured_at, timing.seconds),
             *(timing.low, timing.high, timing.count.label("samples")),
@@ -174,7 +174,7 @@ def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
         .where(timing.series_id.in_(series), timing.flag == "", timing.seconds > 0)
         .order_by(timing.series_id, timing.measured_at, timing.job_id)
     )
-    return fetch(tx, asked, _Found)
+    return fetch(tx, query, _Found)
 
 
 def _departure(

@@ -28,8 +28,10 @@ def candidates(tx: Connection) -> list[Candidate]:
     """Runs first, the newest first."""
     runs, bundles = _runs(tx)
     pinned = [
-        Candidate(asked=each.name, words=f"baseline, {each.kind} {each.value[:SHA_SHOWN]}")
-        for each in baselines(tx)
+        Candidate(
+            asked=baseline.name, words=f"baseline, {baseline.kind} {baseline.value[:SHA_SHOWN]}"
+        )
+        for baseline in baselines(tx)
     ]
     return [*runs, *pinned, *bundles, *_drivers(tx), *_devices(tx)]
 
@@ -80,8 +82,8 @@ def _drivers(tx: Connection) -> list[Candidate]:
 
 def _devices(tx: Connection) -> list[Candidate]:
     return [
-        Candidate(asked=f"device:{each.key}", words=f"{each.name} of {each.host}")
-        for each in named_devices(tx)
+        Candidate(asked=f"device:{device.key}", words=f"{device.name} of {device.host}")
+        for device in named_devices(tx)
     ]
 
 

@@ -191,7 +191,7 @@ class Comparison:
         if len(self._by_device) < 2:
             return {}
         return {
-            device: mean_of_pairs([(each, each.quotient, 1.0) for each in pairs], self.histories)
+            device: mean_of_pairs([(pair, pair.quotient, 1.0) for pair in pairs], self.histories)
             for device, pairs in self._by_device.items()
         }
 

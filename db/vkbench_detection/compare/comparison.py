@@ -121,8 +121,8 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
 def _flag_unlike(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
     """Flag pairs of which one side was timed with bounds checked and the other without."""
     table = schema.series.c
-    asked = select(table.id).where(table.environment_class.endswith(CHECKED))
-    checked = set(tx.execute(asked).scalars())
+    query = select(table.id).where(table.environment_class.endswith(CHECKED))
+    checked = set(tx.execute(query).scalars())
 
     def flag_unlike(pair: Pair) -> Pair:
         sides = (pair.old.series, pair.new.series)
@@ -230,11 +230,11 @@ def _is_short(pair: Pair) -> bool:
 
 
 def _changes(tx: Connection, named: _Names, works: _Both) -> list[ComparedChange]:
-    changed = [each for each in works if each[2].state != each[3].state]
+    changed = [work for work in works if work[2].state != work[3].state]
     reasons: dict[int, str] = {}
     for page in batches(sorted({new.job for *_, new in changed})):
-        asked = select(schema.job.c.id, schema.job.c.reason).where(schema.job.c.id.in_(page))
-        reasons |= dict(tx.execute(asked).all())
+        query = select(schema.job.c.id, schema.job.c.reason).where(schema.job.c.id.in_(page))
+        reasons |= dict(tx.execute(query).all())
     return [
         ComparedChange(
             work=named.of(old_key, new_key),

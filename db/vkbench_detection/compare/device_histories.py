@@ -122,15 +122,15 @@ def _matrix(
     series: Sequence[int], results: Sequence[_Result], changes: Mapping[int, Sequence[float]]
 ) -> tuple[Floats, Numbers]:
     """Logarithms of seconds, and levels: a row a run, in order, and a column a series."""
-    runs = {run: row for row, run in enumerate(dict.fromkeys(each.run for each in results))}
+    runs = {run: row for row, run in enumerate(dict.fromkeys(result.run for result in results))}
     columns = {number: column for column, number in enumerate(series)}
     logs = np.full((len(runs), len(series)), np.nan)
     levels = np.zeros(logs.shape, dtype=np.int64)
     known: dict[Any, int] = {}
-    for each in results:
-        place = runs[each.run], columns[each.series]
-        level = each.software, sum(at <= each.at for at in changes.get(each.series, ()))
-        logs[place] = log(each.seconds)  # of a case that a run has twice, the last
+    for result in results:
+        place = runs[result.run], columns[result.series]
+        level = result.software, sum(at <= result.at for at in changes.get(result.series, ()))
+        logs[place] = log(result.seconds)  # of a case that a run has twice, the last
         levels[place] = known.setdefault(level, len(known))
     return logs, levels
 

@@ -52,7 +52,7 @@ def _in_tails(ratio: Ratio, tails: Sequence[Tails]) -> Ratio:
     if ratio.p >= 1 or not tails:
         return ratio
     sigmas = -NormalDist().inv_cdf(max(ratio.p, LEAST_P) / 2)
-    return replace(ratio, p=max(ratio.p, *(min(1.0, each.p(sigmas)) for each in tails)))
+    return replace(ratio, p=max(ratio.p, *(min(1.0, tail.p(sigmas)) for tail in tails)))
 
 
 def _by_noise(old: Side, new: Side) -> Ratio:

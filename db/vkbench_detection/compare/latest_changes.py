@@ -149,7 +149,7 @@ def _runs(tx: Connection, device: int, settled: ColumnElement[bool]) -> Sequence
         .correlate(schema.run)
         .scalar_subquery()
     )
-    asked = (
+    query = (
         select(run.id)
         .select_from(schema.run)
         .join(schema.attempt, attempt.job_id == first)
@@ -157,7 +157,7 @@ def _runs(tx: Connection, device: int, settled: ColumnElement[bool]) -> Sequence
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(MOST_RESULTS)
     )
-    return tx.execute(asked).scalars().all()
+    return tx.execute(query).scalars().all()
 
 
 def _of_runs(

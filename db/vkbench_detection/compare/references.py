@@ -190,8 +190,8 @@ _FINDERS: Mapping[str, Callable[[Connection, str], Reference]] = {
 
 def _ends(tx: Connection, column: Column[Any], start: str) -> list[str]:
     """The first and the last value that begin so: one where they agree; each is one look-up."""
-    asked = select(column).where(column.between(start, start + "g")).limit(1)
-    found = [tx.execute(asked.order_by(order)).scalar() for order in (column, column.desc())]
+    query = select(column).where(column.between(start, start + "g")).limit(1)
+    found = [tx.execute(query.order_by(order)).scalar() for order in (column, column.desc())]
     return [str(value) for value in found if value]
 
 

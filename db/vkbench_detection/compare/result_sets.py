@@ -91,14 +91,14 @@ def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
     change, job = schema.change_point.c, schema.job.c
     began: dict[int, list[object]] = {}
     for page in batches(sorted(number for number in set(series) if number is not None)):
-        asked = (
+        query = (
             select(change.series_id, job.finished_at)
             .join(schema.job, job.id == change.after_job)
             .where(
                 *(change.series_id.in_(page), begins_level(), job.finished_at.is_not(None)),
             )
         )
-        for number, moment in tx.execute(asked).cursor.fetchall():
+        for number, moment in tx.execute(query).cursor.fetchall():
             began.setdefault(number, []).append(moment)
     return began
 

@@ -74,13 +74,13 @@ def suggestions(tx: Connection) -> list[Suggestion]:
 def _runs(tx: Connection) -> list[_Run]:
     run = schema.run.c
     is_timed = exists().where(_is_timed(run.id))
-    asked = (
+    query = (
         select(run.id, run.label, run.created_at)
         .where(schema.run.c.kind.in_(COMPARED), is_timed)
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(RUNS)
     )
-    return list(fetch(tx, asked, _Run))
+    return list(fetch(tx, query, _Run))
 
 
 def _nights(tx: Connection, runs: Sequence[_Run]) -> Iterator[Suggestion]:
@@ -144,7 +144,7 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
         .correlate(schema.run, schema.device)
         .scalar_subquery()
     )
-    asked = (
+    query = (
         select(
             *(schema.device.c.key.label("device"), schema.device.c.id.label("device_id")),
             run.id.label("run"),
@@ -156,7 +156,7 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
         .join(schema.environment, environment.hash == attempt.environment)
         .order_by(run.created_at.desc(), run.id.desc())
     )
-    return list(fetch(tx, asked, _Ran))
+    return list(fetch(tx, query, _Ran))
 
 
 def _last_two(tx: Connection, ran: Sequence[_Ran], what: str) -> tuple[_Ran, _Ran] | None:
@@ -174,7 +174,7 @@ def _last_two(tx: Connection, ran: Sequence[_Ran], what: str) -> tuple[_Ran, _Ra
 def _share_work(tx: Connection, old: _Ran, new: _Ran) -> bool:
     job, other = schema.job.c, schema.job.alias("other")
     same = (getattr(other.c, name) == getattr(job, name) for name in _WORK)
-    asked = (
+    query = (
         select(job.id)
         .select_from(schema.job)
         .join(other, and_(*same))
@@ -184,7 +184,7 @@ def _share_work(tx: Connection, old: _Ran, new: _Ran) -> bool:
         )
         .limit(1)
     )
-    return tx.execute(asked).first() is not None
+    return tx.execute(query).first() is not None
 
 
 def _is_timed(run: ColumnElement[int] | int) -> ColumnElement[bool]:

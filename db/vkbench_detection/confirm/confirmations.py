@@ -58,12 +58,12 @@ class Confirmed:
 def running(tx: Connection, devices: Collection[str] | None = None) -> list[Running]:
     """Confirmations that have not ended; with `devices`, those on devices with these keys."""
     table, job, device = schema.confirmation.c, schema.job.c, schema.device.c
-    asked = select(
+    query = select(
         table.id, table.change_point_id, table.run_id, table.pairs, table.created_at
     ).where(table.finished_at.is_(None))
     if devices is not None:
         theirs = select(job.run_id).join(schema.device, device.id == job.device_id)
-        asked = asked.where(table.run_id.in_(theirs.where(device.key.in_(devices))))
+        query = query.where(table.run_id.in_(theirs.where(device.key.in_(devices))))
     return [
         Running(
             id=row.id,
@@ -72,7 +72,7 @@ def running(tx: Connection, devices: Collection[str] | None = None) -> list[Runn
             pairs=row.pairs,
             created_at=row.created_at,
         )
-        for row in tx.execute(asked.order_by(table.id))
+        for row in tx.execute(query.order_by(table.id))
     ]
 
 
@@ -90,8 +90,8 @@ def running_counts(tx: Connection) -> Mapping[int, int]:
 def measured_by(tx: Connection, run: int) -> int:
     """The change that a run of pairs measured again."""
     table = schema.confirmation.c
-    asked = select(table.change_point_id).where(table.run_id == run)
-    return int(tx.execute(asked).scalar_one())
+    query = select(table.change_point_id).where(table.run_id == run)
+    return int(tx.execute(query).scalar_one())
 
 
 def decided_about(tx: Connection, number: int) -> Confirmed:
@@ -182,8 +182,8 @@ def abandon(tx: Connection, confirmation: Running, now: float) -> None:
 
 def _change(tx: Connection, confirmation: Running) -> ChangePoint:
     table = schema.change_point.c
-    asked = select(schema.change_point).where(table.id == confirmation.change)
-    [found] = fetch(tx, asked, ChangePoint)
+    query = select(schema.change_point).where(table.id == confirmation.change)
+    [found] = fetch(tx, query, ChangePoint)
     return found
 
 
@@ -196,5 +196,5 @@ def _is_same(tx: Connection, run: int) -> bool:
 
 
 def _is_cancelled(tx: Connection, run: int) -> bool:
-    asked = select(schema.run.c.cancelled_at).where(schema.run.c.id == run)
-    return tx.execute(asked).scalar() is not None
+    query = select(schema.run.c.cancelled_at).where(schema.run.c.id == run)
+    return tx.execute(query).scalar() is not None

@@ -57,7 +57,7 @@ def next_turn(
         conclusion = _conclude_by_sample(tx, key, len(group), now)
         if conclusion:
             theirs = [each for each in group if _is_like(each, conclusion)]
-            decisions += [Decision(change=each.change, conclusion=conclusion) for each in theirs]
+            decisions += [Decision(change=point.change, conclusion=conclusion) for point in theirs]
             chosen += [each for each in group if each not in theirs]
         else:
             chosen += group if len(group) < EVENT else _sample(group)

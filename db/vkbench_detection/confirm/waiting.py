@@ -79,7 +79,7 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
         .where(event.change_point_id == change.id, event.state.in_(DECIDED))
         .scalar_subquery()
     )
-    asked = (
+    query = (
         select(
             schema.change_point,
             *(series.variant, series.metric, series.device_id),
@@ -94,7 +94,7 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
         .where(series.track != SHARDS)  # pairs do not divide a case: the history decides these
         .order_by(change.found_at, change.id)
     )
-    return fetch(tx, asked, _Suspected)
+    return fetch(tx, query, _Suspected)
 
 
 def _arms(tx: Connection, row: _Suspected) -> Arms | None:

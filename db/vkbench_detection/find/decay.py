@@ -70,7 +70,7 @@ def look(
 
 def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Series]:
     table, device = schema.series.c, schema.device.c
-    asked = (
+    query = (
         select(table.id, table.sigma, device.key.label("device"), device.bundle.label("packaged"))
         .join(schema.device, device.id == table.device_id)
         .where(
@@ -80,7 +80,7 @@ def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Ser
         )
         .order_by(table.id)
     )
-    return fetch(tx, asked, _Series)
+    return fetch(tx, query, _Series)
 
 
 def _suspicion(
@@ -127,7 +127,7 @@ def _was_asked_lately(row: ChangePoint, now: float) -> bool:
 def _is_being_mended(tx: Connection, series: int) -> bool:
     """Whether people know that a kernel of it is slower."""
     change, member, table = schema.change_point.c, schema.regression_member.c, schema.regression.c
-    asked = (
+    query = (
         select(table.id)
         .join(schema.regression_member, member.regression_id == table.id)
         .join(schema.change_point, change.id == member.change_point_id)
@@ -136,7 +136,7 @@ def _is_being_mended(tx: Connection, series: int) -> bool:
             *(table.direction == Direction.SLOWER, table.state.in_(UNSETTLED)),
         )
     )
-    return tx.execute(asked.limit(1)).first() is not None
+    return tx.execute(query.limit(1)).first() is not None
 
 
 def _can_be_paired(

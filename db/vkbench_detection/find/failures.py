@@ -95,7 +95,7 @@ class _Done:
 def tries(tx: Connection, jobs: Sequence[int]) -> defaultdict[int, list[Try]]:
     """The attempts at jobs, by job; none of a job without any."""
     attempt = schema.attempt.c
-    asked = (
+    query = (
         select(
             *(attempt.job_id, attempt.outcome, attempt.telemetry, attempt.bundle),
             *(attempt.environment, attempt.worker, attempt.started_at),
@@ -104,7 +104,7 @@ def tries(tx: Connection, jobs: Sequence[int]) -> defaultdict[int, list[Try]]:
         .order_by(attempt.job_id, attempt.token)
     )
     found = defaultdict[int, list[Try]](list)
-    for each in fetch(tx, asked, Try):
+    for each in fetch(tx, query, Try):
         found[each.job_id].append(each)
     return found
 
@@ -134,11 +134,11 @@ def decided_by(tx: Connection, device: int, first: float, last: float) -> list[i
     job = schema.job.c
     earlier = _last_done(tx, device, job.finished_at < first)
     since = max(earlier.finished_at if earlier else 0.0, first - PATIENCE_SECONDS)
-    asked = select(job.id).where(
+    query = select(job.id).where(
         *(job.device_id == device, job.finished_at.between(since, last)),
         job.state == JobState.FAILED,
     )
-    return list(tx.execute(asked.order_by(job.id)).scalars())
+    return list(tx.execute(query.order_by(job.id)).scalars())
 
 
 def _was_well(tx: Connection, failure: Failure) -> bool:
@@ -152,10 +152,10 @@ def _was_well(tx: Connection, failure: Failure) -> bool:
     # results of several jobs may come in together, and long after they were made
     since = min(done.started_at, done.finished_at)
     return not any(
-        each.device_id == failure.device_id
-        and each.case_id != failure.case_id
-        and done.started_at < each.at < first
-        for each in mishaps(tx, since, failure.finished_at)
+        mishap.device_id == failure.device_id
+        and mishap.case_id != failure.case_id
+        and done.started_at < mishap.at < first
+        for mishap in mishaps(tx, since, failure.finished_at)
     )
 
 

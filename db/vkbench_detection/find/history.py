@@ -91,12 +91,12 @@ def _put_off(tx: Connection, series: Sequence[int], served: Collection[int], now
 
 def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
     table, change = schema.series.c, schema.change_point.c
-    asked = select(table.id, table.device_id, table.track).where(table.id.in_(series))
-    for row in tx.execute(asked).all():
-        found = select(schema.change_point).where(
+    query = select(table.id, table.device_id, table.track).where(table.id.in_(series))
+    for row in tx.execute(query).all():
+        query = select(schema.change_point).where(
             change.series_id == row.id, change.direction.not_in(VERDICTS)
         )
-        every_change = fetch(tx, found.order_by(change.id), ChangePoint)
+        every_change = fetch(tx, query.order_by(change.id), ChangePoint)
         known = [
             change for change in every_change if change.method != Method.DECAY
         ]  # between neighbours
@@ -118,8 +118,8 @@ def _find_measured(tx: Connection, changes: Sequence[int]) -> set[int]:
     if not changes:
         return set()
     done = schema.confirmation.c
-    asked = select(done.change_point_id).where(done.change_point_id.in_(changes))
-    return set(tx.execute(asked).scalars())
+    query = select(done.change_point_id).where(done.change_point_id.in_(changes))
+    return set(tx.execute(query).scalars())
 
 
 def _find_decision_times(tx: Connection, changes: Sequence[int]) -> dict[int, float]:
@@ -127,9 +127,9 @@ def _find_decision_times(tx: Connection, changes: Sequence[int]) -> dict[int, fl
     if not changes:
         return {}
     event = schema.change_point_event.c
-    asked = (
+    query = (
         select(event.change_point_id, func.max(event.at).label("at"))
         .where(event.change_point_id.in_(changes), event.state.in_(DECIDED))
         .group_by(event.change_point_id)
     )
-    return {row.change_point_id: row.at for row in tx.execute(asked)}
+    return {row.change_point_id: row.at for row in tx.execute(query)}

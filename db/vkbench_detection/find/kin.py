@@ -87,21 +87,21 @@ def judge_young(tx: Connection, series: Iterable[int], now: float) -> list[int]:
         return []
     usual = device_sigmas(tx)
     suspicions = [
-        _suspicion(tx, each, moves[each.id], each.sigma or usual[each.device])
-        for each in _rows(tx, moves)
+        _suspicion(tx, row, moves[row.id], row.sigma or usual[row.device])
+        for row in _rows(tx, moves)
     ]
-    return suspect(tx, [each for each in suspicions if each], now)
+    return suspect(tx, [suspicion for suspicion in suspicions if suspicion], now)
 
 
 def _rows(tx: Connection, series: Collection[int]) -> list[_Young]:
     table, device = schema.series.c, schema.device.c
-    asked = (
+    query = (
         select(table.id, table.case_id, table.device_id, device.key.label("device"), table.sigma)
         .join(schema.device, device.id == table.device_id)
         .where(table.id.in_(series))
         .order_by(table.id)
     )
-    return fetch(tx, asked, _Young)
+    return fetch(tx, query, _Young)
 
 
 def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Suspicion | None:
@@ -170,7 +170,7 @@ def _is_asked(row: ChangePoint, move: _Move) -> bool:
 def _has_kin(tx: Connection, series: _Young, move: _Move) -> bool:
     """Whether a change of these kernels is suspected or confirmed on another device."""
     change, table = schema.change_point.c, schema.series.c
-    asked = (
+    query = (
         select(change.id)
         .join(schema.series, table.id == change.series_id)
         .where(
@@ -179,4 +179,4 @@ def _has_kin(tx: Connection, series: _Young, move: _Move) -> bool:
             *(change.after_kernel == move.after_kernel, change.state.in_(AGREEING)),
         )
     )
-    return tx.execute(asked.limit(1)).first() is not None
+    return tx.execute(query.limit(1)).first() is not None

@@ -19,8 +19,8 @@ from vkbench_detection.series.points import Point
 def changes_of(tx: Connection, series: int) -> list[ChangePoint]:
     """The changes of a series' times, suspected and decided ones, the first found first."""
     change = schema.change_point.c
-    asked = select(schema.change_point).where(change.series_id == series, change.ratio.is_not(None))
-    return fetch(tx, asked.order_by(change.id), ChangePoint)
+    query = select(schema.change_point).where(change.series_id == series, change.ratio.is_not(None))
+    return fetch(tx, query.order_by(change.id), ChangePoint)
 
 
 def begins_level(row: ChangePoint) -> bool:

@@ -46,8 +46,8 @@ def behind(tx: Connection) -> list[int]:
         measurement.measured_at > func.coalesce(table.screened_at, literal(0.0, Moment)),
     )
     # whatever was placed also waits for the pass over its history: an index has those few series
-    asked = select(table.id).where(table.scan_due_at.is_not(None), newer.exists())
-    return list(tx.execute(asked).scalars())
+    query = select(table.id).where(table.scan_due_at.is_not(None), newer.exists())
+    return list(tx.execute(query).scalars())
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float
         .order_by(job.id)
         .limit(1)
     ).one()
-    asked = select(series.device_id, series.case_id, series.variant, series.track)
-    identity = _identity(*tx.execute(asked.where(series.id == change.series_id)).one())
+    query = select(series.device_id, series.case_id, series.variant, series.track)
+    identity = _identity(*tx.execute(query.where(series.id == change.series_id)).one())
     verdicts = series_ids(tx, [identity])[identity]
     if is_known(tx, verdicts, change.before_job, WRONG):
         return []
@@ -137,7 +137,7 @@ def chain(
 def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
     """What `chain` needs to know of each of these jobs."""
     job, run = schema.job.c, schema.run.c
-    asked = (
+    query = (
         select(
             *(job.id, job.case_id, job.device_id, job.mode, job.variant, job.state),
             *(job.finished_at, job.reason, run.track, job.limit_seconds),
@@ -146,7 +146,7 @@ def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
         .where(job.id.in_(jobs))
         .order_by(job.finished_at, job.id)
     )
-    return fetch(tx, asked, Link)
+    return fetch(tx, query, Link)
 
 
 def _find_wrong_links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
@@ -168,7 +168,7 @@ def _identity(device: int, case: int, variant: str, track: str) -> Identity:
 def _has_failed(tx: Connection, series: int, link: Link, before: int) -> bool:
     """Whether a job of the chain, between the last right one and this one, is a change already."""
     change, job, right = schema.change_point.c, schema.job.c, schema.job.alias("right_one")
-    asked = (
+    query = (
         select(change.id)
         .join(schema.job, job.id == change.after_job)
         .join(right, right.c.id == before)
@@ -177,7 +177,7 @@ def _has_failed(tx: Connection, series: int, link: Link, before: int) -> bool:
             *(job.finished_at >= right.c.finished_at, job.finished_at <= link.finished_at),
         )
     )
-    return tx.execute(asked.limit(1)).first() is not None
+    return tx.execute(query.limit(1)).first() is not None
 
 
 def _failed_change(

@@ -82,7 +82,7 @@ def pairs_of_device(tx: Connection, device: str, peer: str) -> list[PeerPair]:
 def peers_of_device(tx: Connection, device: str) -> list[str]:
     """The peers that cases were compared with on a device; not those that all cases lack."""
     latest, table = schema.latest.c, schema.device.c
-    asked = (
+    query = (
         select(latest.variant)
         .join(schema.device, table.id == latest.device_id)
         .where(
@@ -93,7 +93,7 @@ def peers_of_device(tx: Connection, device: str) -> list[str]:
         .distinct()
         .order_by(latest.variant)
     )
-    return list(tx.execute(asked).scalars())
+    return list(tx.execute(query).scalars())
 
 
 def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
@@ -101,7 +101,7 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
     ours, theirs = timing.alias("ours"), timing.alias("theirs")
     host, device, case = schema.host.c, schema.device.c, schema.kernel_case.c
     attempt = schema.attempt.c
-    asked = (
+    query = (
         select(
             *(
                 host.name.label("host"),
@@ -126,7 +126,7 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
         .where(*where, ours.c.seconds > 0, theirs.c.seconds > 0)
         .order_by(host.name, device.name, job.variant, case.name, job.id)
     )
-    return fetch(tx, asked, PeerPair)
+    return fetch(tx, query, PeerPair)
 
 
 def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
@@ -136,7 +136,7 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
     timed = select(timing.job_id).where(
         timing.job_id == job.id, timing.side == Side.OURS, timing.seconds > 0
     )
-    asked = (
+    query = (
         select(job.id)
         .select_from(now)
         .join(schema.job, and_(*alike, job.finished_at <= now.c.finished_at, job.id != now.c.id))
@@ -144,7 +144,7 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
         .order_by(job.finished_at.desc(), job.id.desc())
         .limit(most)
     )
-    found = pairs_of_jobs(tx, list(tx.execute(asked).scalars()))
+    found = pairs_of_jobs(tx, list(tx.execute(query).scalars()))
     return sorted(found, key=lambda each: (each.finished_at, each.job), reverse=True)
 
 
@@ -157,7 +157,7 @@ def uncompared_cases(
     untimed = select(timing.job_id).where(timing.job_id == job.id, timing.seconds <= 0)
     passed = job.state == JobState.PASSED
     reason = sql_case((passed, "a side took less time than its clock shows"), else_=job.reason)
-    asked = (
+    query = (
         select(
             *(host.name.label("host"), device.key.label("device")),
             *(device.name.label("device_name"), case.name.label("case_name")),
@@ -174,7 +174,7 @@ def uncompared_cases(
         )
         .order_by(job.variant, reason, case.name, host.name, device.name, job.id)
     )
-    return fetch(tx, asked, Uncompared)
+    return fetch(tx, query, Uncompared)
 
 
 def _conditions_for_jobs(

@@ -93,14 +93,14 @@ def _standing(pair: PeerPair, earlier: Sequence[PeerPair]) -> Standing:
 def unjudged_jobs(tx: Connection, most: int) -> list[int]:
     """Jobs that compared with a peer and are not judged, of the latest of each case and peer."""
     latest, standing = schema.latest.c, schema.peer_standing.c
-    asked = (
+    query = (
         select(latest.job_id)
         .outerjoin(schema.peer_standing, standing.job_id == latest.job_id)
         .where(latest.mode == Mode.PEER, latest.state == JobState.PASSED, standing.job_id.is_(None))
         .order_by(latest.job_id)
         .limit(most)
     )
-    return list(tx.execute(asked).scalars())
+    return list(tx.execute(query).scalars())
 
 
 def note(tx: Connection, fallen: Mapping[int, bool], now: float) -> None:
@@ -115,7 +115,7 @@ def note(tx: Connection, fallen: Mapping[int, bool], now: float) -> None:
 def untold_falls(tx: Connection, *, judged_since: float, measured_since: float) -> list[int]:
     """Comparisons whose ratio fell, and of which no alert has reached every channel."""
     standing, job = schema.peer_standing.c, schema.job.c
-    asked = (
+    query = (
         select(standing.job_id)
         .join(schema.job, job.id == standing.job_id)
         .where(
@@ -124,7 +124,7 @@ def untold_falls(tx: Connection, *, judged_since: float, measured_since: float) 
         )
         .order_by(standing.job_id)
     )
-    return list(tx.execute(asked).scalars())
+    return list(tx.execute(query).scalars())
 
 
 def note_told(tx: Connection, job: int, now: float) -> None:

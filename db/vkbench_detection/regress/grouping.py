@@ -102,7 +102,7 @@ def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
     """Confirmed changes that belong to no regression yet, with what decides their group."""
     change, member = schema.change_point.c, schema.regression_member.c
     series, case, device = schema.series.c, schema.kernel_case.c, schema.device.c
-    asked = (
+    query = (
         select(
             schema.change_point,
             *(case.kernel.label("family"), device.key.label("device")),
@@ -118,7 +118,7 @@ def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
         .where(change.state == ChangeState.CONFIRMED, member.change_point_id.is_(None))
         .order_by(change.id)
     )
-    return fetch(tx, asked, Ungrouped)
+    return fetch(tx, query, Ungrouped)
 
 
 def environment_facts(tx: Connection, hashes: set[str]) -> Facts:

@@ -151,7 +151,7 @@ def suspected_changes(
 ) -> list[SuspectRow]:
     """Changes in these states, the newest first."""
     change, series, device = schema.change_point.c, schema.series.c, schema.device.c
-    asked = (
+    query = (
         select(
             *(change.id.label("change"), change.state, change.direction, change.cause),
             *(change.ratio, change.p),
@@ -167,19 +167,19 @@ def suspected_changes(
         .order_by(change.found_at.desc(), change.id.desc())
     )
     if devices:
-        asked = asked.where(device.key.in_(device_keys(tx, devices)))
+        query = query.where(device.key.in_(device_keys(tx, devices)))
     evidence = _last_words(tx, select(change.id).where(change.state.in_(states)))
     return [
         SuspectRow(**row._mapping, evidence=evidence.get(row.change, ""))
-        for row in tx.execute(asked)
+        for row in tx.execute(query)
     ]
 
 
 def uncertain(tx: Connection) -> Mapping[str, int]:
     """How many changes are suspected, being measured again, or ambiguous, by state."""
     change = schema.change_point.c
-    asked = select(change.state, func.count()).where(change.state.in_(UNCERTAIN))
-    return dict(tx.execute(asked.group_by(change.state)).all())
+    query = select(change.state, func.count()).where(change.state.in_(UNCERTAIN))
+    return dict(tx.execute(query.group_by(change.state)).all())
 
 
 _MEMBER = tuple(

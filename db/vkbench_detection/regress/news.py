@@ -144,8 +144,8 @@ def of_run(tx: Connection, run: int, label: str = "") -> RunNews:
 
 def _peers(tx: Connection, run: int) -> tuple[PeerNews, ...]:
     found: dict[tuple[str, str, str], list[Standing]] = defaultdict(list)
-    for each in standings(tx, peer_pairs(tx, run=run)):
-        found[each.pair.peer, each.pair.device_name, each.pair.device].append(each)
+    for standing in standings(tx, peer_pairs(tx, run=run)):
+        found[standing.pair.peer, standing.pair.device_name, standing.pair.device].append(standing)
     return tuple(
         PeerNews(
             peer=peer,

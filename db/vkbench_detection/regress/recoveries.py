@@ -105,7 +105,7 @@ def settle(tx: Connection, now: float) -> list[int]:
 def recoveries(tx: Connection, now: float) -> list[Recovery]:
     """Regressions whose members are back, have stayed so, or are gone; and what each becomes."""
     table = schema.regression.c
-    asked = (
+    query = (
         select(table.id, table.state, table.direction, table.changed_at)
         .where(table.state.in_(JOINED))
         .order_by(table.id)
@@ -113,7 +113,7 @@ def recoveries(tx: Connection, now: float) -> list[Recovery]:
     devices = gone_devices(tx, now)
     found = (
         _recovery(regression, _returns(tx, regression, devices), now)
-        for regression in fetch(tx, asked, _Regression)
+        for regression in fetch(tx, query, _Regression)
     )
     return [recovery for recovery in found if recovery]
 
@@ -154,7 +154,7 @@ def _days(seconds: float) -> int:
 def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) -> list[Return]:
     """Whether each member is back, up to the first that is waited for; `devices` are gone."""
     change, member, job = schema.change_point.c, schema.regression_member.c, schema.job.c
-    asked = (
+    query = (
         select(
             *(change.series_id, job.device_id, change.direction, change.cause, change.ratio),
             *(change.before_job, change.after_job, job.finished_at),
@@ -166,7 +166,7 @@ def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) 
         .order_by(change.id)
     )
     found = []
-    for changed in fetch(tx, asked, _Member):
+    for changed in fetch(tx, query, _Member):
         back = _verdict(tx, changed) if changed.direction in VERDICTS else _time(tx, changed)
         found.append(replace(back, is_gone=changed.device_id in devices))
         if not _is_over(regression, back) and not found[-1].is_gone:
@@ -222,7 +222,7 @@ def _has_its_cause(member: _Member, later: _Later) -> bool:
 
 def _later(tx: Connection, member: _Member) -> list[_Later]:
     change, job = schema.change_point.c, schema.job.c
-    asked = (
+    query = (
         select(
             *(change.state, change.direction, change.cause, change.ratio),
             *(change.after_kernel, change.after_environment, job.finished_at),
@@ -234,7 +234,7 @@ def _later(tx: Connection, member: _Member) -> list[_Later]:
         )
         .order_by(job.finished_at, change.id)
     )
-    return fetch(tx, asked, _Later)
+    return fetch(tx, query, _Later)
 
 
 def _results(tx: Connection, series: int, since: float) -> int:

@@ -164,7 +164,7 @@ class _Timed:
 
 def _timings(tx: Connection, run: int, device: int) -> list[_Timed]:
     job, timing, attempt = schema.job.c, schema.measurement.c, schema.attempt.c
-    asked = (
+    query = (
         select(
             *(schema.kernel_case.c.name, schema.kernel_case.c.kernel, attempt.variant),
             *(timing.metric, timing.seconds, timing.bytes_moved, timing.flops),
@@ -181,7 +181,7 @@ def _timings(tx: Connection, run: int, device: int) -> list[_Timed]:
             timing.seconds > 0,
         )
     )
-    return fetch(tx, asked, _Timed)
+    return fetch(tx, query, _Timed)
 
 
 def _rates(timings: Iterable[_Timed]) -> Mapping[tuple[str, str], float]:

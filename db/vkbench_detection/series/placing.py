@@ -118,7 +118,7 @@ def _read_fresh_jobs(
 ) -> tuple[dict[str, str], list[_FreshJob]]:
     """Fresh jobs by number, without those whose environment may still be announced."""
     job, attempt, fresh = schema.job.c, schema.attempt.c, schema.fresh.c
-    asked = (
+    query = (
         select(
             *(job.id, job.device_id, job.case_id, job.mode, job.state, job.finished_at),
             *(schema.run.c.track, func.coalesce(attempt.variant, "").label("variant")),
@@ -134,7 +134,7 @@ def _read_fresh_jobs(
         .order_by(fresh.job_id)
         .limit(limit)
     )
-    rows = fetch(tx, asked, _FreshJob)
+    rows = fetch(tx, query, _FreshJob)
     known = _clock_policies(tx, {row.environment for row in rows if row.environment})
     ready = [
         row
@@ -149,12 +149,12 @@ def _read_fresh_jobs(
 def _find_failed_jobs(tx: Connection, limit: int) -> list[int]:
     """Fresh jobs that failed."""
     job = schema.job.c
-    asked = (
+    query = (
         select(job.id)
         .join(schema.fresh, schema.fresh.c.job_id == job.id)
         .where(job.state == JobState.FAILED)
     )
-    return list(tx.execute(asked.order_by(job.id).limit(limit)).scalars())
+    return list(tx.execute(query.order_by(job.id).limit(limit)).scalars())
 
 
 def _find_decided_jobs(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[int]:
@@ -190,7 +190,7 @@ def _place(
     """
     by_id = {row.id: row for row in jobs}
     measurement, verdict = schema.measurement.c, schema.verdict.c
-    asked = (
+    query = (
         select(
             *(measurement.job_id, measurement.metric, measurement.side),
             *(measurement.seconds, measurement.warnings),
@@ -203,7 +203,7 @@ def _place(
         .outerjoin(schema.verdict, verdict.job_id == measurement.job_id)
         .where(measurement.job_id.in_(by_id))
     )
-    timings = fetch(tx, asked, _Timing)
+    timings = fetch(tx, query, _Timing)
     reached = roofs.newest(tx, {(row.device_id, row.environment) for row in jobs})
     best = roofs.best(tx, {row.device_id for row in jobs})
     identities = [_identity(by_id[row.job_id], row, known) for row in timings]

@@ -347,7 +347,7 @@ def _history_found(
     for change in HISTORY_CHANGES:
         after = np.arange(HISTORY_LENGTH) >= HISTORY_CHANGE
         values = np.exp(series + signs * log(1 + change) * after)
-        answers = [_answer(each.tolist()) for each in values]
+        answers = [_answer(value.tolist()) for value in values]
         yield HistoryFound(
             noise=noise.name,
             change=change,

@@ -13,7 +13,7 @@ from vkbench_detection.tune.winners import Standing, standings
 
 def settle(tx: Connection) -> int:
     """Store the findings of sweeps that have ended; return how many. Repeating it stores none."""
-    found = [each for run in tuning.unsettled_sweeps(tx) for each in _find_winners(tx, run)]
+    found = [winner for run in tuning.unsettled_sweeps(tx) for winner in _find_winners(tx, run)]
     tuning.store(tx, found)
     return len(found)
 

@@ -49,17 +49,17 @@ def served_devices(tx: Connection) -> list[ServedDevice]:
         .limit(1)
         .scalar_subquery()
     )
-    asked = select(
+    query = select(
         *(device.id, device.key, device.resumed_at, device.on_trial),
         func.coalesce(last, false()).label("canary_off"),
     )
-    return fetch(tx, asked.where(~device.paused).order_by(device.id), ServedDevice)
+    return fetch(tx, query.where(~device.paused).order_by(device.id), ServedDevice)
 
 
 def mishaps(tx: Connection, since: float, until: float | None = None) -> list[Mishap]:
     """Attempts that were recorded from one moment to another and ended badly, on all devices."""
     attempt, job, case = schema.attempt.c, schema.job.c, schema.kernel_case.c
-    asked = (
+    query = (
         select(
             *(job.device_id, job.case_id, case.kernel, attempt.bundle, attempt.outcome),
             attempt.started_at.label("at"),
@@ -75,8 +75,8 @@ def mishaps(tx: Connection, since: float, until: float | None = None) -> list[Mi
         .order_by(attempt.started_at)
     )
     if until is not None:
-        asked = asked.where(attempt.recorded_at <= until)
-    return fetch(tx, asked, Mishap)
+        query = query.where(attempt.recorded_at <= until)
+    return fetch(tx, query, Mishap)
 
 
 def last_done(tx: Connection, device: int) -> float | None:
