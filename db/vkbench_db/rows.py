@@ -26,17 +26,17 @@ class LockedJob:
     metric: str  # of a paired job
 
 
-def fetch(tx: Connection, asked: Select[*tuple[Any, ...]], record: type[R]) -> list[R]:
+def fetch(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> list[R]:
     """The rows of a query as records; TypeError unless its columns are the record's fields."""
-    rows = tx.execute(asked)
+    rows = tx.execute(query)
     names = tuple(rows.keys())
     return [record(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-def fetch_first(tx: Connection, asked: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
+def fetch_first(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
     """The first row of a query as a record; None if there is no row."""
-    found = fetch(tx, asked.limit(1), record)
-    return found[0] if found else None
+    records = fetch(tx, query.limit(1), record)
+    return records[0] if records else None
 
 
 def record_of(values: Mapping[str, Any], record: type[R]) -> R:

@@ -147,7 +147,7 @@ def story(tx: Connection, job: int) -> JobStory:
 def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, float]:
     """What cases took hot, the last time that a device timed each of them."""
     latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for names in batches(cases):
         query = (
             select(case.name, timing.seconds)
@@ -158,8 +158,8 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
             .where(latest.mode == Mode.PERFORMANCE)
             .order_by(latest.finished_at)
         )
-        found |= {row.name: row.seconds for row in tx.execute(query)}
-    return found
+        seconds |= {row.name: row.seconds for row in tx.execute(query)}
+    return seconds
 
 
 def _facts(tx: Connection, number: int) -> JobFacts:
@@ -200,10 +200,10 @@ def _attempts(tx: Connection, job: int) -> list[AttemptRow]:
 
 def _verdict(tx: Connection, job: int) -> Verdict | None:
     row = tx.execute(select(schema.verdict).where(schema.verdict.c.job_id == job)).mappings()
-    found = row.first()
-    if found is None:
+    stored = row.first()
+    if stored is None:
         return None
-    return record_of({**found, "wrong_arm": WrongArm(found["wrong_arm"])}, Verdict)
+    return record_of({**stored, "wrong_arm": WrongArm(stored["wrong_arm"])}, Verdict)
 
 
 def _timings(tx: Connection, job: int) -> list[TimingRow]:
@@ -241,15 +241,15 @@ def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:
     )
     if facts.finished_at is not None:
         query = query.where(job.finished_at <= facts.finished_at)
-    found = tx.execute(query).first()
-    if found is None:
+    last = tx.execute(query).first()
+    if last is None:
         return None
     attempts = [
-        attempt for attempt in _attempts(tx, found.id) if attempt.token == found.settled_token
+        attempt for attempt in _attempts(tx, last.id) if attempt.token == last.settled_token
     ]
-    if not attempts or found.finished_at is None:
+    if not attempts or last.finished_at is None:
         return None
-    return LastGood(job=found.id, finished_at=found.finished_at, attempt=attempts[0])
+    return LastGood(job=last.id, finished_at=last.finished_at, attempt=attempts[0])
 
 
 def _environments(tx: Connection, hashes: set[str]) -> Mapping[str, Mapping[str, Any]]:

@@ -126,25 +126,25 @@ def runs(tx: Connection, *, limit: int | None = 20, before: int | None = None) -
     return _runs(tx, *where, limit=limit)
 
 
-def find_run(tx: Connection, asked: str, last: Sequence[RunKind] = MEASURED) -> RunRow:
+def find_run(tx: Connection, name: str, last: Sequence[RunKind] = MEASURED) -> RunRow:
     """Find a run by `last`, its number, its label or the beginning of its UUID.
 
     `last` is the newest of these kinds: no confirmation, bisection, calibration, sweep or import.
     """
     run = schema.run.c
-    if asked == "last":
-        found = _runs(tx, run.kind.in_(last), limit=1)
-    elif asked.isdecimal() and int(asked) < 2**31 and (one := _runs(tx, run.id == int(asked))):
-        found = one
+    if name == "last":
+        runs_of_name = _runs(tx, run.kind.in_(last), limit=1)
+    elif name.isdecimal() and int(name) < 2**31 and (one := _runs(tx, run.id == int(name))):
+        runs_of_name = one
     else:
-        found = _runs(tx, run.label == asked, limit=1)
-        if not found and len(asked) >= PREFIX:
-            found = _runs(tx, func.substr(run.uuid, 1, len(asked)) == asked.lower(), limit=2)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"'{asked}' begins the UUIDs of several runs: give more of it")
-    raise UnknownName("run", asked, _near_runs(tx, asked))
+        runs_of_name = _runs(tx, run.label == name, limit=1)
+        if not runs_of_name and len(name) >= PREFIX:
+            runs_of_name = _runs(tx, func.substr(run.uuid, 1, len(name)) == name.lower(), limit=2)
+    if len(runs_of_name) == 1:
+        return runs_of_name[0]
+    if runs_of_name:
+        raise UsageError(f"'{name}' begins the UUIDs of several runs: give more of it")
+    raise UnknownName("run", name, _near_runs(tx, name))
 
 
 def devices(tx: Connection) -> list[DeviceRow]:
@@ -213,11 +213,11 @@ def _runs(tx: Connection, *where: ColumnElement[bool], limit: int | None = None)
     ]
 
 
-def _states(tx: Connection, wanted: Sequence[int]) -> dict[int, dict[JobState, int]]:
+def _states(tx: Connection, ids: Sequence[int]) -> dict[int, dict[JobState, int]]:
     job = schema.job.c
     rows = tx.execute(
         select(job.run_id, job.state, func.count())
-        .where(job.run_id.in_(wanted))
+        .where(job.run_id.in_(ids))
         .group_by(job.run_id, job.state)
     )
     counts: dict[int, dict[JobState, int]] = {}
@@ -226,10 +226,10 @@ def _states(tx: Connection, wanted: Sequence[int]) -> dict[int, dict[JobState, i
     return counts
 
 
-def _near_runs(tx: Connection, asked: str) -> tuple[str, ...]:
+def _near_runs(tx: Connection, name: str) -> tuple[str, ...]:
     run = schema.run.c
     rows = tx.execute(select(run.label, run.uuid).order_by(run.id.desc()).limit(500)).all()
-    return names.nearest(asked, [row.label or row.uuid for row in rows])
+    return names.nearest(name, [row.label or row.uuid for row in rows])
 
 
 def _count_unfinished(tx: Connection) -> dict[int, dict[str, int]]:

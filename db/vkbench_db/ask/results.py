@@ -73,22 +73,22 @@ SORTS = (
 )
 
 
-def count(tx: Connection, asked: ResultFilter) -> int:
+def count(tx: Connection, chosen: ResultFilter) -> int:
     """How many jobs fit."""
-    source, where = _choose_jobs(tx, asked)
+    source, where = _choose_jobs(tx, chosen)
     return tx.execute(select(func.count()).select_from(source).where(*where)).scalar() or 0
 
 
 def page(
     tx: Connection,
-    asked: ResultFilter,
+    chosen: ResultFilter,
     *,
     sort: str = "-finished_at",
     limit: int | None = 100,
     offset: int = 0,
 ) -> list[ResultRow]:
     """The results of a page of jobs, in the order asked for: `sort` is of SORTS, "-" in front."""
-    source, where = _choose_jobs(tx, asked)
+    source, where = _choose_jobs(tx, chosen)
     number = _number(source)
     key = sort.removeprefix("-")
     if key not in SORTS:
@@ -110,19 +110,19 @@ def page(
 
 
 def results(
-    tx: Connection, asked: ResultFilter = EVERY, *, limit: int | None = 50
+    tx: Connection, chosen: ResultFilter = EVERY, *, limit: int | None = 50
 ) -> list[ResultRow]:
     """Results, the newest first; those of a series are of its metric alone."""
-    rows = page(tx, asked, limit=limit)
-    return [row for row in rows if asked.series in (None, row.series)][:limit]
+    rows = page(tx, chosen, limit=limit)
+    return [row for row in rows if chosen.series in (None, row.series)][:limit]
 
 
-def count_trials(tx: Connection, asked: ResultFilter) -> list[ResultCount]:
+def count_trials(tx: Connection, chosen: ResultFilter) -> list[ResultCount]:
     """How many results of sweeps each case has that a filter leaves out."""
-    if asked.trials or not asked.is_of_all_runs:
+    if chosen.trials or not chosen.is_of_all_runs:
         return []
     job, case = schema.job.c, schema.kernel_case.c
-    _, where = _choose_jobs(tx, replace(asked, history=True, trials=True))
+    _, where = _choose_jobs(tx, replace(chosen, history=True, trials=True))
     counts = (
         select(case.name.label("case_name"), case.shape, job.mode, func.count().label("results"))
         .join(schema.kernel_case, case.id == job.case_id)
@@ -155,43 +155,43 @@ def choices(tx: Connection) -> dict[str, list[str]]:
 
 
 def _choose_jobs(
-    tx: Connection, asked: ResultFilter
+    tx: Connection, chosen: ResultFilter
 ) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
     # The table of latest results knows no sweeps.
-    is_noted = asked.is_latest and not asked.trials
+    is_noted = chosen.is_latest and not chosen.trials
     source: FromClause = schema.latest if is_noted else schema.job
     work, case = source.c, schema.kernel_case.c
     where: list[ColumnElement[bool]] = [work.finished_at.is_not(None)]
-    if asked.is_latest and asked.trials:
+    if chosen.is_latest and chosen.trials:
         where.append(_is_newest())
-    if asked.history and asked.is_of_all_runs and not asked.trials:
+    if chosen.history and chosen.is_of_all_runs and not chosen.trials:
         where.append(work.run_id.not_in(_SWEEPS))
-    if asked.run is not None:
-        where.append(work.run_id == min(max(asked.run, 0), _MOST_ID))
-    if asked.series is not None:
-        of_series = schema.measurement.c.series_id == min(max(asked.series, 0), _MOST_ID)
+    if chosen.run is not None:
+        where.append(work.run_id == min(max(chosen.run, 0), _MOST_ID))
+    if chosen.series is not None:
+        of_series = schema.measurement.c.series_id == min(max(chosen.series, 0), _MOST_ID)
         where.append(work.id.in_(select(schema.measurement.c.job_id).where(of_series)))
-    if asked.device:
-        keys = device_keys(tx, asked.device)
+    if chosen.device:
+        keys = device_keys(tx, chosen.device)
         ids = tx.execute(select(schema.device.c.id).where(schema.device.c.key.in_(keys)))
         where.append(work.device_id.in_(ids.scalars().all()))
     of_case: list[ColumnElement[bool]] = []
     for name in ("kernel", "format"):
-        if globs := getattr(asked, name):
+        if globs := getattr(chosen, name):
             of_case.append(case[name].in_(_match_stored(tx, name, globs)))
-    if asked.case:
-        of_case.append(_is_like(case.name, asked.case))
+    if chosen.case:
+        of_case.append(_is_like(case.name, chosen.case))
     if of_case:
         where.append(work.case_id.in_(select(case.id).where(*of_case)))
-    if asked.variant:
-        where.append(_is_like(work.variant, asked.variant))
-    modes = [names.pick(mode, _MODES, "mode") for mode in asked.mode]
-    if modes or asked.is_latest:  # pairs answer another question, and are shown when asked for
+    if chosen.variant:
+        where.append(_is_like(work.variant, chosen.variant))
+    modes = [names.pick(mode, _MODES, "mode") for mode in chosen.mode]
+    if modes or chosen.is_latest:  # pairs answer another question, and are shown when asked for
         where.append(work.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)))
-    if asked.state:
+    if chosen.state:
         where.append(
-            work.state.in_([names.pick(each, list(FINISHED), "state") for each in asked.state])
+            work.state.in_([names.pick(state, list(FINISHED), "state") for state in chosen.state])
         )
     return source, where
 

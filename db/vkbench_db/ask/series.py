@@ -98,14 +98,14 @@ NUMBERS = ("series", "results", "sigma", "autocorrelation", "smallest_effect")
 _NARROW = (-(2.0**62), 2.0**62)  # what fits an integer column of both engines
 
 
-def count(tx: Connection, asked: SeriesFilter) -> int:
+def count(tx: Connection, chosen: SeriesFilter) -> int:
     """How many series fit."""
-    return tx.execute(_select_fitting(asked, func.count())).scalar() or 0
+    return tx.execute(_select_fitting(chosen, func.count())).scalar() or 0
 
 
 def page(
     tx: Connection,
-    asked: SeriesFilter,
+    chosen: SeriesFilter,
     *,
     sort: str = "",
     descending: bool = False,
@@ -119,7 +119,7 @@ def page(
     usual = [_columns()[name] for name in ("case_name", "metric", "variant", "side", "device")]
     ids = (
         tx.execute(
-            _select_fitting(asked, number)
+            _select_fitting(chosen, number)
             .order_by(*order, *usual, number)
             .limit(limit)
             .offset(offset)
@@ -133,11 +133,11 @@ def page(
 def rows(tx: Connection, ids: Sequence[int]) -> list[SeriesRow]:
     """The series of these numbers, in that order; those that do not exist are left out."""
     columns = [column.label(name) for name, column in _columns().items()]
-    found: dict[int, SeriesRow] = {}
+    by_number: dict[int, SeriesRow] = {}
     for some in batches(ids):
-        asked = _select_joined(*columns).where(schema.series.c.id.in_(some))
-        found |= {row.series: row for row in fetch(tx, asked, SeriesRow)}
-    return [found[number] for number in ids if number in found]
+        query = _select_joined(*columns).where(schema.series.c.id.in_(some))
+        by_number |= {row.series: row for row in fetch(tx, query, SeriesRow)}
+    return [by_number[number] for number in ids if number in by_number]
 
 
 def list_changed(tx: Connection, device: str, metric: str, limit: int) -> list[int]:
@@ -162,10 +162,10 @@ def list_changed(tx: Connection, device: str, metric: str, limit: int) -> list[i
 
 def one(tx: Connection, number: int) -> SeriesRow:
     """The series of a number; UnknownName if there is none."""
-    found = rows(tx, [number]) if 0 <= number < 2**31 else []
-    if not found:
+    known = rows(tx, [number]) if 0 <= number < 2**31 else []
+    if not known:
         raise UnknownName("series", str(number))
-    return found[0]
+    return known[0]
 
 
 def choices(tx: Connection) -> dict[str, list[str]]:
@@ -244,7 +244,7 @@ def _columns() -> dict[str, ColumnElement[Any]]:
     of_series = timing.series_id == table.id
     counted = select(func.count()).select_from(schema.measurement).where(of_series)
     newest = select(func.max(timing.measured_at)).where(of_series)
-    found: dict[str, ColumnElement[Any]] = {
+    columns: dict[str, ColumnElement[Any]] = {
         "series": table.id,
         "host": schema.host.c.name,
         "device": device.key,
@@ -256,18 +256,18 @@ def _columns() -> dict[str, ColumnElement[Any]]:
         "newest_at": newest.correlate(schema.series).scalar_subquery(),
     }
     own = ("variant", "metric", "side", "environment_class", "track", "sigma", "noise_kind")
-    return found | {name: table[name] for name in (*own, "autocorrelation", "smallest_effect")}
+    return columns | {name: table[name] for name in (*own, "autocorrelation", "smallest_effect")}
 
 
-def _select_fitting(asked: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
+def _select_fitting(chosen: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
     """What is asked of the series that fit."""
     columns = _columns()
     where: list[ColumnElement[bool]] = []
-    for name, globs in asked.texts.items():
+    for name, globs in chosen.texts.items():
         where.append(or_(*(_is_like(columns[name], glob) for glob in globs)))
-    for name, (low, high) in asked.ranges.items():
+    for name, (low, high) in chosen.ranges.items():
         where.append(columns[name].between(max(low, _NARROW[0]), min(high, _NARROW[1])))
-    for word in asked.words:
+    for word in chosen.words:
         pattern = f"*{word}*"
         where.append(or_(*(_is_like(columns[name], pattern) for name in TEXTS)))
     return _select_joined(what).where(*where)

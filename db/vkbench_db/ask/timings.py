@@ -23,15 +23,15 @@ def is_our_time(job: ColumnElement[int], metric: str) -> ColumnElement[bool]:
 def seconds_of(tx: Connection, jobs: Collection[int]) -> dict[tuple[int, str], float]:
     """What our kernel took in these jobs, by job and metric."""
     table = schema.measurement.c
-    found: dict[tuple[int, str], float] = {}
+    seconds: dict[tuple[int, str], float] = {}
     for page in batches(sorted(set(jobs))):
         rows = tx.execute(
             select(table.job_id, table.metric, table.seconds).where(
                 table.job_id.in_(page), table.side == Side.OURS
             )
         )
-        found |= {(row.job_id, row.metric): row.seconds for row in rows}
-    return found
+        seconds |= {(row.job_id, row.metric): row.seconds for row in rows}
+    return seconds
 
 
 @dataclass(frozen=True, kw_only=True)

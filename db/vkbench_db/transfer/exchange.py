@@ -152,15 +152,15 @@ def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:
 def _by_job(
     tx: Connection, table: Table, ids: Sequence[int], *order: str
 ) -> dict[int, list[RowMapping]]:
-    found: dict[int, list[RowMapping]] = {}
+    by_job: dict[int, list[RowMapping]] = {}
     rows = tx.execute(
         select(table)
         .where(table.c.job_id.in_(ids))
         .order_by(table.c.job_id, *(table.c[name] for name in order))
     )
     for row in rows.mappings():
-        found.setdefault(row["job_id"], []).append(row)
-    return found
+        by_job.setdefault(row["job_id"], []).append(row)
+    return by_job
 
 
 def _job(

@@ -145,9 +145,9 @@ def drivers(tx: Connection, environments: Sequence[str]) -> dict[str, tuple[str,
     return {row.hash: (row.driver, row.driver_version) for row in rows}
 
 
-def store(tx: Connection, found: Sequence[Found]) -> None:
+def store(tx: Connection, findings: Sequence[Found]) -> None:
     """Store findings; those that are stored already stay as they are."""
-    insert_missing(tx, schema.tuned, [asdict(each) for each in found])
+    insert_missing(tx, schema.tuned, [asdict(finding) for finding in findings])
 
 
 def newest_findings(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
@@ -163,7 +163,7 @@ def newest_findings(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRo
 def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
     """The newest findings for devices, with the driver that each has now; a device's together."""
     environment = schema.environment.c
-    asked = (
+    query = (
         _select_tables()
         .join(schema.environment, environment.hash == schema.device.c.environment)
         .where(
@@ -172,7 +172,7 @@ def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
             environment.driver_version == schema.tuned.c.driver_version,
         )
     )
-    rows = fetch(tx, asked, TunedRow)
+    rows = fetch(tx, query, TunedRow)
     return list({(row.device, row.case): row for row in rows}.values())
 
 

@@ -12,7 +12,7 @@ from vkbench_db import schema
 from vkbench_db.rows import insert_missing
 
 
-def add_accuracies(tx: Connection, run: int, found: Mapping[int, Accuracy]) -> None:
+def add_accuracies(tx: Connection, run: int, accuracies: Mapping[int, Accuracy]) -> None:
     """Store rows of a run by their position; those that are there already stay as they are."""
-    rows = [{"run_id": run, "position": at, **asdict(row)} for at, row in found.items()]
+    rows = [{"run_id": run, "position": at, **asdict(row)} for at, row in accuracies.items()]
     insert_missing(tx, schema.accuracy, rows)

@@ -91,8 +91,8 @@ def own_bundles(tx: Connection, name: str = "") -> list[OwnBundle]:
     """The bundles that are named as kernels of users are, or as this one; the newest first."""
     bundle = schema.bundle.c
     query = select(bundle.sha, bundle.name, bundle.manifest, bundle.created_at)
-    wanted = bundle.name == name if name else bundle.name.contains(".")
-    rows = tx.execute(query.where(wanted).order_by(bundle.created_at.desc()))
+    is_of_name = bundle.name == name if name else bundle.name.contains(".")
+    rows = tx.execute(query.where(is_of_name).order_by(bundle.created_at.desc()))
     return [OwnBundle(**row) for row in rows.mappings()]
 
 
@@ -110,8 +110,8 @@ def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
     ).all()
     if not blobs:
         return None
-    found = {blob.sha: _decompress_blob(sha, blob.sha, blob.data) for blob in blobs}
-    return StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=found)
+    contents = {blob.sha: _decompress_blob(sha, blob.sha, blob.data) for blob in blobs}
+    return StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=contents)
 
 
 def _decompress_blob(bundle: str, blob: str, data: bytes) -> bytes:

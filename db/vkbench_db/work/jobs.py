@@ -89,23 +89,23 @@ def pick(
     Higher priority first; runs of one priority take turns, beginning after the run served last.
     Nothing for a device that is unknown or paused. With `run` only that run's jobs.
     """
-    wanted = Wanted(device=device, jobs=limit, seconds=seconds)
-    return pick_all(tx, [wanted], now, run=run).get(device, [])
+    share = Wanted(device=device, jobs=limit, seconds=seconds)
+    return pick_all(tx, [share], now, run=run).get(device, [])
 
 
 def pick_all(
-    tx: Connection, wanted: Iterable[Wanted], now: float, *, run: int | None = None
+    tx: Connection, shares: Iterable[Wanted], now: float, *, run: int | None = None
 ) -> dict[str, list[Picked]]:
     """Pick jobs for several devices, as `pick` does: by the key of each that gets any job."""
-    asked = {each.device: each for each in wanted if each.jobs > 0}
+    by_device = {share.device: share for share in shares if share.jobs > 0}
     device = schema.device.c
     rows = tx.execute(
         select(device.id, device.key, device.last_run)
-        .where(device.key.in_(asked), ~device.paused)
+        .where(device.key.in_(by_device), ~device.paused)
         .order_by(device.id)
         .with_for_update(key_share=True)
     ).all()
-    chosen = {row.id: _choose(tx, row.id, row.last_run, asked[row.key], run) for row in rows}
+    chosen = {row.id: _choose(tx, row.id, row.last_run, by_device[row.key], run) for row in rows}
     served = {number: jobs for number, jobs in chosen.items() if jobs}
     if not served:
         return {}
@@ -122,11 +122,11 @@ def pick_all(
 
 
 def _choose(
-    tx: Connection, device: int, last_run: int, wanted: Wanted, run: int | None
+    tx: Connection, device: int, last_run: int, share: Wanted, run: int | None
 ) -> list[QueuedJob]:
-    waiting = _in_turn(tx, device, last_run, wanted.jobs, run, tuple(wanted.without))
-    estimated = _better_estimated(waiting, wanted.learned)
-    return list(_until(estimated, wanted.jobs, wanted.seconds))
+    waiting = _in_turn(tx, device, last_run, share.jobs, run, tuple(share.without))
+    estimated = _better_estimated(waiting, share.learned)
+    return list(_until(estimated, share.jobs, share.seconds))
 
 
 J = TypeVar("J", Job, PlannedJob)
@@ -189,13 +189,13 @@ def _queue(
 ) -> Iterator[QueuedJob]:
     """A run's queued jobs, a page at a time: a few, since one may fill a chunk, then more."""
     job = schema.job.c
-    asked = _queue_page()
+    query = _queue_page()
     if without:
-        asked = asked.where(job.bundle.not_in(without), job.against.not_in(without))
+        query = query.where(job.bundle.not_in(without), job.against.not_in(without))
     after, page = 0, FIRST_PAGE
     while True:
         place = {"device": device, "run": run, "after": after, "page": page}
-        rows = tx.execute(asked, place).all()
+        rows = tx.execute(query, place).all()
         yield from map(QueuedJob._make, rows)
         if len(rows) < page:
             return

@@ -73,10 +73,10 @@ def _newest(which: ColumnElement[bool]) -> Select[Any]:
         .where(which, job.finished_at.is_not(None), schema.run.c.kind != RunKind.SWEEP)
         .subquery()
     )
-    found = ranked.c
-    own = [found[name] for name in _WORK]
+    newest = ranked.c
+    own = [newest[name] for name in _WORK]
     return (
-        select(*own, found.id, found.state, found.finished_at)
-        .where(found.place == 1)
+        select(*own, newest.id, newest.state, newest.finished_at)
+        .where(newest.place == 1)
         .order_by(*own)
     )

@@ -142,19 +142,19 @@ def run_progress(tx: Connection, run: int) -> Progress:
     )
 
 
-def case_ids(tx: Connection, wanted: Sequence[str]) -> dict[str, int]:
+def case_ids(tx: Connection, names: Sequence[str]) -> dict[str, int]:
     """Case ids by name; new cases are stored."""
-    known = _known_cases(tx, wanted)
-    missing = [_case_row(name) for name in dict.fromkeys(wanted) if name not in known]
+    known = _known_cases(tx, names)
+    missing = [_case_row(name) for name in dict.fromkeys(names) if name not in known]
     if missing:
         insert_missing(tx, schema.kernel_case, missing)
         known |= _known_cases(tx, [row["name"] for row in missing])
     return known
 
 
-def _known_cases(tx: Connection, wanted: Sequence[str]) -> dict[str, int]:
+def _known_cases(tx: Connection, names: Sequence[str]) -> dict[str, int]:
     case = schema.kernel_case.c
-    rows = tx.execute(select(case.name, case.id).where(case.name.in_(set(wanted)))).all()
+    rows = tx.execute(select(case.name, case.id).where(case.name.in_(set(names)))).all()
     return {row.name: row.id for row in rows}
 
 

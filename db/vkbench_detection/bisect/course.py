@@ -96,11 +96,11 @@ def end_with_culprit(bisection: Bisection) -> Ending:
 
 def words_of(bisection: Bisection) -> dict[int, Word]:
     """What is known of each bundle, for the search."""
-    without = (place for place, each in enumerate(bisection.candidates) if not each.sha)
+    without = (place for place, candidate in enumerate(bisection.candidates) if not candidate.sha)
     whole = _find_whole_step(bisection)
     judged = (step for step in bisection.steps if step.verdict)
     return dict.fromkeys(without, Word.SKIPPED) | {
-        each.position: _word(each, whole) for each in judged
+        candidate.position: _word(candidate, whole) for candidate in judged
     }
 
 

@@ -41,12 +41,12 @@ def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list
     for suspicion in suspicions:
         if _key(suspicion) in made:
             new.setdefault(made[_key(suspicion)], suspicion)
-    for change, each in new.items():
-        _note(tx, change, ChangeState.SUSPECTED, each.note, now)
+    for change, new_suspicion in new.items():
+        _note(tx, change, ChangeState.SUSPECTED, new_suspicion.note, now)
     concluded = [
-        Decision(change=change, conclusion=each.conclusion)
-        for change, each in new.items()
-        if each.conclusion
+        Decision(change=change, conclusion=new_suspicion.conclusion)
+        for change, new_suspicion in new.items()
+        if new_suspicion.conclusion
     ]
     apply(tx, concluded, now)
     return sorted(new)
@@ -64,8 +64,8 @@ def reopen(tx: Connection, reopenings: Iterable[Reopening], now: float) -> None:
 
 def pass_over(tx: Connection, series: Iterable[int]) -> None:
     """Leave alarms alone that tell nothing new of a decided change; their screens go on."""
-    for each in series:
-        screens.resume(tx, each)
+    for number in series:
+        screens.resume(tx, number)
 
 
 def begin(tx: Connection, change: int, note: str, now: float) -> None:
@@ -134,8 +134,8 @@ def _move(tx: Connection, change: int, state: ChangeState, **values: Any) -> int
     )
     series = tx.execute(moved).scalar()
     if series is None:
-        found = tx.execute(select(table.state).where(table.id == change)).scalar()
-        raise ImpossibleTransition(f"change {change} is {found}: it cannot become {state}")
+        state_before = tx.execute(select(table.state).where(table.id == change)).scalar()
+        raise ImpossibleTransition(f"change {change} is {state_before}: it cannot become {state}")
     return series
 
 
@@ -173,8 +173,8 @@ def _last_confirmed(tx: Connection, series: int) -> int | None:
     ).scalar()
 
 
-def _key(each: Suspicion) -> Key:
-    return each.series, each.after_job, str(each.direction)
+def _key(suspicion: Suspicion) -> Key:
+    return suspicion.series, suspicion.after_job, str(suspicion.direction)
 
 
 def _ids(tx: Connection, suspicions: Sequence[Suspicion]) -> dict[Key, int]:
@@ -189,16 +189,16 @@ def _ids(tx: Connection, suspicions: Sequence[Suspicion]) -> dict[Key, int]:
     return {(row.series_id, row.after_job, row.direction): row.id for row in rows}
 
 
-def _row(each: Suspicion, known: dict[int, Origin], now: float) -> dict[str, Any]:
-    if each.after:
-        known = known | {each.after_job: each.after}
+def _row(suspicion: Suspicion, known: dict[int, Origin], now: float) -> dict[str, Any]:
+    if suspicion.after:
+        known = known | {suspicion.after_job: suspicion.after}
     return {
-        "series_id": each.series,
-        "method": each.method,
-        "direction": each.direction,
-        **_places(each.before_job, each.after_job, known),
+        "series_id": suspicion.series,
+        "method": suspicion.method,
+        "direction": suspicion.direction,
+        **_places(suspicion.before_job, suspicion.after_job, known),
         "found_at": now,
-        "ratio": each.ratio,
+        "ratio": suspicion.ratio,
         "state": ChangeState.SUSPECTED,
         "cause": "",
     }

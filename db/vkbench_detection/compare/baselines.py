@@ -79,7 +79,7 @@ class Departure:
 
 
 def pin(
-    tx: Connection, name: str, kind: ReferenceKind, asked: str, now: float, user: str
+    tx: Connection, name: str, kind: ReferenceKind, value: str, now: float, user: str
 ) -> Baseline:
     """Give a name to a run, a bundle or a date, in place of what the name meant before."""
     if not _NAME.fullmatch(name) or name.casefold() in _TAKEN:
@@ -88,7 +88,7 @@ def pin(
         )
     row = {
         "kind": str(kind),
-        "value": _value(tx, kind, asked),
+        "value": _value(tx, kind, value),
         "created_at": now,
         "user_name": user,
     }
@@ -116,7 +116,7 @@ def baselines(tx: Connection) -> list[Baseline]:
             row.created_at.desc(), row.id.desc()
         )
     )
-    return [Baseline(**found._mapping) for found in rows]
+    return [Baseline(**stored._mapping) for stored in rows]
 
 
 def last_references(tx: Connection) -> list[Reference]:
@@ -133,27 +133,27 @@ def departures(tx: Connection, series: Iterable[int]) -> list[Departure]:
     what it finds is a suspicion, and for nothing of results that do not count.
     """
     pinned = [(baseline.name, find_baseline(tx, baseline.name)) for baseline in baselines(tx)]
-    found = []
+    unlike = []
     for page in batches(sorted(set(series)), BATCH) if pinned else ():
         young = _young(tx, page)
         sigmas = _sigmas(tx, young)
         for number, rows in groupby(_results(tx, young), key=lambda row: int(row.series_id)):
             results = list(rows)
             if len(results) < LEAST:
-                found.append(_departure(number, results, pinned, sigmas[number]))
-    return [departure for departure in found if departure]
+                unlike.append(_departure(number, results, pinned, sigmas[number]))
+    return [departure for departure in unlike if departure]
 
 
-def _value(tx: Connection, kind: ReferenceKind, asked: str) -> str:
+def _value(tx: Connection, kind: ReferenceKind, given: str) -> str:
     """The value to store: it means the same in every database."""
     match kind:
         case ReferenceKind.RUN:
-            return find_run(tx, asked, COMPARED).uuid
+            return find_run(tx, given, COMPARED).uuid
         case ReferenceKind.BUNDLE:
-            return find_bundle(tx, asked)
+            return find_bundle(tx, given)
         case ReferenceKind.DATE:
-            find_of_date(tx, asked)
-            return asked.strip()
+            find_of_date(tx, given)
+            return given.strip()
     raise UsageError(f"a baseline is a run, a bundle or a date, not a {kind}")
 
 
@@ -185,20 +185,20 @@ def _departure(
 ) -> Departure | None:
     newest = results[-1]
     for name, reference in pinned:
-        ours = [row for row in results if _belongs(row, reference)]
-        if not ours:
+        of_baseline = [row for row in results if _belongs(row, reference)]
+        if not of_baseline:
             continue
-        ratio = ratio_of(_side(ours, sigma), _side([newest], sigma))
+        ratio = ratio_of(_side(of_baseline, sigma), _side([newest], sigma))
         is_large = abs(log(ratio.ratio)) >= JUMP_CHANGE and ratio.p <= JUMP_CHANCE
         return (
             Departure(
                 series=series,
                 baseline=name,
-                before_job=ours[-1].job_id,
+                before_job=of_baseline[-1].job_id,
                 after_job=newest.job_id,
                 ratio=ratio,
             )
-            if is_large and newest not in ours
+            if is_large and newest not in of_baseline
             else None
         )
     return None

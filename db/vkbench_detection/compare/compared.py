@@ -182,8 +182,8 @@ class Comparison:
         """The same of the shares of roofs, new over old, where both devices are calibrated."""
         if not self.is_across:
             return None
-        found = [(pair, share, 1.0) for pair in self.averaged if (share := pair.share_quotient)]
-        return mean_of_pairs(found, self.histories) if found else None
+        shares = [(pair, share, 1.0) for pair in self.averaged if (share := pair.share_quotient)]
+        return mean_of_pairs(shares, self.histories) if shares else None
 
     @cached_property
     def device_means(self) -> dict[tuple[str, str], Mean]:
@@ -239,13 +239,13 @@ def mean_of_pairs(
             sides.setdefault((place.key, is_new), []).append((weight, len(side.values)))
     variances: dict[str, float] = {}
     spreads: dict[str, DaySpread] = {}
-    for (key, _), found in sides.items():
+    for (key, _), logs in sides.items():
         day = histories[key].day if key in histories else None
         if day is None:
             return mean_without(middle, len(weighted), f"{NO_HISTORY} {key}")
-        share = fsum(weight for weight, _ in found) / total
+        share = fsum(weight for weight, _ in logs) / total
         spreads[key] = day
-        variances[key] = variances.get(key, 0.0) + share**2 * day.variance([n for _, n in found])
+        variances[key] = variances.get(key, 0.0) + share**2 * day.variance([n for _, n in logs])
     return mean_of_days(
         middle,
         len(weighted),

@@ -45,7 +45,7 @@ def compare(
     """Pair the results of two references by case, mode, variant and metric, and by device."""
     if old.is_device and old == new:
         raise UsageError(f"both sides are {old.name}: compare its runs, or two devices")
-    before, after = (works(tx, each, metrics=metrics) for each in (old, new))
+    before, after = (works(tx, side, metrics=metrics) for side in (old, new))
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
     named = _Names.load(tx, [key for key, *_ in both])
@@ -164,9 +164,9 @@ class _Names:
                 schema.host, schema.host.c.id == device.host_id
             )
         )
-        wanted = sorted({key[1] for key in keys})
+        numbers = sorted({key[1] for key in keys})
         cases: dict[int, str] = {}
-        for page in batches(wanted):
+        for page in batches(numbers):
             # a range where it is nearly one: thousands of parameters cost more than what they save
             is_dense = page[-1] - page[0] < DENSE * len(page)
             where = case.id.between(page[0], page[-1]) if is_dense else case.id.in_(page)
@@ -200,8 +200,8 @@ def _judge_pairs(
 ) -> list[Pair]:
     """Of thousands some look changed by chance. One too small to matter is not one that does."""
     judged = [_with_tails(pair, histories) for pair in pairs]
-    asked = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
-    for place, pair in zip(asked, with_noise(tx, [judged[at] for at in asked]), strict=True):
+    unsure = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
+    for place, pair in zip(unsure, with_noise(tx, [judged[at] for at in unsure]), strict=True):
         judged[place] = pair
     counting = [place for place, pair in enumerate(judged) if pair.word is Word.SAME]
     p_values = [_p(judged[place]) for place in counting]
@@ -263,10 +263,12 @@ def _policies(tx: Connection, named: _Names, works: _Both) -> list[tuple[str, st
     policy = {name: facts.get("clock_policy", "default") for name, facts in rows}
     unlike: dict[tuple[str, str, str], None] = {}
     for one, other, old, new in timed:
-        said = [", ".join(sorted({policy[n] for n in side if n in policy})) for side in (old, new)]
-        if said[0] != said[1]:
+        policies = [
+            ", ".join(sorted({policy[n] for n in side if n in policy})) for side in (old, new)
+        ]
+        if policies[0] != policies[1]:
             keys = dict.fromkeys(named.devices[device].key for device in (one, other))
-            unlike[(" → ".join(keys), said[0], said[1])] = None
+            unlike[(" → ".join(keys), policies[0], policies[1])] = None
     return sorted(unlike)
 
 

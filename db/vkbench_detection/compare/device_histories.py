@@ -111,11 +111,11 @@ def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[flo
         )
         .where(change.series_id.in_(series), begins_level())
     )
-    found: dict[int, list[float]] = {}
+    moments: dict[int, list[float]] = {}
     for number, at in rows:
         if at is not None:
-            found.setdefault(number, []).append(at)
-    return found
+            moments.setdefault(number, []).append(at)
+    return moments
 
 
 def _matrix(
@@ -137,14 +137,14 @@ def _matrix(
 
 def _differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> list[float]:
     """What results of one level differ by that are half its length apart, in sigmas of both."""
-    found: list[float] = []
+    differences: list[float] = []
     for column, sigma in enumerate(sigmas):
         values = logs[:, column]
         for level in np.unique(levels[np.isfinite(values), column]):
             alike = values[np.isfinite(values) & (levels[:, column] == level)]
             apart = max(1, len(alike) // 2)
-            found += ((alike[apart:] - alike[:-apart]) / (sigma * sqrt(2))).tolist()
-    return found
+            differences += ((alike[apart:] - alike[:-apart]) / (sigma * sqrt(2))).tolist()
+    return differences
 
 
 def _sigmas(tx: Connection, device: str, series: Sequence[int]) -> list[float]:

@@ -63,7 +63,7 @@ def _by_noise(old: Side, new: Side) -> Ratio:
 
 def _estimate(side: Side) -> Estimate:
     """The median, and an interval for what another run would find."""
-    sigma = next(each for each in (side.sigma, side.device_sigma, GPU_SIGMA) if each is not None)
+    sigma = next(known for known in (side.sigma, side.device_sigma, GPU_SIGMA) if known is not None)
     noise = _WIDTH * sigma / sqrt(len(side.values)) * _stretch(side)
     own = Estimate(value=side.value, low=side.low, high=side.high)
     below = hypot(ratios.below(own), noise)

@@ -26,7 +26,7 @@ class Provenance:
 def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
     """The provenance of each job's result; a job where nothing ran has none."""
     attempt, environment = schema.attempt.c, schema.environment.c
-    found: dict[int, Provenance] = {}
+    by_job: dict[int, Provenance] = {}
     for page in batches(sorted(set(jobs))):
         rows = tx.execute(
             select(
@@ -43,7 +43,7 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
         )
         for job, *fields in rows:
             names = ("variant", "kernel_sha", "bundle", "environment", "driver", "driver_version")
-            found[job] = Provenance(
+            by_job[job] = Provenance(
                 **{name: value or "" for name, value in zip(names, fields, strict=True)}
             )
-    return found
+    return by_job

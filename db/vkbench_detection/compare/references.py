@@ -78,86 +78,86 @@ def ran_arm(tx: Connection, arm: Arm) -> ColumnElement[bool]:
             return attempt.environment.in_(list(_drivers_of_name(tx, arm.name)))
 
 
-def find(tx: Connection, asked: str) -> Reference:
+def find(tx: Connection, given: str) -> Reference:
     """What is meant by `kind:value`, the name of a pinned baseline, or the words for a run."""
-    kind, colon, value = asked.partition(":")
+    kind, colon, value = given.partition(":")
     if colon and kind in _FINDERS:
         return _FINDERS[kind](tx, value)
-    if _baseline(tx, asked):
-        return find_baseline(tx, asked)
+    if _baseline(tx, given):
+        return find_baseline(tx, given)
     try:
-        return find_of_run(tx, asked)
+        return find_of_run(tx, given)
     except UnknownName as error:
-        near = error.near or names.nearest(asked, [*_baselines(tx), *_FINDERS])
-        raise UnknownName("run or baseline", asked, near) from error
+        near = error.near or names.nearest(given, [*_baselines(tx), *_FINDERS])
+        raise UnknownName("run or baseline", given, near) from error
 
 
-def find_of_run(tx: Connection, asked: str) -> Reference:
+def find_of_run(tx: Connection, given: str) -> Reference:
     """A run by its number, label, UUID or `last`."""
-    run = find_run(tx, asked, COMPARED)
+    run = find_run(tx, given, COMPARED)
     label = f" ({run.label})" if run.label else ""
     return Reference(name=f"run {run.id}{label}", chosen=WholeRun(number=run.id))
 
 
-def find_of_bundle(tx: Connection, asked: str) -> Reference:
+def find_of_bundle(tx: Connection, given: str) -> Reference:
     """The results of a bundle, as `find_bundle` finds it."""
-    sha = find_bundle(tx, asked)
+    sha = find_bundle(tx, given)
     return Reference(name=f"bundle {sha[:12]}", chosen=Arm(name=sha))
 
 
-def find_bundle(tx: Connection, asked: str) -> str:
+def find_bundle(tx: Connection, given: str) -> str:
     """The SHA-256 of a bundle that ran, by all its digits or the first of them."""
-    start = asked.strip().lower()
+    start = given.strip().lower()
     if not PREFIX <= len(start) <= _SHA_DIGITS or not set(start) <= _HEX:
-        raise UsageError(f"'{asked}' is no SHA-256 of a bundle nor {PREFIX} digits or more of one")
+        raise UsageError(f"'{given}' is no SHA-256 of a bundle nor {PREFIX} digits or more of one")
     known = {*_ends(tx, schema.attempt.c.bundle, start), *_ends(tx, schema.bundle.c.sha, start)}
     if not known:
-        raise UnknownName("bundle", asked)
+        raise UnknownName("bundle", given)
     if len(known) > 1:
-        raise UsageError(f"'{asked}' begins several bundles: give more of it")
+        raise UsageError(f"'{given}' begins several bundles: give more of it")
     return known.pop()
 
 
-def find_of_date(tx: Connection, asked: str) -> Reference:
+def find_of_date(tx: Connection, given: str) -> Reference:
     """Until a moment in ISO 8601, UTC where it names no zone; of a day, until its end."""
-    text = asked.strip()
+    text = given.strip()
     try:
         moment = datetime.fromisoformat(text)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         is_day = len(text) <= len("2026-11-01")
         until = (moment + timedelta(days=is_day)).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"'{asked}' is no date such as 2026-11-01 or 2026-11-01T12:00") from error
+        raise UsageError(f"'{given}' is no date such as 2026-11-01 or 2026-11-01T12:00") from error
     return Reference(name=f"results until {text}", chosen=LatestBefore(moment=until))
 
 
 def find_baseline(tx: Connection, name: str) -> Reference:
     """What was pinned under a name."""
-    found = _baseline(tx, name)
-    if not found:
+    stored = _baseline(tx, name)
+    if not stored:
         raise UnknownName("baseline", name, names.nearest(name, _baselines(tx)))
-    kind, value = found
+    kind, value = stored
     pinned = _FINDERS[kind](tx, value)
     return replace(pinned, name=f"baseline {name}: {pinned.name}")
 
 
-def _find_driver(tx: Connection, asked: str) -> Reference:
-    drivers = _drivers_of_name(tx, asked)
+def _find_driver(tx: Connection, given: str) -> Reference:
+    drivers = _drivers_of_name(tx, given)
     if not drivers:
         known = dict.fromkeys(word for names_of in _name_drivers(tx).values() for word in names_of)
-        raise UnknownName("driver", asked, names.nearest(asked, list(known)))
+        raise UnknownName("driver", given, names.nearest(given, list(known)))
     whole_names = " and ".join(dict.fromkeys(drivers.values()))
-    arm = Arm(kind=ArmKind.DRIVER, name=asked.strip())
+    arm = Arm(kind=ArmKind.DRIVER, name=given.strip())
     return Reference(name=f"driver {whole_names}", chosen=arm)
 
 
 def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
     """The environments with a driver of this name or version: names and versions by hashes."""
-    wanted = name.strip().casefold()
+    lowered = name.strip().casefold()
     return {
         environment: names_of[-1]
         for environment, names_of in _name_drivers(tx).items()
-        if wanted in map(str.casefold, names_of)
+        if lowered in map(str.casefold, names_of)
     }
 
 
@@ -173,8 +173,8 @@ def _name_drivers(tx: Connection) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def _find_device(tx: Connection, asked: str) -> Reference:
-    key = one(asked, named_devices(tx), settings().host).key
+def _find_device(tx: Connection, given: str) -> Reference:
+    key = one(given, named_devices(tx), settings().host).key
     return Reference(name=f"device {key}", chosen=LatestOfDevice(key=key))
 
 
@@ -191,8 +191,8 @@ _FINDERS: Mapping[str, Callable[[Connection, str], Reference]] = {
 def _ends(tx: Connection, column: Column[Any], start: str) -> list[str]:
     """The first and the last value that begin so: one where they agree; each is one look-up."""
     query = select(column).where(column.between(start, start + "g")).limit(1)
-    found = [tx.execute(query.order_by(order)).scalar() for order in (column, column.desc())]
-    return [str(value) for value in found if value]
+    ends = [tx.execute(query.order_by(order)).scalar() for order in (column, column.desc())]
+    return [str(value) for value in ends if value]
 
 
 def _baseline(tx: Connection, name: str) -> tuple[str, str] | None:

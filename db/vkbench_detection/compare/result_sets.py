@@ -108,7 +108,7 @@ def _details(
 ) -> Select[*tuple[Any, ...]]:
     """Rows of the chosen jobs, a metric each: their key, the metric, what `TimedRow` has."""
     job, attempt, timing = schema.job.c, schema.attempt.c, schema.measurement.c
-    asked = (timing.metric.in_(metrics),) if metrics else ()
+    of_metrics = (timing.metric.in_(metrics),) if metrics else ()
     return (
         select(
             *(job.device_id, job.case_id, job.mode, job.variant, timing.metric),
@@ -121,7 +121,7 @@ def _details(
         .outerjoin(
             schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
         )
-        .outerjoin(schema.measurement, and_(timing.job_id == job.id, *asked))
+        .outerjoin(schema.measurement, and_(timing.job_id == job.id, *of_metrics))
         .where(job.mode.not_in((Mode.PAIRED, Mode.PEER)), job.finished_at.is_not(None), *chosen)
     )
 

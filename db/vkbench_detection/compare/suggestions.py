@@ -104,13 +104,15 @@ def _before(tx: Connection, run: _Run, earlier: Sequence[_Run]) -> _Run | None:
         .join(other, and_(*same))
         .where(
             *(job.id.in_(probed.scalars().all()), other.c.state == JobState.PASSED),
-            other.c.run_id.in_([each.id for each in earlier]),
+            other.c.run_id.in_([other_run.id for other_run in earlier]),
             other.c.finished_at.is_not(None),
         )
     ).scalars()
     shared = Counter(rows)
     most = max(shared.values(), default=0)
-    return next((each for each in earlier if most and 2 * shared[each.id] >= most), None)
+    return next(
+        (other_run for other_run in earlier if most and 2 * shared[other_run.id] >= most), None
+    )
 
 
 def _moves(tx: Connection, runs: Sequence[int]) -> Iterator[Suggestion]:
@@ -118,10 +120,10 @@ def _moves(tx: Connection, runs: Sequence[int]) -> Iterator[Suggestion]:
     places: dict[tuple[str, str, str], list[str]] = {}
     ran = _ran(tx, runs)
     for device in named_devices(tx):
-        mine = [each for each in ran if each.device == device.key]
+        mine = [end for end in ran if end.device == device.key]
         for what in ("driver", "bundle"):
             if pair := _last_two(tx, mine, what):
-                old, new = (each.name_of(what) for each in pair)
+                old, new = (end.name_of(what) for end in pair)
                 places.setdefault((what, old, new), []).append(f"{device.name} of {device.host}")
     for (what, old, new), devices in places.items():
         others = f" and {counted(len(devices) - 1, 'more device')}" if len(devices) > 1 else ""
@@ -161,13 +163,13 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
 
 def _last_two(tx: Connection, ran: Sequence[_Ran], what: str) -> tuple[_Ran, _Ran] | None:
     """Old and new: the newest run, and the newest that differs from it and has cases of it."""
-    known = [each for each in ran if each.name_of(what).strip()]
+    known = [earlier for earlier in ran if earlier.name_of(what).strip()]
     if not known:
         return None
     newest = known[0]
-    for each in known:
-        if each.name_of(what) != newest.name_of(what):
-            return (each, newest) if _share_work(tx, each, newest) else None
+    for earlier in known:
+        if earlier.name_of(what) != newest.name_of(what):
+            return (earlier, newest) if _share_work(tx, earlier, newest) else None
     return None
 
 

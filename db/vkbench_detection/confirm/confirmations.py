@@ -132,11 +132,11 @@ def begin(tx: Connection, change: int, run: int, pairs: int, now: float) -> None
     transitions.begin(tx, change, f"{pairs} pairs in run {run}", now)
 
 
-def judge(tx: Connection, confirmation: Running, found: PairResults) -> Remeasured:
+def judge(tx: Connection, confirmation: Running, results: PairResults) -> Remeasured:
     """What pairs that have all ended say, or how many more of them are needed."""
     change = _change(tx, confirmation)
     before = before_change(tx, change)
-    judgement = judge_change(change, found, before, is_same=_is_same(tx, confirmation.run))
+    judgement = judge_change(change, results, before, is_same=_is_same(tx, confirmation.run))
     if _is_cancelled(tx, confirmation.run):
         return replace(judgement, more=0)
     return replace(judgement, more=max(0, min(judgement.more, MOST_PAIRS - confirmation.pairs)))
@@ -145,8 +145,8 @@ def judge(tx: Connection, confirmation: Running, found: PairResults) -> Remeasur
 def extend(tx: Connection, confirmation: Running, pairs: int) -> None:
     """Store that so many more pairs are asked for."""
     table = schema.confirmation.c
-    asked = confirmation.pairs + pairs
-    tx.execute(update(schema.confirmation).where(table.id == confirmation.id).values(pairs=asked))
+    most = confirmation.pairs + pairs
+    tx.execute(update(schema.confirmation).where(table.id == confirmation.id).values(pairs=most))
 
 
 def finish(tx: Connection, confirmation: Running, judgement: Remeasured, now: float) -> None:
@@ -165,12 +165,14 @@ def finish(tx: Connection, confirmation: Running, judgement: Remeasured, now: fl
 
 def interrupt(tx: Connection, change: int, now: float) -> None:
     """End the confirmation of a change that proves to lie elsewhere, if one runs."""
-    for each in running(tx):
-        if each.change == change:
-            cancel(tx, each.run, now)
+    for confirmation in running(tx):
+        if confirmation.change == change:
+            cancel(tx, confirmation.run, now)
             values = {"finished_at": now, "verdict": "moved"}
             table = schema.confirmation.c
-            tx.execute(update(schema.confirmation).where(table.id == each.id).values(**values))
+            tx.execute(
+                update(schema.confirmation).where(table.id == confirmation.id).values(**values)
+            )
 
 
 def abandon(tx: Connection, confirmation: Running, now: float) -> None:
@@ -183,8 +185,8 @@ def abandon(tx: Connection, confirmation: Running, now: float) -> None:
 def _change(tx: Connection, confirmation: Running) -> ChangePoint:
     table = schema.change_point.c
     query = select(schema.change_point).where(table.id == confirmation.change)
-    [found] = fetch(tx, query, ChangePoint)
-    return found
+    [change] = fetch(tx, query, ChangePoint)
+    return change
 
 
 def _is_same(tx: Connection, run: int) -> bool:

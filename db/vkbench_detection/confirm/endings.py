@@ -38,15 +38,15 @@ def undecidable(tx: Connection, now: float) -> list[Decision]:
             or_(series.device_id.not_in(watched_devices(tx, now)), series.track == SHARDS),
         )
     )
-    found = []
+    endings = []
     for row in rows:
         if row.results >= LAST:
-            found.append(_doubt(row.id, f"{row.results} results came since then: it is too old"))
+            endings.append(_doubt(row.id, f"{row.results} results came since then: it is too old"))
         elif max(row.found_at, row.newest_at) <= now - GONE_SECONDS:
             days = round(GONE_SECONDS / 86_400)
             text = f"for {days} days no worker has measured it again, and no more results came"
-            found.append(_doubt(row.id, text))
-    return found
+            endings.append(_doubt(row.id, text))
+    return endings
 
 
 def _doubt(change: int, note: str) -> Decision:

@@ -85,7 +85,7 @@ def last_source(tx: Connection, case: str, device: str) -> Source | None:
     if WEIGHTS not in parse(case).params and not is_model(case):
         return None
     job = schema.job.c
-    found = tx.execute(
+    source = tx.execute(
         select(job.source)
         .join(schema.device, schema.device.c.id == job.device_id)
         .join(schema.kernel_case, schema.kernel_case.c.id == job.case_id)
@@ -97,7 +97,7 @@ def last_source(tx: Connection, case: str, device: str) -> Source | None:
         .order_by(job.id.desc())
         .limit(1)
     ).scalar()
-    return Source(**found) if found else None
+    return Source(**source) if source else None
 
 
 def _describe_crash(tx: Connection, ended: Mapping[int, str]) -> str:

@@ -62,20 +62,22 @@ class _Case:
 
 
 def judge_change(
-    change: ChangePoint, found: PairResults, before: Before, *, is_same: bool
+    change: ChangePoint, results: PairResults, before: Before, *, is_same: bool
 ) -> Remeasured:
     """The judgement of a change point by its pairs and the results before it."""
-    if found.new_wrong:
-        text = f"outputs of the new bundle are wrong: {found.new_wrong}"
+    if results.new_wrong:
+        text = f"outputs of the new bundle are wrong: {results.new_wrong}"
         return replace(_end_change(ChangeState.DISMISSED, text, "wrong"), is_new_wrong=True)
-    if found.old_wrong:
-        text = f"outputs of the old bundle are wrong: {found.old_wrong}"
+    if results.old_wrong:
+        text = f"outputs of the old bundle are wrong: {results.old_wrong}"
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
-    if not found.old:
-        return _end_change(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
+    if not results.old:
+        return _end_change(
+            ChangeState.AMBIGUOUS, f"no pair was measured: {results.failed}", "failed"
+        )
     if is_same and pairs_decide_alone(change):
         return _end_change(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
-    case = _Case(change, found, before, is_same)
+    case = _Case(change, results, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
 
 

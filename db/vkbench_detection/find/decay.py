@@ -61,11 +61,11 @@ def look(
     if not references:
         return []
     usual = device_sigmas(tx)
-    found = []
-    for each in _list_served(tx, series, now):
-        suspicion = _suspicion(tx, each, references, each.sigma or usual[each.device], now)
-        found += [suspicion] if suspicion else []
-    return suspect(tx, found, now)
+    suspicions = []
+    for served in _list_served(tx, series, now):
+        suspicion = _suspicion(tx, served, references, served.sigma or usual[served.device], now)
+        suspicions += [suspicion] if suspicion else []
+    return suspect(tx, suspicions, now)
 
 
 def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Series]:
@@ -104,8 +104,8 @@ def _suspicion(
         error = sigma * sqrt(pi / 2 * (1 / len(old) + 1 / len(new)))
         since = _since(tx, known, old[-1])
         others = sum(log(row.ratio or 1.0) for row in since if row.cause != Cause.KERNEL)
-        told = sum(log(row.ratio or 1.0) for row in since)
-        if min(change - others, change - told) < max(LEAST_CHANGE, SIGMAS * error):
+        shifts = sum(log(row.ratio or 1.0) for row in since)
+        if min(change - others, change - shifts) < max(LEAST_CHANGE, SIGMAS * error):
             continue
         return Suspicion(
             series=series.id,
@@ -143,11 +143,11 @@ def _can_be_paired(
     tx: Connection, series: _Series, before: Origin, after: Origin, known: Sequence[ChangePoint]
 ) -> bool:
     """Whether both kernels differ, were not paired so before, and their bundles are kept."""
-    asked = {(row.before_kernel, row.after_kernel) for row in known if row.method == Method.DECAY}
-    is_new = before.kernel != after.kernel and (before.kernel, after.kernel) not in asked
+    paired = {(row.before_kernel, row.after_kernel) for row in known if row.method == Method.DECAY}
+    is_new = before.kernel != after.kernel and (before.kernel, after.kernel) not in paired
     return is_new and all(
-        each.bundle and (each.bundle == series.packaged or has_bundle(tx, each.bundle))
-        for each in (before, after)
+        origin.bundle and (origin.bundle == series.packaged or has_bundle(tx, origin.bundle))
+        for origin in (before, after)
     )
 
 

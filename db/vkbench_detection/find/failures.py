@@ -79,7 +79,7 @@ class Failure:
     @property
     def has_timed_out(self) -> bool:
         """Whether a try ran into the job's limit."""
-        return any(each.outcome == Outcome.TIMED_OUT for each in self.tries)
+        return any(attempt.outcome == Outcome.TIMED_OUT for attempt in self.tries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,20 +103,20 @@ def tries(tx: Connection, jobs: Sequence[int]) -> defaultdict[int, list[Try]]:
         .where(attempt.job_id.in_(jobs))
         .order_by(attempt.job_id, attempt.token)
     )
-    found = defaultdict[int, list[Try]](list)
-    for each in fetch(tx, query, Try):
-        found[each.job_id].append(each)
-    return found
+    by_job = defaultdict[int, list[Try]](list)
+    for one in fetch(tx, query, Try):
+        by_job[one.job_id].append(one)
+    return by_job
 
 
 def are_of_case(tried: Sequence[Try]) -> bool:
     """Whether there were tries, and each ended as a case can end it."""
-    return bool(tried) and all(each.is_of_case for each in tried)
+    return bool(tried) and all(attempt.is_of_case for attempt in tried)
 
 
 def describe_tries(tried: Sequence[Try], reason: str) -> str:
     """How tries ended, for people: "3 tries crashed: SIGSEGV"."""
-    ends = Counter(each.outcome for each in tried)
+    ends = Counter(attempt.outcome for attempt in tried)
     words = ", ".join(_describe_tries(count, _WORDS.get(end, end)) for end, count in ends.items())
     return f"{words}: {reason}" if reason else words
 
@@ -161,8 +161,8 @@ def _was_well(tx: Connection, failure: Failure) -> bool:
 
 def _last_done(tx: Connection, device: int, when: ColumnElement[bool]) -> _Done | None:
     job = schema.job.c
-    asked = _select_done_jobs().where(job.device_id == device, when)
-    return fetch_first(tx, asked.order_by(job.finished_at.desc(), job.id.desc()).limit(1), _Done)
+    query = _select_done_jobs().where(job.device_id == device, when)
+    return fetch_first(tx, query.order_by(job.finished_at.desc(), job.id.desc()).limit(1), _Done)
 
 
 def _is_well(tx: Connection, failure: Failure) -> bool:
@@ -172,11 +172,11 @@ def _is_well(tx: Connection, failure: Failure) -> bool:
     """
     job, began, last = schema.job.c, schema.attempt.c.started_at, failure.tries[-1]
     since = last.started_at or 0.0
-    asked = _select_done_jobs().where(
+    query = _select_done_jobs().where(
         *(job.device_id == failure.device_id, began > since),
         job.finished_at.between(failure.finished_at, failure.finished_at + PATIENCE_SECONDS),
     )
-    following = fetch_first(tx, asked.order_by(began).limit(1), _Done)
+    following = fetch_first(tx, query.order_by(began).limit(1), _Done)
     if following is None or following.case_id == failure.case_id:
         return False
     device = schema.device.c

@@ -46,31 +46,31 @@ def changed_series(tx: Connection) -> list[int]:
 def every_series(tx: Connection) -> list[int]:
     """All series of our kernels' times: those of peers are never suspected."""
     series = schema.series.c
-    ours = (
+    own = (
         series.metric != VERDICT,
         series.variant.not_in(tuple(BY_NAME)),
         series.track != PEERS,
     )
-    return list(tx.execute(select(series.id).where(*ours)).scalars())
+    return list(tx.execute(select(series.id).where(*own)).scalars())
 
 
 def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     """Look for changes in whole series; return the change points that are new or decided now."""
     watch_alone(tx)
-    wanted = sorted(set(series))
+    numbers = sorted(set(series))
     served = watched_devices(tx, now)
     touched: list[int] = []
-    for history in _histories(tx, wanted):
+    for history in _histories(tx, numbers):
         is_measured = history.device in served and history.track != SHARDS
-        found = judge_shifts(history, is_served=is_measured)
-        apply(tx, found.decisions, now)  # first: a decision may move its change point to a place
-        for reopening in found.reopenings:
+        shifts = judge_shifts(history, is_served=is_measured)
+        apply(tx, shifts.decisions, now)  # first: a decision may move its change point to a place
+        for reopening in shifts.reopenings:
             interrupt(tx, reopening.change, now)
-        reopen(tx, found.reopenings, now)
-        touched += [reopening.change for reopening in found.reopenings]
-        touched += [decision.change for decision in found.decisions]
-        touched += suspect(tx, found.suspicions, now)
-    _put_off(tx, wanted, served, now)
+        reopen(tx, shifts.reopenings, now)
+        touched += [reopening.change for reopening in shifts.reopenings]
+        touched += [decision.change for decision in shifts.decisions]
+        touched += suspect(tx, shifts.suspicions, now)
+    _put_off(tx, numbers, served, now)
     return touched
 
 

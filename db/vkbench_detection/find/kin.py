@@ -81,8 +81,8 @@ def judge_young(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     }
     young = {number: level for number, level in levels.items() if FEWEST <= len(level) < LEAST}
     moments = origins(tx, [job for level in young.values() for job, _ in level])
-    found = {number: _last_move(level, moments) for number, level in young.items()}
-    moves = {n: move for n, move in found.items() if move and abs(move.change) >= JUMP_CHANGE}
+    last_moves = {number: _last_move(level, moments) for number, level in young.items()}
+    moves = {n: move for n, move in last_moves.items() if move and abs(move.change) >= JUMP_CHANGE}
     if not moves:
         return []
     usual = device_sigmas(tx)
@@ -110,7 +110,7 @@ def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Sus
         return None
     if any(_is_asked(row, move) for row in changes_of(tx, series.id)):
         return None
-    said = "plain beside its scatter" if is_plain else "as its kin"
+    manner = "plain beside its scatter" if is_plain else "as its kin"
     return Suspicion(
         series=series.id,
         method=Method.KIN,
@@ -118,15 +118,15 @@ def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Sus
         before_job=move.before_job,
         after_job=move.after_job,
         ratio=exp(move.change),
-        note=f"{exp(move.change):.4f} after {move.results} results of a young level, {said}",
+        note=f"{exp(move.change):.4f} after {move.results} results of a young level, {manner}",
     )
 
 
 def _last_move(level: Level, moments: Mapping[int, Origin]) -> _Move | None:
     """Where the kernel moved last, or after that the environment, for LASTING results."""
     made_with = [moments.get(job, Origin()) for job, _ in level]
-    start, place = 0, _last_change([each.kernel for each in made_with])
-    driver = _last_change([each.environment for each in made_with])
+    start, place = 0, _last_change([origin.kernel for origin in made_with])
+    driver = _last_change([origin.environment for origin in made_with])
     if driver > place and _have_moved(level[place:driver], level[driver:]):
         start, place = place, driver
     if not place:

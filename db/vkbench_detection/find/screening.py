@@ -193,8 +193,8 @@ def _read_new_points(tx: Connection, series: Sequence[int]) -> Mapping[int, list
         )
         .order_by(measurement.series_id, measurement.measured_at, measurement.job_id)
     )
-    found: dict[int, list[Point]] = {}
+    by_series: dict[int, list[Point]] = {}
     for row in rows:
         point = Point(row.job_id, row.measured_at or 0.0, row.seconds)
-        found.setdefault(row.series_id or 0, []).append(point)
-    return found
+        by_series.setdefault(row.series_id or 0, []).append(point)
+    return by_series

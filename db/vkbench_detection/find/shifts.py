@@ -281,14 +281,14 @@ def _figures(ratio: Ratio) -> Figures:
 
 def _decide_faded(history: History, claimed: set[int]) -> list[Decision]:
     """Decide suspicions that enough results came after, and that none of the shifts is."""
-    found = []
+    decisions = []
     for row in history.known:
         after = history.place(row.after_job)
         if row.state != ChangeState.SUSPECTED or row.id in claimed or not after:
             continue
         if len(history.points) - after >= ENOUGH:
-            found.append(Decision(change=row.id, conclusion=_remainder(history, row, after)))
-    return found
+            decisions.append(Decision(change=row.id, conclusion=_remainder(history, row, after)))
+    return decisions
 
 
 def _remainder(history: History, row: ChangePoint, after: int) -> Conclusion:

@@ -47,7 +47,7 @@ def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[i
 
     Return the ids of new ones. A job that comes late finds the change that is stored already.
     """
-    found = []
+    suspicions = []
     for row in _find_wrong_links(tx, jobs):
         before = tx.execute(chain(row, before=True).limit(1)).first()
         if before is None or before.state != JobState.PASSED:
@@ -55,8 +55,8 @@ def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[i
         identity = _identity(row.device_id, row.case_id, row.variant, row.track)
         series = series_ids(tx, [identity])[identity]
         if not is_known(tx, series, before.id, WRONG):
-            found.append(_wrong_change(series, before.id, row.id, row.reason))
-    return suspect(tx, _conclude_suspicions(tx, found), now)
+            suspicions.append(_wrong_change(series, before.id, row.id, row.reason))
+    return suspect(tx, _conclude_suspicions(tx, suspicions), now)
 
 
 def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float) -> list[int]:
@@ -73,14 +73,14 @@ def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float
     verdicts = series_ids(tx, [identity])[identity]
     if is_known(tx, verdicts, change.before_job, WRONG):
         return []
-    found = [_wrong_change(verdicts, change.before_job, first.id, first.reason)]
-    return suspect(tx, _conclude_suspicions(tx, found), now)
+    suspicions = [_wrong_change(verdicts, change.before_job, first.id, first.reason)]
+    return suspect(tx, _conclude_suspicions(tx, suspicions), now)
 
 
 def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
     """Store a confirmed change for each of the jobs that fails by its case, after a right one."""
     tried = tries(tx, jobs)
-    found: dict[tuple[int, str, int], Suspicion] = {}
+    suspicions: dict[tuple[int, str, int], Suspicion] = {}
     for link in links(tx, jobs):
         failure = Failure(
             job=link.id,
@@ -99,11 +99,11 @@ def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[
         identity = _identity(link.device_id, link.case_id, link.variant, link.track)
         series = series_ids(tx, [identity])[identity]
         stretch = (series, link.mode, before.id)
-        if stretch in found or _has_failed(tx, series, link, before.id):
+        if stretch in suspicions or _has_failed(tx, series, link, before.id):
             continue
         if is_to_blame(tx, failure):
-            found[stretch] = _failed_change(tx, series, before.id, failure, link.reason)
-    return suspect(tx, list(found.values()), now)
+            suspicions[stretch] = _failed_change(tx, series, before.id, failure, link.reason)
+    return suspect(tx, list(suspicions.values()), now)
 
 
 def chain(
@@ -226,8 +226,10 @@ def _wrong_change(series: int, before: int, after: int, note: str) -> Suspicion:
     )
 
 
-def _conclude_suspicions(tx: Connection, found: Sequence[Suspicion]) -> list[Suspicion]:
-    known = origins(tx, [job for change in found for job in (change.before_job, change.after_job)])
+def _conclude_suspicions(tx: Connection, suspicions: Sequence[Suspicion]) -> list[Suspicion]:
+    known = origins(
+        tx, [job for change in suspicions for job in (change.before_job, change.after_job)]
+    )
     return [
         replace(
             change,
@@ -237,5 +239,5 @@ def _conclude_suspicions(tx: Connection, found: Sequence[Suspicion]) -> list[Sus
                 cause=cause_of(known[change.before_job], known[change.after_job]),
             ),
         )
-        for change in found
+        for change in suspicions
     ]

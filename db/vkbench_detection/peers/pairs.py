@@ -98,7 +98,7 @@ def peers_of_device(tx: Connection, device: str) -> list[str]:
 
 def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
     job, timing = schema.job.c, schema.measurement
-    ours, theirs = timing.alias("ours"), timing.alias("theirs")
+    own, theirs = timing.alias("ours"), timing.alias("theirs")
     host, device, case = schema.host.c, schema.device.c, schema.kernel_case.c
     attempt = schema.attempt.c
     query = (
@@ -111,9 +111,9 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
             *(case.kernel, case.format),
             *(case.name.label("case_name"), job.variant.label("peer"), attempt.settings),
             *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
-            *(ours.c.clock, theirs.c.clock.label("peer_clock")),
-            *(ours.c.seconds.label("ours"), ours.c.low.label("ours_low")),
-            *(ours.c.high.label("ours_high"), theirs.c.seconds.label("theirs")),
+            *(own.c.clock, theirs.c.clock.label("peer_clock")),
+            *(own.c.seconds.label("ours"), own.c.low.label("ours_low")),
+            *(own.c.high.label("ours_high"), theirs.c.seconds.label("theirs")),
             *(theirs.c.low.label("theirs_low"), theirs.c.high.label("theirs_high")),
         )
         .select_from(schema.job)
@@ -121,9 +121,9 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
         .join(schema.host, host.id == device.host_id)
         .join(schema.kernel_case, case.id == job.case_id)
         .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
-        .join(ours, (ours.c.job_id == job.id) & (ours.c.side == Side.OURS))
+        .join(own, (own.c.job_id == job.id) & (own.c.side == Side.OURS))
         .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.side == Side.THEIRS))
-        .where(*where, ours.c.seconds > 0, theirs.c.seconds > 0)
+        .where(*where, own.c.seconds > 0, theirs.c.seconds > 0)
         .order_by(host.name, device.name, job.variant, case.name, job.id)
     )
     return fetch(tx, query, PeerPair)
@@ -144,8 +144,8 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
         .order_by(job.finished_at.desc(), job.id.desc())
         .limit(most)
     )
-    found = pairs_of_jobs(tx, list(tx.execute(query).scalars()))
-    return sorted(found, key=lambda each: (each.finished_at, each.job), reverse=True)
+    pairs = pairs_of_jobs(tx, list(tx.execute(query).scalars()))
+    return sorted(pairs, key=lambda earlier: (earlier.finished_at, earlier.job), reverse=True)
 
 
 def uncompared_cases(

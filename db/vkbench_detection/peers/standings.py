@@ -54,10 +54,10 @@ def judge(database: Database, now: float) -> list[Standing]:
     """Judge the latest comparisons that are not judged yet, and store which ratios fell: those."""
     with database.reading() as tx:
         jobs = unjudged_jobs(tx, AT_ONCE)
-        found = standings(tx, pairs_of_jobs(tx, jobs)) if jobs else []
-    fallen = [each for each in found if each.has_fallen]
+        judged = standings(tx, pairs_of_jobs(tx, jobs)) if jobs else []
+    fallen = [standing for standing in judged if standing.has_fallen]
     if jobs:
-        numbers = {each.pair.job for each in fallen}
+        numbers = {standing.pair.job for standing in fallen}
         with database.transaction() as tx:
             note(tx, {job: job in numbers for job in jobs}, now)
     return fallen
@@ -65,17 +65,17 @@ def judge(database: Database, now: float) -> list[Standing]:
 
 def ratio_of(pair: PeerPair) -> Ratio | None:
     """How many times as fast as theirs ours is; None where a side is too noisy to say."""
-    ours = Estimate(value=pair.ours, low=pair.ours_low, high=pair.ours_high)
+    own = Estimate(value=pair.ours, low=pair.ours_low, high=pair.ours_high)
     theirs = Estimate(value=pair.theirs, low=pair.theirs_low, high=pair.theirs_high)
-    if ours.is_too_noisy or theirs.is_too_noisy:
+    if own.is_too_noisy or theirs.is_too_noisy:
         return None
-    return of_estimates(ours, theirs)
+    return of_estimates(own, theirs)
 
 
 def _standing(pair: PeerPair, earlier: Sequence[PeerPair]) -> Standing:
     ratio = ratio_of(pair)
-    told = [each for each in earlier if ratio_of(each)]
-    past = [each.theirs / each.ours for each in told]
+    clear = [comparison for comparison in earlier if ratio_of(comparison)]
+    past = [comparison.theirs / comparison.ours for comparison in clear]
     if ratio is None or len(past) < LEAST:
         return Standing(pair=pair, ratio=ratio, before=None, has_fallen=False)
     before = median(past)
@@ -85,8 +85,8 @@ def _standing(pair: PeerPair, earlier: Sequence[PeerPair]) -> Standing:
         ratio=ratio,
         before=before,
         has_fallen=is_lower and ratio.ratio < before * (1 - FLOOR),
-        ours_before=median(each.ours for each in told),
-        theirs_before=median(each.theirs for each in told),
+        ours_before=median(comparison.ours for comparison in clear),
+        theirs_before=median(comparison.theirs for comparison in clear),
     )
 
 

@@ -132,8 +132,8 @@ def regressions(
 def story(tx: Connection, regression: int) -> RegressionStory:
     """A regression with members and history; UnknownName if there is none of this number."""
     view = schema.v_regressions.c
-    found = _rows(tx, [view.regression == regression], None)
-    if not found:
+    matches = _rows(tx, [view.regression == regression], None)
+    if not matches:
         known = [str(row.id) for row in _rows(tx, [], 100)]
         raise UnknownName("regression", str(regression), names.nearest(str(regression), known))
     rows = tx.execute(
@@ -143,7 +143,7 @@ def story(tx: Connection, regression: int) -> RegressionStory:
     ).all()
     evidence = _evidence(tx, regression)
     members = [MemberRow(**row._mapping, evidence=evidence.get(row.change, "")) for row in rows]
-    return RegressionStory(row=found[0], members=members, events=_events(tx, regression))
+    return RegressionStory(row=matches[0], members=members, events=_events(tx, regression))
 
 
 def suspected_changes(
@@ -211,15 +211,15 @@ def _rows(
         .order_by(view.opened_at.desc(), view.regression.desc())
         .limit(limit)
     )
-    found = [RegressionRow(**row._mapping) for row in rows]
-    kernels = _kernels(tx, [row.id for row in found])
-    return [replace(row, kernels=kernels[row.id]) for row in found]
+    regressions = [RegressionRow(**row._mapping) for row in rows]
+    kernels = _kernels(tx, [row.id for row in regressions])
+    return [replace(row, kernels=kernels[row.id]) for row in regressions]
 
 
 def _kernels(tx: Connection, regressions: Sequence[int]) -> Mapping[int, dict[str, int]]:
     """How many series of each kernel changed, by regression; most first."""
     view, count = schema.v_regressions.c, func.count().label("changes")
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for page in batches(regressions):
         rows = tx.execute(
             select(view.regression, view.kernel, count)
@@ -228,8 +228,8 @@ def _kernels(tx: Connection, regressions: Sequence[int]) -> Mapping[int, dict[st
             .order_by(count.desc(), view.kernel)
         )
         for regression, kernel, changes in rows:
-            found.setdefault(regression, {})[kernel] = changes
-    return found
+            counts.setdefault(regression, {})[kernel] = changes
+    return counts
 
 
 def _evidence(tx: Connection, regression: int) -> Mapping[int, str]:

@@ -108,10 +108,10 @@ def of_regression(tx: Connection, regression: int) -> RegressionNews:
         .limit(1)
     )
     member = schema.regression_member.c
-    asked = _changes().join(
+    query = _changes().join(
         schema.regression_member, member.change_point_id == schema.change_point.c.id
     )
-    changes = _find_cases(tx, asked, member.regression_id == regression)
+    changes = _find_cases(tx, query, member.regression_id == regression)
     kernels = Counter(change.case.partition("/")[0] for change in changes)
     return RegressionNews(
         id=row.id,
@@ -131,35 +131,37 @@ def of_regression(tx: Connection, regression: int) -> RegressionNews:
 def of_run(tx: Connection, run: int, label: str = "") -> RunNews:
     """What a message about a run says."""
     after = schema.job.alias("after")
-    asked = _changes().join(after, after.c.id == schema.change_point.c.after_job)
+    query = _changes().join(after, after.c.id == schema.change_point.c.after_job)
     return RunNews(
         id=run,
         label=label,
         counts=run_progress(tx, run).counts,
         trouble=_trouble(tx, run),
-        changes=_find_cases(tx, asked, after.c.run_id == run),
+        changes=_find_cases(tx, query, after.c.run_id == run),
         peers=_peers(tx, run),
     )
 
 
 def _peers(tx: Connection, run: int) -> tuple[PeerNews, ...]:
-    found: dict[tuple[str, str, str], list[Standing]] = defaultdict(list)
+    by_peer: dict[tuple[str, str, str], list[Standing]] = defaultdict(list)
     for standing in standings(tx, peer_pairs(tx, run=run)):
-        found[standing.pair.peer, standing.pair.device_name, standing.pair.device].append(standing)
+        by_peer[standing.pair.peer, standing.pair.device_name, standing.pair.device].append(
+            standing
+        )
     return tuple(
         PeerNews(
             peer=peer,
             device_name=device_name,
             cases=len(all_of),
             ratio=_mean_ratio(all_of),
-            fallen=tuple(each.pair.case_name for each in all_of if each.has_fallen),
+            fallen=tuple(one.pair.case_name for one in all_of if one.has_fallen),
         )
-        for (peer, device_name, _), all_of in found.items()
+        for (peer, device_name, _), all_of in by_peer.items()
     )
 
 
-def _mean_ratio(found: Sequence[Standing]) -> float | None:
-    ratios = [each.ratio.ratio for each in found if each.ratio]
+def _mean_ratio(standings: Sequence[Standing]) -> float | None:
+    ratios = [standing.ratio.ratio for standing in standings if standing.ratio]
     return statistics.geometric_mean(ratios) if ratios else None
 
 
@@ -185,10 +187,10 @@ def _trouble(tx: Connection, run: int) -> tuple[Trouble, ...]:
 
 
 def _find_cases(
-    tx: Connection, asked: Select[*tuple[Any, ...]], where: ColumnElement[bool]
+    tx: Connection, query: Select[*tuple[Any, ...]], where: ColumnElement[bool]
 ) -> tuple[ChangedCase, ...]:
     drivers = _drivers(tx)
-    rows = tx.execute(asked.where(where).order_by(schema.change_point.c.id)).all()
+    rows = tx.execute(query.where(where).order_by(schema.change_point.c.id)).all()
     return tuple(
         ChangedCase(
             **{name: getattr(row, name) for name in _READ},

@@ -96,10 +96,10 @@ class Recovery:
 def settle(tx: Connection, now: float) -> list[int]:
     """Move regressions that are over to their next stage; return which."""
     watch_alone(tx)
-    found = recoveries(tx, now)
-    for step in found:
+    decisions = recoveries(tx, now)
+    for step in decisions:
         move(tx, step.regression, step.stage, now, note=step.note)
-    return [step.regression for step in found]
+    return [step.regression for step in decisions]
 
 
 def recoveries(tx: Connection, now: float) -> list[Recovery]:
@@ -111,11 +111,11 @@ def recoveries(tx: Connection, now: float) -> list[Recovery]:
         .order_by(table.id)
     )
     devices = gone_devices(tx, now)
-    found = (
+    returned = (
         _recovery(regression, _returns(tx, regression, devices), now)
         for regression in fetch(tx, query, _Regression)
     )
-    return [recovery for recovery in found if recovery]
+    return [recovery for recovery in returned if recovery]
 
 
 def _recovery(regression: _Regression, returns: Sequence[Return], now: float) -> Recovery | None:
@@ -165,13 +165,13 @@ def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) 
         .where(member.regression_id == regression.id)
         .order_by(change.id)
     )
-    found = []
+    returns = []
     for changed in fetch(tx, query, _Member):
         back = _verdict(tx, changed) if changed.direction in VERDICTS else _time(tx, changed)
-        found.append(replace(back, is_gone=changed.device_id in devices))
-        if not _is_over(regression, back) and not found[-1].is_gone:
+        returns.append(replace(back, is_gone=changed.device_id in devices))
+        if not _is_over(regression, back) and not returns[-1].is_gone:
             break
-    return found
+    return returns
 
 
 def _verdict(tx: Connection, member: _Member) -> Return:

@@ -87,9 +87,9 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     watch_alone(tx)
     known, rows = _read_fresh_jobs(tx, now, limit)
     failed = _find_failed_jobs(tx, limit)
-    told = {row.id: canary for row in rows if (canary := _canary(row))}
-    noted = canaries.note(tx, told.values())
-    off = {job for job, canary in told.items() if canary.key in noted}
+    readings = {row.id: canary for row in rows if (canary := _canary(row))}
+    noted = canaries.note(tx, readings.values())
+    off = {job for job, canary in readings.items() if canary.key in noted}
     tracked = [row for row in rows if row.track]
     passed = [row for row in tracked if row.state == JobState.PASSED]
     timed = [row for row in passed if row.mode in SCREENED and row.track != PEERS]
@@ -163,8 +163,8 @@ def _find_decided_jobs(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[in
     for row in rows:
         if row.state in DONE:
             moments[row.device_id].append(row.finished_at)
-    for device, each in moments.items():
-        yield from decided_by(tx, device, min(each), max(each))
+    for device, moment in moments.items():
+        yield from decided_by(tx, device, min(moment), max(moment))
 
 
 def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:

@@ -81,11 +81,11 @@ def store(tx: Connection, screens: Mapping[int, Screen]) -> None:
 
 def restart(tx: Connection, series: int, job: int) -> None:
     """Begin a segment with the result of a job: from there on the series has a new level."""
-    found = points_from(tx, series, job, statistics.KEPT)
-    if found:
-        state = statistics.replay_values(log(point.seconds) for point in found)
-        jobs = tuple(point.job for point in found)
-        store(tx, {series: Screen(state=state, jobs=jobs, at=found[-1].measured_at)})
+    points = points_from(tx, series, job, statistics.KEPT)
+    if points:
+        state = statistics.replay_values(log(point.seconds) for point in points)
+        jobs = tuple(point.job for point in points)
+        store(tx, {series: Screen(state=state, jobs=jobs, at=points[-1].measured_at)})
 
 
 def resume(tx: Connection, series: int) -> None:

@@ -83,8 +83,8 @@ def coverages(*, comparisons: int, seed: int) -> Iterator[Coverage]:
     )
     for what, mean in means:
         for day in DAYS:
-            found = [_holds(mean(day, rng)) for _ in range(comparisons)]
-            yield _coverage(what, day.name, found, LEAST, MOST)
+            holds = [_holds(mean(day, rng)) for _ in range(comparisons)]
+            yield _coverage(what, day.name, holds, LEAST, MOST)
     for noise in NOISES:
         tables = [not _table_has_changes(noise, rng) for _ in range(comparisons)]
         yield _coverage("tables without a change", noise.name, tables, 1 - FALSE_TABLES, 1.0)

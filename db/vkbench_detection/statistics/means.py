@@ -91,10 +91,10 @@ def _deviations(logs: Floats, levels: Numbers) -> tuple[Floats, Floats]:
 def _memory(runs: Floats) -> float:
     if len(runs) < LEAST_REMEMBERED or not runs.std():
         return 0.0
-    found = float(np.corrcoef(runs[:-1], runs[1:])[0, 1])
-    if found * sqrt(len(runs)) < CHANCE_SIGMAS:
+    correlation = float(np.corrcoef(runs[:-1], runs[1:])[0, 1])
+    if correlation * sqrt(len(runs)) < CHANCE_SIGMAS:
         return 0.0
-    return min(MOST_MEMORY, found + 1 / len(runs))  # an estimate of few is low
+    return min(MOST_MEMORY, correlation + 1 / len(runs))  # an estimate of few is low
 
 
 def mean_of_days(middle: float, count: int, variances: Sequence[tuple[float, float]]) -> Mean:

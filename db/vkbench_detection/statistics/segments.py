@@ -121,7 +121,7 @@ def find(values: Sequence[float], moved: Collection[int] = ()) -> list[LevelShif
     series = _Series(smooth, sigma, jumps(smooth), inner)
     kept = _strong(series, _candidates(series))
     ends = [0, *kept, len(logs)]
-    return [_change(series, skipped, at, found, ends) for at, found in kept.items()]
+    return [_change(series, skipped, at, boundary, ends) for at, boundary in kept.items()]
 
 
 def rest(values: Sequence[float], index: int, around: int) -> Rest:
@@ -137,16 +137,16 @@ def rest(values: Sequence[float], index: int, around: int) -> Rest:
 
 
 def _change(
-    series: _Series, skipped: int, at: int, found: _Boundary, ends: Sequence[int]
+    series: _Series, skipped: int, at: int, boundary: _Boundary, ends: Sequence[int]
 ) -> LevelShift:
-    is_jump = found.is_jump and exceeds_wander(found.jump, series.logs, ends)
-    if not found.is_level:
-        return LevelShift(index=skipped + at, ratio=found.jump, is_certain=is_jump)
-    is_far = exceeds_wander(found.levels, series.logs, ends, FAR_SIGMAS)
-    is_sure = is_far or found.levels.stretch(_doubt_of(series.logs, ends)).p <= P
-    is_odd = not found.is_walk or found.jump.p <= DOUBTED_P
+    is_jump = boundary.is_jump and exceeds_wander(boundary.jump, series.logs, ends)
+    if not boundary.is_level:
+        return LevelShift(index=skipped + at, ratio=boundary.jump, is_certain=is_jump)
+    is_far = exceeds_wander(boundary.levels, series.logs, ends, FAR_SIGMAS)
+    is_sure = is_far or boundary.levels.stretch(_doubt_of(series.logs, ends)).p <= P
+    is_odd = not boundary.is_walk or boundary.jump.p <= DOUBTED_P
     certain = is_jump or (is_sure and is_odd)
-    return LevelShift(index=skipped + at, ratio=found.levels, is_certain=certain)
+    return LevelShift(index=skipped + at, ratio=boundary.levels, is_certain=certain)
 
 
 def clip_outliers(logs: Floats) -> tuple[Floats, float]:
@@ -186,11 +186,11 @@ def _strong(series: _Series, boundaries: Sequence[int]) -> dict[int, _Boundary]:
     known: dict[tuple[int, int, int], Ratio] = {}
     left = list(boundaries)
     while left:
-        found = _evidence(series, left, known)
-        weak = [at for at in left if not found[at].stands]
+        evidence = _evidence(series, left, known)
+        weak = [at for at in left if not evidence[at].stands]
         if not weak:
-            return found
-        left.remove(max(weak, key=lambda at: found[at].weakness))
+            return evidence
+        left.remove(max(weak, key=lambda at: evidence[at].weakness))
     return {}
 
 

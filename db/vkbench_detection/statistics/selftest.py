@@ -125,20 +125,20 @@ class Found:
     @property
     def delay(self) -> float | None:
         """Median of those found."""
-        found = [delay for delay in self.delays if delay is not None]
-        return median(found) if found else None
+        known = [delay for delay in self.delays if delay is not None]
+        return median(known) if known else None
 
     @property
     def wanted(self) -> Wanted | None:
         """What is asked of this noise and change."""
-        asked = (w for w in RECALLS if (w.noise, w.change) == (self.noise, self.change))
-        return next(asked, None)
+        rows = (w for w in RECALLS if (w.noise, w.change) == (self.noise, self.change))
+        return next(rows, None)
 
     @property
     def is_met(self) -> bool | None:
         """Whether enough was found soon enough; None where nothing is asked."""
-        wanted = self.wanted
-        return self.recall(wanted.within) >= wanted.recall if wanted else None
+        limits = self.wanted
+        return self.recall(limits.within) >= limits.recall if limits else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,16 +184,16 @@ class HistoryFound:
     @property
     def wanted(self) -> HistoryWanted | None:
         """What is asked of this noise and change."""
-        asked = (w for w in HISTORY_WANTED if (w.noise, w.change) == (self.noise, self.change))
-        return next(asked, None)
+        rows = (w for w in HISTORY_WANTED if (w.noise, w.change) == (self.noise, self.change))
+        return next(rows, None)
 
     @property
     def is_met(self) -> bool | None:
         """Whether enough was found; None where nothing is asked."""
-        wanted = self.wanted
-        if wanted is None:
+        limits = self.wanted
+        if limits is None:
             return None
-        return self.certain_share >= wanted.certain and self.told_share >= wanted.told
+        return self.certain_share >= limits.certain and self.told_share >= limits.told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,8 +210,8 @@ class Report:
         """Of each target, whether it is met."""
         false: list[bool | None] = [row.is_met for row in self.quiet]
         false += [row.is_met for row in self.history_quiet]
-        found = [row.is_met for row in self.found] + [row.is_met for row in self.history_found]
-        return [met for met in (*false, *found) if met is not None]
+        verdicts = [row.is_met for row in self.found] + [row.is_met for row in self.history_found]
+        return [met for met in (*false, *verdicts) if met is not None]
 
 
 def run(
@@ -219,24 +219,24 @@ def run(
     streams: int,
     seed: int,
     kinds: Sequence[Noise] = KINDS,
-    told: Callable[[int, str], object] = lambda done, words: None,
+    report: Callable[[int, str], object] = lambda done, words: None,
 ) -> Report:
-    """Try every kind of noise; `told` hears how many are done and which is next."""
+    """Try every kind of noise; `report` hears how many are done and which is next."""
     quiet: list[Quiet] = []
-    found: list[Found] = []
+    rows: list[Found] = []
     history_quiet: list[HistoryQuiet] = []
     history_found: list[HistoryFound] = []
     for number, noise in enumerate(kinds):
-        told(number, noise.name)
+        report(number, noise.name)
         rng = np.random.default_rng((seed, number))
         quiet.append(_try_quiet_streams(noise, rng, streams))
-        found += _find_changes(noise, rng, streams)
+        rows += _find_changes(noise, rng, streams)
         histories = max(1, streams // HISTORIES)
         history_quiet.append(_history_quiet(noise, rng, histories))
         history_found += _history_found(noise, rng, histories)
     return Report(
         quiet=tuple(quiet),
-        found=tuple(found),
+        found=tuple(rows),
         history_quiet=tuple(history_quiet),
         history_found=tuple(history_found),
     )
@@ -249,12 +249,12 @@ def confirm(
     looks = pairs.LOOKS
     old, new = synthetic.pairs(noise, rng, looks[-1].pairs)
     before, after = np.exp(old).tolist(), np.exp(new + change).tolist()
-    wanted = looks[0].pairs
+    size = looks[0].pairs
     while True:
-        judgement = pairs.judge(before[:wanted], after[:wanted], direction=direction, looks=looks)
+        judgement = pairs.judge(before[:size], after[:size], direction=direction, looks=looks)
         if judgement.is_final:
             return judgement
-        wanted = judgement.next_look
+        size = judgement.next_look
 
 
 def _try_quiet_streams(noise: Noise, rng: np.random.Generator, streams: int) -> Quiet:
@@ -295,7 +295,7 @@ def _settle_alarm(state: ScreenState, alarm: Alarm, judgement: PairJudgement) ->
 def _find_changes(noise: Noise, rng: np.random.Generator, streams: int) -> Iterable[Found]:
     """Every stream is screened up to the change once, and then goes on with each of them."""
     tried = [(change, direction) for change in CHANGES for direction in Direction]
-    delays: dict[tuple[float, Direction], list[int | None]] = {each: [] for each in tried}
+    delays: dict[tuple[float, Direction], list[int | None]] = {key: [] for key in tried}
     for stream in synthetic.series(noise, rng, streams, BEFORE + AFTER):
         state, _ = _watch_stream(noise, rng, stream[:BEFORE])
         for (change, direction), seen in delays.items():

@@ -26,8 +26,8 @@ def decide_early(judge: Callable[[int], PairJudgement], count: int) -> tuple[Pai
     `judge` judges the first so many.
     """
     for look in LOOKS:
-        if look.pairs <= count and (found := judge(look.pairs)).is_final:
-            return found, look.pairs
+        if look.pairs <= count and (judgement := judge(look.pairs)).is_final:
+            return judgement, look.pairs
     return judge(count), count
 
 

@@ -99,8 +99,8 @@ def last_done(tx: Connection, device: int) -> float | None:
 def has_done(tx: Connection, device: int, case: int) -> bool:
     """Whether a device has run a case to its end before."""
     job = schema.job.c
-    found = exists().where(job.case_id == case, job.device_id == device, job.state.in_(DONE))
-    return bool(tx.execute(select(found)).scalar())
+    done_before = exists().where(job.case_id == case, job.device_id == device, job.state.in_(DONE))
+    return bool(tx.execute(select(done_before)).scalar())
 
 
 def last_canaries(tx: Connection, device: int, count: int) -> Sequence[tuple[float, bool]]:

@@ -23,7 +23,7 @@ class Lately:
 def lately(tx: Connection) -> dict[str, Lately]:
     """How every device did, by its key."""
     job, device = schema.job.c, schema.device.c
-    found = {}
+    by_device = {}
     for row in tx.execute(select(device.id, device.key)).all():
         # a device at a time: each question is the end of one index
         states = tx.execute(
@@ -34,8 +34,8 @@ def lately(tx: Connection) -> dict[str, Lately]:
         ).scalars()
         ended = list(states)
         failed = sum(state == JobState.FAILED for state in ended)
-        found[row.key] = Lately(ended=len(ended), failed=failed)
-    return found
+        by_device[row.key] = Lately(ended=len(ended), failed=failed)
+    return by_device
 
 
 @dataclass(frozen=True, kw_only=True)

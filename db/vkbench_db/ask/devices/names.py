@@ -39,12 +39,12 @@ def served_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
 
 def only_served(meant: Sequence[NamedDevice]) -> list[NamedDevice]:
     """The devices that a worker here has announced; NothingToDo if all came with imports."""
-    found = [device for device in meant if device.is_served]
-    if not found:
-        told = ", ".join(f"{device.name} ({device.key})" for device in meant[:MOST_TOLD])
+    served = [device for device in meant if device.is_served]
+    if not served:
+        listed = ", ".join(f"{device.name} ({device.key})" for device in meant[:MOST_TOLD])
         more = f" and {len(meant) - MOST_TOLD} more" if len(meant) > MOST_TOLD else ""
-        raise NothingToDo(f"no worker here has served {told}{more}: known from an import alone")
-    return found
+        raise NothingToDo(f"no worker here has served {listed}{more}: known from an import alone")
+    return served
 
 
 def named_devices(tx: Connection) -> list[NamedDevice]:
