@@ -301,8 +301,8 @@ def _check_not_before_first(tx: Connection) -> None:
     if version is not None and version < FIRST:
         raise SchemaOutdated(
             f"{_place(tx.engine)} has schema {version}, older than any release of vkbench: check "
-            f"out commit {_LAST_COMMIT_BEFORE} of its repository, {_remedy(tx.engine)} with that, and "
-            "use this version again"
+            f"out commit {_LAST_COMMIT_BEFORE} of its repository, {_remedy(tx.engine)} with that, "
+            "and use this version again"
         )
 
 

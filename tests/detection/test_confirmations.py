@@ -17,8 +17,8 @@ from vkbench.result import Result, WrongArm
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.work import store
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.confirm.confirmations import PATIENCE_SECONDS
 from vkbench_detection.confirm.fleet import WATCHED_SECONDS

@@ -16,8 +16,8 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.messages.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Cause, Conclusion, Decision, Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.regress import inbox, news, recoveries

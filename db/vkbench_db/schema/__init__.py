@@ -29,7 +29,6 @@ migration creates it.
 
 from __future__ import annotations
 
-from vkbench_db.schema.access import token
 from vkbench_db.schema.accuracy import accuracy, v_accuracy
 from vkbench_db.schema.change import (
     change_point,
@@ -57,6 +56,7 @@ from vkbench_db.schema.upkeep import (
     schedule,
     schedule_slot,
     scheduler,
+    token,
     tuned,
 )
 from vkbench_db.schema.work import (

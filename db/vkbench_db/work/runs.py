@@ -15,8 +15,7 @@ from vkbench.job import MAIN, OPEN, JobState, Mode, PlannedJob
 from vkbench.run import RunWords
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.rows import insert_missing
+from vkbench_db.rows import batches, insert_missing
 from vkbench_db.work.progress import Progress
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.methods import Method
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.states import DECIDED, UNDECIDED, ChangeState
 
 

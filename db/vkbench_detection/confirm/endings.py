@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, literal, or_, select
 
 from vkbench.job import SHARDS
 from vkbench_db import schema
-from vkbench_db.schema.moment import Moment
+from vkbench_db.schema.metadata import Moment
 from vkbench_detection.changes.decisions import Conclusion, Decision
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.fleet import GONE_SECONDS, watched_devices

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil, log
 
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults

@@ -19,9 +19,8 @@ from vkbench.job import SHARDS, Arm
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Cause, Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm

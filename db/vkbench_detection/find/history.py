@@ -16,9 +16,8 @@ from vkbench.peers import BY_NAME
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import VERDICTS
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import DECIDED, ChangeState
 from vkbench_detection.changes.transitions import apply, reopen, suspect
 from vkbench_detection.confirm.confirmations import interrupt

@@ -19,9 +19,8 @@ from sqlalchemy import Connection, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.confirm.levels import LASTING

@@ -10,8 +10,7 @@ from sqlalchemy import Connection, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.methods import Method
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.series.points import Point
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, literal, or_, select
 
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.schema.moment import Moment
+from vkbench_db.rows import batches
+from vkbench_db.schema.metadata import Moment
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Reopening, Suspicion, moves
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.questions import LookedInto, looked_into, undecided_directions
 from vkbench_detection.changes.transitions import pass_over, reopen, suspect
 from vkbench_detection.confirm.levels import LASTING

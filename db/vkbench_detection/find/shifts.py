@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import (
     Cause,
     Conclusion,
@@ -26,7 +26,6 @@ from vkbench_detection.changes.decisions import (
     cause_of,
     moves,
 )
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import NEAREST, UNDECIDED, ChangeState
 from vkbench_detection.series.points import Origin, Point
 from vkbench_detection.statistics import onsets, segments

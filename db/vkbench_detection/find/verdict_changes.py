@@ -16,9 +16,8 @@ from vkbench.job import JobState, Mode
 from vkbench.result import Side
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import FAILED, WRONG, Conclusion, Suspicion, cause_of
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.questions import is_known
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import suspect

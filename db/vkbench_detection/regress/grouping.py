@@ -13,9 +13,8 @@ from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Cause
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 
 KEY_DIGITS = 12  # of a hash in a key; databases keep keys

@@ -17,8 +17,8 @@ from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import VERDICTS, Cause
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.confirm.fleet import GONE_SECONDS, gone_devices
 from vkbench_detection.find.verdict_changes import chain, links
