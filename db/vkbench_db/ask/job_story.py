@@ -173,11 +173,8 @@ def _facts(tx: Connection, number: int) -> JobFacts:
                 *(schema.device.c.name.label("device_name"), case.name.label("case_name")),
                 *(case.kernel, case.format, case.types, case.shape, case.params),
             )
-            .select_from(schema.job)
+            .select_from(schema.named_jobs)
             .join(schema.run, run.id == job.run_id)
-            .join(schema.device, schema.device.c.id == job.device_id)
-            .join(schema.host, schema.host.c.id == schema.device.c.host_id)
-            .join(schema.kernel_case, case.id == job.case_id)
             .where(job.id == number)
         )
         .mappings()

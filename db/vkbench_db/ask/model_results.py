@@ -50,7 +50,7 @@ def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
             environment.facts,
         )
         .join(schema.kernel_case, case.id == job.case_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .outerjoin(schema.measurement, is_our_time(job.id, HOT))
         .outerjoin(schema.environment, environment.hash == attempt.environment)
         .where(job.id.in_(jobs), case.kernel == MODEL)

@@ -15,7 +15,7 @@ from vkbench.run import MEASURED, RunKind
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, record_of
 from vkbench_db.work.progress import Progress
 
 PREFIX = 4  # digits of a hash or UUID that are enough to name it
@@ -96,18 +96,13 @@ def jobs(
 ) -> list[JobRow]:
     """The jobs of a run in their order, or the newest jobs of all runs; `number` names one."""
     job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
-    query = (
-        select(
-            *(job.id, job.run_id.label("run"), job.position, schema.host.c.name.label("host")),
-            *(device.key.label("device"), device.name.label("device_name")),
-            *(case.name.label("case_name"), job.mode, job.variant, job.state, job.token),
-            *(job.tries, job.cause, job.reason, job.estimate_seconds),
-            *(job.dispatched_at, job.finished_at),
-        )
-        .join(schema.device, device.id == job.device_id)
-        .join(schema.host, schema.host.c.id == device.host_id)
-        .join(schema.kernel_case, case.id == job.case_id)
-    )
+    query = select(
+        *(job.id, job.run_id.label("run"), job.position, schema.host.c.name.label("host")),
+        *(device.key.label("device"), device.name.label("device_name")),
+        *(case.name.label("case_name"), job.mode, job.variant, job.state, job.token),
+        *(job.tries, job.cause, job.reason, job.estimate_seconds),
+        *(job.dispatched_at, job.finished_at),
+    ).select_from(schema.named_jobs)
     if run is not None:
         query = query.where(job.run_id == run)
     if number is not None:
@@ -165,49 +160,34 @@ def devices(tx: Connection) -> list[DeviceRow]:
         .order_by(schema.host.c.name, device.name, device.key)
     )
     return [
-        DeviceRow(
-            key=row.key,
-            host=row.host,
-            name=row.name,
-            facts=from_builtins(row.facts, DeviceFacts),
-            paused=row.paused,
-            paused_reason=row.paused_reason,
-            paused_by=row.paused_by,
-            paused_at=row.paused_at,
-            worker=row.worker,
-            bundle=row.bundle,
-            driver=row.driver,
-            driver_version=row.driver_version,
-            last_seen=row.last_seen,
-            **_waiting(counts.get(row.id, {})),
+        record_of(
+            {
+                **row,
+                "facts": from_builtins(row["facts"], DeviceFacts),
+                **_waiting(counts.get(row["id"], {})),
+            },
+            DeviceRow,
         )
-        for row in rows
+        for row in rows.mappings()
     ]
 
 
 def _runs(tx: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[RunRow]:
     run = schema.run.c
-    rows = tx.execute(
-        select(schema.run).where(*where).order_by(run.created_at.desc(), run.id.desc()).limit(limit)
-    ).all()
-    counts = _states(tx, [row.id for row in rows])
+    query = select(schema.run).where(*where).order_by(run.created_at.desc(), run.id.desc())
+    rows = tx.execute(query.limit(limit)).mappings().all()
+    counts = _states(tx, [row["id"] for row in rows])
     return [
-        RunRow(
-            id=row.id,
-            uuid=row.uuid,
-            created_at=row.created_at,
-            user=row.user_name,
-            label=row.label,
-            kind=row.kind,
-            about=row.about,
-            tags=row.tags,
-            selection=row.selection,
-            mode=row.mode,
-            priority=row.priority,
-            imported=row.imported_at is not None,
-            progress=Progress(
-                counts=counts.get(row.id, {}), cancelled=row.cancelled_at is not None
-            ),
+        record_of(
+            {
+                **row,
+                "user": row["user_name"],
+                "imported": row["imported_at"] is not None,
+                "progress": Progress(
+                    counts=counts.get(row["id"], {}), cancelled=row["cancelled_at"] is not None
+                ),
+            },
+            RunRow,
         )
         for row in rows
     ]

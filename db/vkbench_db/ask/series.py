@@ -273,13 +273,7 @@ def _select_fitting(chosen: SeriesFilter, what: ColumnElement[int]) -> Select[in
 
 
 def _select_joined(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
-    return (
-        select(*columns)
-        .select_from(schema.series)
-        .join(schema.device, schema.device.c.id == schema.series.c.device_id)
-        .join(schema.host, schema.host.c.id == schema.device.c.host_id)
-        .join(schema.kernel_case, schema.kernel_case.c.id == schema.series.c.case_id)
-    )
+    return select(*columns).select_from(schema.named_series)
 
 
 def _is_like(column: ColumnElement[Any], glob: str) -> ColumnElement[bool]:

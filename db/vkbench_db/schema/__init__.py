@@ -43,6 +43,7 @@ from vkbench_db.schema.change import (
     v_series,
 )
 from vkbench_db.schema.fleet import device, environment, host
+from vkbench_db.schema.joins import is_settling, named_jobs, named_series
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
 from vkbench_db.schema.upkeep import (
     alert_delivery,
@@ -99,10 +100,13 @@ __all__ = [
     "environment",
     "fresh",
     "host",
+    "is_settling",
     "job",
     "kernel_case",
     "latest",
     "measurement",
+    "named_jobs",
+    "named_series",
     "peer_standing",
     "refused",
     "regression",

@@ -89,9 +89,7 @@ def trials(tx: Connection, run: int) -> list[Trial]:
         )
         .join(schema.device, device.id == job.device_id)
         .join(schema.kernel_case, case.id == job.case_id)
-        .outerjoin(
-            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
-        )
+        .outerjoin(schema.attempt, schema.is_settling)
         .outerjoin(schema.measurement, is_our_time(job.id, HOT))
         .where(job.run_id == run)
         .order_by(job.position)

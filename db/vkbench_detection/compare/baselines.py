@@ -168,7 +168,7 @@ def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
         .join(schema.job, schema.job.c.id == timing.job_id)
         .join(
             schema.attempt,
-            (attempt.job_id == schema.job.c.id) & (attempt.token == schema.job.c.settled_token),
+            schema.is_settling,
         )
         .where(timing.series_id.in_(series), timing.flag == "", timing.seconds > 0)
         .order_by(timing.series_id, timing.measured_at, timing.job_id)

@@ -42,7 +42,7 @@ def _runs(tx: Connection) -> tuple[list[Candidate], list[Candidate]]:
     bundle = (
         select(attempt.bundle)
         .select_from(schema.job)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(job.run_id == run.id, job.finished_at.is_not(None))
         .order_by(job.finished_at.desc(), job.id.desc())
         .limit(1)

@@ -75,7 +75,7 @@ def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_
             *(attempt.kernel_sha, attempt.settings, attempt.environment),
         )
         .join(schema.job, job.id == timing.job_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(
             *(timing.series_id.in_(series), timing.measured_at >= since),
             *(timing.flag == "", timing.seconds > 0),

@@ -182,11 +182,11 @@ def _of_runs(
 
 
 def _jobs(device: int, run: int, settled: ColumnElement[bool]) -> Select[int, str, int]:
-    job, attempt = schema.job.c, schema.attempt.c
+    job = schema.job.c
     return (
         select(job.case_id, job.variant, job.id)
         .select_from(schema.job)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(
             *(job.run_id == run, job.device_id == device, job.mode == Mode.PERFORMANCE),
             *(job.state == JobState.PASSED, settled),

@@ -36,7 +36,7 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
             .select_from(schema.job)
             .join(
                 schema.attempt,
-                (attempt.job_id == schema.job.c.id) & (attempt.token == schema.job.c.settled_token),
+                schema.is_settling,
             )
             .outerjoin(schema.environment, environment.hash == attempt.environment)
             .where(schema.job.c.id.in_(page))

@@ -118,9 +118,7 @@ def _details(
             *(timing.flag, timing.series_id, timing.roof_fraction),
         )
         .select_from(schema.job)
-        .outerjoin(
-            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
-        )
+        .outerjoin(schema.attempt, schema.is_settling)
         .outerjoin(schema.measurement, and_(timing.job_id == job.id, *of_metrics))
         .where(job.mode.not_in((Mode.PAIRED, Mode.PEER)), job.finished_at.is_not(None), *chosen)
     )
@@ -143,7 +141,7 @@ def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
 
 def _newest_of(attempts: ColumnElement[bool]) -> Select[Any]:
     """The newest jobs of each piece of work among those that such attempts settled."""
-    job, attempt = schema.job.c, schema.attempt.c
+    job = schema.job.c
     work = (job.device_id, job.case_id, job.mode, job.variant)
     ranked = (
         select(
@@ -152,7 +150,7 @@ def _newest_of(attempts: ColumnElement[bool]) -> Select[Any]:
             .over(partition_by=work, order_by=(job.finished_at.desc(), job.id.desc()))
             .label("rank"),
         )
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(attempts, job.finished_at.is_not(None))
         .subquery()
     )

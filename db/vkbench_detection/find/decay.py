@@ -166,11 +166,11 @@ def _since(tx: Connection, known: Sequence[ChangePoint], start: Point) -> list[C
 
 def _points_of(tx: Connection, series: int, reference: Reference) -> list[Point]:
     """The last results of a series that a baseline names, the oldest first."""
-    timing, job, attempt = schema.measurement.c, schema.job.c, schema.attempt.c
+    timing, job = schema.measurement.c, schema.job.c
     rows = tx.execute(
         select(timing.job_id, timing.measured_at, timing.seconds)
         .join(schema.job, job.id == timing.job_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(timing.series_id == series, timing.flag == "", _is_of(tx, reference))
         .order_by(timing.measured_at.desc(), timing.job_id.desc())
         .limit(OLDEST)

@@ -189,10 +189,9 @@ def _is_well(tx: Connection, failure: Failure) -> bool:
 def _select_done_jobs() -> Select[*tuple[object, ...]]:
     """Select jobs that a device did to their ends, with the attempt that did so."""
     job, attempt = schema.job.c, schema.attempt.c
-    settled = (attempt.job_id == job.id) & (attempt.token == job.settled_token)
     return (
         select(job.case_id, job.finished_at, attempt.worker, attempt.started_at)
-        .join(schema.attempt, settled)
+        .join(schema.attempt, schema.is_settling)
         .where(job.state.in_(DONE), attempt.started_at.is_not(None))
     )
 

@@ -116,11 +116,8 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
             *(own.c.high.label("ours_high"), theirs.c.seconds.label("theirs")),
             *(theirs.c.low.label("theirs_low"), theirs.c.high.label("theirs_high")),
         )
-        .select_from(schema.job)
-        .join(schema.device, device.id == job.device_id)
-        .join(schema.host, host.id == device.host_id)
-        .join(schema.kernel_case, case.id == job.case_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .select_from(schema.named_jobs)
+        .join(schema.attempt, schema.is_settling)
         .join(own, (own.c.job_id == job.id) & (own.c.side == Side.OURS))
         .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.side == Side.THEIRS))
         .where(*where, own.c.seconds > 0, theirs.c.seconds > 0)
@@ -164,9 +161,7 @@ def uncompared_cases(
             *(job.variant.label("peer"), reason.label("reason")),
             *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
         )
-        .join(schema.device, device.id == job.device_id)
-        .join(schema.host, host.id == device.host_id)
-        .join(schema.kernel_case, case.id == job.case_id)
+        .select_from(schema.named_jobs)
         .where(
             ~passed | untimed.exists(),
             job.finished_at.is_not(None),

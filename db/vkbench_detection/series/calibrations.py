@@ -171,7 +171,7 @@ def _timings(tx: Connection, run: int, device: int) -> list[_Timed]:
             *(attempt.environment, attempt.telemetry, job.finished_at),
         )
         .join(schema.measurement, timing.job_id == job.id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .join(schema.kernel_case, schema.kernel_case.c.id == job.case_id)
         .where(
             job.run_id == run,

@@ -127,9 +127,7 @@ def _read_fresh_jobs(
         )
         .join(schema.fresh, fresh.job_id == job.id)
         .join(schema.run, schema.run.c.id == job.run_id)
-        .outerjoin(
-            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
-        )
+        .outerjoin(schema.attempt, schema.is_settling)
         .where(job.state != JobState.FAILED)
         .order_by(fresh.job_id)
         .limit(limit)

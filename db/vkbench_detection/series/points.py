@@ -108,7 +108,7 @@ def origins(tx: Connection, jobs: Iterable[int]) -> dict[int, Origin]:
     for batch in batches(sorted(set(jobs))):
         rows = tx.execute(
             select(job.id, attempt.kernel_sha, attempt.bundle, attempt.environment)
-            .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+            .join(schema.attempt, schema.is_settling)
             .where(job.id.in_(batch))
         )
         by_job |= {

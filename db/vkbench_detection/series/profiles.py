@@ -89,9 +89,7 @@ def noise(
             ),
             *(table.autocorrelation, table.smallest_effect, table.profiled_at),
         )
-        .join(schema.device, device.id == table.device_id)
-        .join(schema.host, schema.host.c.id == device.host_id)
-        .join(schema.kernel_case, known_case.id == table.case_id)
+        .select_from(schema.named_series)
         .where(table.metric != VERDICT, *where)
         .order_by(table.id)
     )
