@@ -74,16 +74,7 @@ def test_an_older_result_that_comes_late_changes_nothing(lab: Lab) -> None:
 
 def test_what_sweeps_try_is_not_noted(lab: Lab) -> None:
     device = lab.add_device()
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=A_SWEEP),
-        ).id
-        store.add_jobs(tx, run, [lab.planned(device, CASES[0])])
+    lab.submit_run([lab.planned(device, CASES[0])], words=RunWords(purpose=A_SWEEP))
     lab.settle(device)
     assert noted(lab.database) == []
 
@@ -122,16 +113,8 @@ def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None
         (RunKind.IMPORT, PEERS, "ggml", 9e-3),
     ):
         lab.now += 60
-        with lab.database.transaction() as tx:
-            run = store.create_run(
-                tx,
-                mode=Mode.PERFORMANCE,
-                selection={},
-                now=lab.now,
-                track=track,
-                words=RunWords(purpose=Purpose(kind=kind)),
-            ).id
-            store.add_jobs(tx, run, [lab.planned(device, case, variant=variant)])
+        words = RunWords(purpose=Purpose(kind=kind))
+        lab.submit_run([lab.planned(device, case, variant=variant)], track=track, words=words)
         [job] = lab.pick(device)
         answer = lab.answer(job, seconds=seconds)
         side = Side.THEIRS if kind is RunKind.IMPORT else Side.OURS

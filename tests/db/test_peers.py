@@ -14,7 +14,6 @@ from planted_peers import CASE, compare
 from vkbench.job import PEERS, Mode, Outcome
 from vkbench_db.database import Database, upgrade
 from vkbench_db.transfer.exchange import export_run, import_lines
-from vkbench_db.work import store
 from vkbench_detection.find import history
 from vkbench_detection.peers.pairs import (
     PeerPair,
@@ -108,11 +107,7 @@ def test_what_others_timed_by_themselves_is_never_suspected(lab: Lab) -> None:
     for number in range(60):
         lab.now += 86_400.0
         seconds = (6e-3 if number > 40 else 4e-3) * rng.gauss(1, 0.003)
-        with lab.database.transaction() as tx:
-            run = store.create_run(
-                tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track=PEERS
-            ).id
-            store.add_jobs(tx, run, [lab.planned(device, CASE, variant="onednn")])
+        lab.submit_run([lab.planned(device, CASE, variant="onednn")], track=PEERS)
         [job] = lab.pick(device)
         lab.record(replace(lab.answer(job, seconds=seconds), variant="onednn"))
     assert not detect(lab.database, lab.now, all_at_once=True).suspected

@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import NothingToDo, UsageError
-from vkbench.job import Mode, Outcome
+from vkbench.job import Outcome
 from vkbench.messages.wire import Announcement
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
@@ -28,18 +28,9 @@ FAST, SLOW = "portable:threads=512", "portable:threads=256"
 def sweep(lab: Lab, device: str, *, more: Mapping[str, object] = {}, **seconds: float) -> int:
     """A sweep that has ended: `portable:threads=256` first, each twice."""
     purpose = Purpose(kind=RunKind.SWEEP, about={SWEEP: {}, **more})
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=purpose),
-        ).id
-        names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
-        jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
-        store.add_jobs(tx, run, jobs)
+    names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
+    jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
+    run = lab.submit_run(jobs, words=RunWords(purpose=purpose))
     for job, value in zip(lab.pick(device), [*seconds.values()] * 2, strict=True):
         lab.record(lab.answer(job, seconds=value))
     return run
@@ -75,16 +66,8 @@ def test_an_unfinished_sweep_and_other_runs_have_no_findings(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, [CASE], variant=FAST)
     lab.settle(device)
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=A_SWEEP),
-        ).id
-        store.add_jobs(tx, run, [lab.planned(device, CASE, variant=FAST)])
+    fast = lab.planned(device, CASE, variant=FAST)
+    run = lab.submit_run([fast], words=RunWords(purpose=A_SWEEP))
     assert settled(lab) == 0
     with lab.database.transaction() as tx:
         store.cancel(tx, run, lab.now)
@@ -195,16 +178,8 @@ def test_a_table_has_the_rates_of_the_last_calibration(lab: Lab) -> None:
 
 def test_a_sweep_with_a_wrong_result_finds_among_the_right_ones(lab: Lab) -> None:
     device = lab.add_device()
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=A_SWEEP),
-        ).id
-        store.add_jobs(tx, run, [lab.planned(device, CASE, variant=name) for name in (SLOW, FAST)])
+    jobs = [lab.planned(device, CASE, variant=name) for name in (SLOW, FAST)]
+    lab.submit_run(jobs, words=RunWords(purpose=A_SWEEP))
     slow, fast = lab.pick(device)
     lab.record(lab.answer(slow, seconds=2e-3), lab.answer(fast, Outcome.WRONG))
     assert settled(lab) == 1

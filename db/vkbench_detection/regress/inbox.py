@@ -16,8 +16,8 @@ from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionRow:
-    """A regression, with its members counted."""
+class RegressionFacts:
+    """What a regression is, and where it stands."""
 
     id: int
     title: str
@@ -27,6 +27,12 @@ class RegressionRow:
     owner: str
     opened_at: float
     changed_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionRow(RegressionFacts):
+    """A regression, with its members counted."""
+
     changes: int
     devices: int
     cases: int

@@ -13,9 +13,11 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from vkbench.errors import UnknownName
 from vkbench.job import JobState
 from vkbench_db import schema
+from vkbench_db.rows import record_of
 from vkbench_db.work.runs import run_progress
 from vkbench_detection.peers.pairs import peer_pairs
 from vkbench_detection.peers.standings import Standing, standings
+from vkbench_detection.regress.inbox import RegressionFacts
 
 MOST_TROUBLE = 1000  # jobs of a run that are named; its counts are of all
 
@@ -46,17 +48,9 @@ class ChangedCase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionNews:
+class RegressionNews(RegressionFacts):
     """What a message about a regression says."""
 
-    id: int
-    title: str
-    state: str
-    direction: str
-    cause: str
-    owner: str
-    opened_at: float
-    changed_at: float
     note: str  # of its last event
     changes: tuple[ChangedCase, ...]
     kernels: Mapping[str, int] = field(default_factory=dict)  # changes of each, most first
@@ -98,7 +92,7 @@ class RunNews:
 def of_regression(tx: Connection, regression: int) -> RegressionNews:
     """What a message about a regression says; UnknownName if there is no such regression."""
     table, event = schema.regression.c, schema.regression_event.c
-    row = tx.execute(select(schema.regression).where(table.id == regression)).first()
+    row = tx.execute(select(schema.regression).where(table.id == regression)).mappings().first()
     if row is None:
         raise UnknownName("regression", str(regression))
     last = (
@@ -113,19 +107,8 @@ def of_regression(tx: Connection, regression: int) -> RegressionNews:
     )
     changes = _find_cases(tx, query, member.regression_id == regression)
     kernels = Counter(change.case.partition("/")[0] for change in changes)
-    return RegressionNews(
-        id=row.id,
-        title=row.title,
-        state=row.state,
-        direction=row.direction,
-        cause=row.cause,
-        owner=row.owner,
-        opened_at=row.opened_at,
-        changed_at=row.changed_at,
-        note=tx.execute(last).scalar() or "",
-        changes=changes,
-        kernels=dict(kernels.most_common()),
-    )
+    more = {"note": tx.execute(last).scalar() or "", "changes": changes}
+    return record_of({**row, **more, "kernels": dict(kernels.most_common())}, RegressionNews)
 
 
 def of_run(tx: Connection, run: int, label: str = "") -> RunNews:
