@@ -41,7 +41,7 @@ MOST_BATCHES = 200  # of jobs placed in a turn, before those placed so far are s
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """What new results brought."""
+    """What detection made of new results."""
 
     jobs: int = 0
     series: frozenset[int] = frozenset()  # with new results

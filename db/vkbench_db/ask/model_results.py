@@ -36,7 +36,7 @@ def model_names(tx: Connection) -> list[str]:
 
 
 def model_results(tx: Connection, jobs: Sequence[int]) -> dict[int, ModelResult]:
-    """Of those of these jobs that are of models and were decided, by job."""
+    """Results by job, of those of these jobs that ran a whole model and were decided."""
     return {found.job: found for batch in batches(jobs) for found in _of(tx, batch)}
 
 

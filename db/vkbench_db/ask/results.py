@@ -73,7 +73,7 @@ SORTS = (
 
 
 def count(tx: Connection, chosen: ResultFilter) -> int:
-    """How many jobs fit."""
+    """How many jobs a filter chooses."""
     source, where = _choose_jobs(tx, chosen)
     return tx.execute(select(func.count()).select_from(source).where(*where)).scalar() or 0
 

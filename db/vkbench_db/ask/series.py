@@ -98,7 +98,7 @@ _NARROW = (-(2.0**62), 2.0**62)  # what fits an integer column of both engines
 
 
 def count(tx: Connection, chosen: SeriesFilter) -> int:
-    """How many series fit."""
+    """How many series a filter chooses."""
     return tx.execute(_select_fitting(chosen, func.count())).scalar() or 0
 
 
@@ -259,7 +259,7 @@ def _columns() -> dict[str, ColumnElement[Any]]:
 
 
 def _select_fitting(chosen: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
-    """What is asked of the series that fit."""
+    """Select a column of the series that a filter chooses."""
     columns = _columns()
     where: list[ColumnElement[bool]] = []
     for name, globs in chosen.texts.items():

@@ -47,7 +47,7 @@ bundle = Table("bundle", TABLES, BundleColumns)
 
 
 class BlobColumns(Columns):
-    """One SPIR-V module."""
+    """One SPIR-V module of a bundle."""
 
     sha: Named[str] = Column(Text, primary_key=True)
     data: Named[bytes] = Column(LargeBinary)  # zlib

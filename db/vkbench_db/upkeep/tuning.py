@@ -98,7 +98,7 @@ def trials(tx: Connection, run: int) -> list[Trial]:
 
 
 def sweeps(tx: Connection) -> list[int]:
-    """Runs that are sweeps."""
+    """Numbers of the runs that are sweeps."""
     return list(
         tx.execute(select(schema.run.c.id).where(schema.run.c.kind == RunKind.SWEEP)).scalars()
     )

@@ -52,12 +52,12 @@ class Named(NamedTuple):
 
     @property
     def device_name(self) -> str:
-        """The device's name, likewise."""
+        """The device's name; "old → new" of two."""
         return self._of_both(self.old.name, self.new.name)
 
     @property
     def host(self) -> str:
-        """The device's host, likewise."""
+        """The device's host; "old → new" of two."""
         return self._of_both(self.old.host, self.new.host)
 
     def _of_both(self, old: str, new: str) -> str:
@@ -179,7 +179,7 @@ class Comparison:
 
     @cached_property
     def share_mean(self) -> Mean | None:
-        """The same of the shares of roofs, new over old, where both devices are calibrated."""
+        """Geometric mean of the shares of roofs, new over old, if both devices are calibrated."""
         if not self.is_across:
             return None
         shares = [(pair, share, 1.0) for pair in self.averaged if (share := pair.share_quotient)]
@@ -187,7 +187,7 @@ class Comparison:
 
     @cached_property
     def device_means(self) -> dict[tuple[str, str], Mean]:
-        """The same of each device, by its key and name; empty where there is one alone."""
+        """Geometric mean of each device's ratios, by its key and name; empty for one device."""
         if len(self._by_device) < 2:
             return {}
         return {
@@ -197,7 +197,7 @@ class Comparison:
 
     @cached_property
     def fleet_mean(self) -> Mean | None:
-        """Of the devices' means: one with many cases weighs no more than another."""
+        """Mean of the devices' means: a device with many cases weighs no more than another."""
         return self._mean(weighted=False) if self.device_means else None
 
     @cached_property

@@ -94,7 +94,7 @@ def _on_any_two(before: Mapping[Key, ComparedWork], after: Mapping[Key, Compared
 
 
 def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
-    """The same pairs, whose sides know the noise of their series."""
+    """Look up the noise of the series of both sides of pairs."""
     series = {side.series for pair in pairs for side in (pair.old, pair.new)}
     table, noise = schema.series.c, dict[int | None, tuple[float | None, float | None]]()
     for page in batches(sorted(number for number in series if number is not None)):
@@ -119,7 +119,7 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _flag_unlike(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
-    """Flag pairs of which one side was timed with bounds checked and the other without."""
+    """Flag pairs where only one side was timed with bounds checked."""
     table = schema.series.c
     query = select(table.id).where(table.environment_class.endswith(CHECKED))
     checked = set(tx.execute(query).scalars())
@@ -174,7 +174,7 @@ class _Names:
         return cls(devices={number: Place(*place) for number, *place in rows}, cases=cases)
 
     def of(self, old: Key, new: Key) -> Named:
-        """Which work that is."""
+        """Name the case, mode, variant and devices of a piece of work."""
         _, case, mode, variant = old
         return Named(self.devices[old[0]], self.devices[new[0]], self.cases[case], mode, variant)
 
@@ -198,7 +198,7 @@ def _pairs(named: _Names, works: _Both) -> list[Pair]:
 def _judge_pairs(
     tx: Connection, pairs: Sequence[Pair], histories: Mapping[str, DeviceHistory]
 ) -> list[Pair]:
-    """Of thousands some look changed by chance. One too small to matter is not one that does."""
+    """Judge pairs together, since some of thousands look changed by chance."""
     judged = [_with_tails(pair, histories) for pair in pairs]
     unsure = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
     for place, pair in zip(unsure, with_noise(tx, [judged[at] for at in unsure]), strict=True):

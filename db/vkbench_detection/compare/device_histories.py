@@ -51,7 +51,7 @@ def device_history(
 
 
 def _thin_series(series: Sequence[int]) -> list[int]:
-    """At most so many, from all over the list."""
+    """At most MOST_SERIES of these series, from all over the list."""
     step = max(1, len(series) / MOST_SERIES)
     return [series[int(place * step)] for place in range(min(len(series), MOST_SERIES))]
 

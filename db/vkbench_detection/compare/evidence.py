@@ -48,7 +48,7 @@ def is_vague(side: Side) -> bool:
 
 
 def _in_tails(ratio: Ratio, tails: Sequence[Tails]) -> Ratio:
-    """The same, as rare as its devices have it."""
+    """A ratio whose p is as large as the tails of its devices' noise make it."""
     if ratio.p >= 1 or not tails:
         return ratio
     sigmas = -NormalDist().inv_cdf(max(ratio.p, LEAST_P) / 2)

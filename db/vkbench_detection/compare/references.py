@@ -162,7 +162,7 @@ def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
 
 
 def _name_drivers(tx: Connection) -> dict[str, tuple[str, str, str]]:
-    """By what each environment's driver can be named: its version, its name, or both."""
+    """The names of each environment's driver: its version, its name, and both."""
     known = schema.environment.c
     rows = tx.execute(
         select(known.hash, known.driver, known.driver_version).order_by(known.hash)

@@ -45,7 +45,7 @@ def works(
 def works_of_jobs(
     tx: Connection, jobs: Iterable[int], *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
-    """The work of these jobs, likewise."""
+    """The finished work of these jobs, timed by these metrics or by all."""
     grouped: dict[Key, list[TimedRow]] = {}
     for page in batches(sorted(set(jobs))):
         _add(grouped, tx, _details([schema.job.c.id.in_(page)], metrics))

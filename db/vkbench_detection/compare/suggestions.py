@@ -116,7 +116,7 @@ def _before(tx: Connection, run: _Run, earlier: Sequence[_Run]) -> _Run | None:
 
 
 def _moves(tx: Connection, runs: Sequence[int]) -> Iterator[Suggestion]:
-    """The last driver of each device beside the one before, and its kernels likewise."""
+    """The last driver and the last bundle of each device beside the ones before."""
     places: dict[tuple[str, str, str], list[str]] = {}
     ran = _ran(tx, runs)
     for device in named_devices(tx):

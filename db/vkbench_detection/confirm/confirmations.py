@@ -120,7 +120,7 @@ def first_pairs(arms: Arms) -> int:
 
 
 def begin(tx: Connection, change: int, run: int, pairs: int, now: float) -> None:
-    """Store that a run of so many pairs measures a suspicion again."""
+    """Store that a run of pairs measures a suspicion again."""
     row = {
         "change_point_id": change,
         "run_id": run,
@@ -143,7 +143,7 @@ def judge(tx: Connection, confirmation: Running, results: PairResults) -> Remeas
 
 
 def extend(tx: Connection, confirmation: Running, pairs: int) -> None:
-    """Store that so many more pairs are asked for."""
+    """Store that a confirmation asks for more pairs."""
     table = schema.confirmation.c
     most = confirmation.pairs + pairs
     tx.execute(update(schema.confirmation).where(table.id == confirmation.id).values(pairs=most))

@@ -49,7 +49,7 @@ class Waiting:
 
     @property
     def direction(self) -> str:
-        """Where the times went."""
+        """Whether times became slower or faster."""
         return self.point.direction
 
 

@@ -67,7 +67,7 @@ class _Move:
 
     @property
     def direction(self) -> Direction:
-        """Where the times went."""
+        """Whether times became slower or faster."""
         return Direction.SLOWER if self.change > 0 else Direction.FASTER
 
 

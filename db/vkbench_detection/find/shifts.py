@@ -55,7 +55,7 @@ class History:
 
     @cached_property
     def seconds(self) -> list[float]:
-        """What each result took."""
+        """Seconds of each result."""
         return [point.seconds for point in self.points]
 
     @cached_property
@@ -230,7 +230,7 @@ def _may_decide(
     is_served: bool,
     decides: bool,
 ) -> bool:
-    """Whether results alone may decide a change point that is open, or of which less was known."""
+    """Whether results alone may decide a change point that is open or was decided on fewer."""
     if row.state == ChangeState.SUSPECTED:
         return decides
     if row.state not in (ChangeState.AMBIGUOUS, ChangeState.DISMISSED):

@@ -60,7 +60,7 @@ def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None
 
 
 def pairs_of_jobs(tx: Connection, jobs: Collection[int]) -> list[PeerPair]:
-    """What these jobs compared."""
+    """The comparisons with peers that these jobs made."""
     return _pairs(tx, schema.job.c.id.in_(jobs))
 
 

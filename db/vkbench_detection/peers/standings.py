@@ -113,7 +113,7 @@ def note(tx: Connection, fallen: Mapping[int, bool], now: float) -> None:
 
 
 def untold_falls(tx: Connection, *, judged_since: float, measured_since: float) -> list[int]:
-    """Comparisons whose ratio fell, and of which no alert has reached every channel."""
+    """Comparisons whose ratio fell and that some channel has not heard of."""
     standing, job = schema.peer_standing.c, schema.job.c
     query = (
         select(standing.job_id)

@@ -36,7 +36,7 @@ THROTTLED = "throttled"
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """What a batch placed."""
+    """What a batch of results placed in series."""
 
     jobs: int = 0  # taken off the fresh ones, whether they count or not
     series: frozenset[int] = frozenset()  # that have new results

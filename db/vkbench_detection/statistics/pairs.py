@@ -61,7 +61,7 @@ LONG_LOOKS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PairJudgement:
-    """What so many pairs say."""
+    """What a number of pairs says."""
 
     verdict: PairVerdict
     ratio: float  # new over old, above 1 slower

@@ -64,7 +64,7 @@ class Ratio:
         return self.p <= alpha and abs(log(self.ratio)) >= log(1 + floor)
 
     def stretch(self, factor: float) -> Ratio:
-        """The same from values that scatter so much wider than they look."""
+        """The ratio from values that scatter wider than they look, by a factor."""
         if factor == 1:
             return self
         sigmas = -NormalDist().inv_cdf(max(self.p, LEAST_P) / 2) / factor
@@ -98,7 +98,7 @@ class Shift:
     below: float
 
     def as_ratio(self) -> Ratio:
-        """The same in times."""
+        """The difference of logarithms as a ratio of times."""
         p = min(1.0, 2 * min(self.above, self.below))
         return Ratio(ratio=exp(self.shift), low=exp(self.low), high=exp(self.high), p=p)
 

@@ -39,7 +39,7 @@ SIGMA_OF_CLIPPED = 1.03
 
 
 class Direction(StrEnum):
-    """Where times have gone."""
+    """Whether times became slower or faster."""
 
     SLOWER = "slower"
     FASTER = "faster"

@@ -125,7 +125,7 @@ def find(values: Sequence[float], moved: Collection[int] = ()) -> list[LevelShif
 
 
 def rest(values: Sequence[float], index: int, around: int) -> Rest:
-    """What is left of a change that was suspected at an index; so many results on each side."""
+    """What is left of a change suspected at an index, by the results on each side."""
     logs, _ = clip_outliers(np.log(np.asarray(values, dtype=np.float64)))
     ends = [0, index, len(logs)]
     plain = shift(logs[max(0, index - around) : index], logs[index : index + around]).as_ratio()

@@ -119,18 +119,18 @@ class Found:
     delays: tuple[int | None, ...]  # results until it was, 1 the first; None: not within 20
 
     def recall(self, within: int) -> float:
-        """Share of streams in which it was found within so many results."""
+        """Share of streams in which the change was found within a number of results."""
         return sum(d is not None and d <= within for d in self.delays) / len(self.delays)
 
     @property
     def delay(self) -> float | None:
-        """Median of those found."""
+        """Median of the delays of changes that were found."""
         known = [delay for delay in self.delays if delay is not None]
         return median(known) if known else None
 
     @property
     def wanted(self) -> Wanted | None:
-        """What is asked of this noise and change."""
+        """The limit for this noise and change; None where there is none."""
         rows = (w for w in RECALLS if (w.noise, w.change) == (self.noise, self.change))
         return next(rows, None)
 
@@ -183,7 +183,7 @@ class HistoryFound:
 
     @property
     def wanted(self) -> HistoryWanted | None:
-        """What is asked of this noise and change."""
+        """The limit for this noise and change; None where there is none."""
         rows = (w for w in HISTORY_WANTED if (w.noise, w.change) == (self.noise, self.change))
         return next(rows, None)
 
@@ -198,7 +198,7 @@ class HistoryFound:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All that was tried."""
+    """Results of all trials of the detector."""
 
     quiet: tuple[Quiet, ...]
     found: tuple[Found, ...]
@@ -207,7 +207,7 @@ class Report:
 
     @property
     def verdicts(self) -> list[bool]:
-        """Of each target, whether it is met."""
+        """Whether each limit is met."""
         false: list[bool | None] = [row.is_met for row in self.quiet]
         false += [row.is_met for row in self.history_quiet]
         verdicts = [row.is_met for row in self.found] + [row.is_met for row in self.history_found]
@@ -341,7 +341,7 @@ def _history_quiet(noise: Noise, rng: np.random.Generator, histories: int) -> Hi
 def _history_found(
     noise: Noise, rng: np.random.Generator, histories: int
 ) -> Iterable[HistoryFound]:
-    """The same series with each change; every other series becomes faster."""
+    """Judge the same series with each change; every other series becomes faster."""
     series = synthetic.series(noise, rng, histories, HISTORY_LENGTH)
     signs = np.where(np.arange(histories) % 2, -1.0, 1.0)[:, None]
     for change in HISTORY_CHANGES:

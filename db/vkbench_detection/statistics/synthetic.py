@@ -57,7 +57,7 @@ def series(noise: Noise, rng: np.random.Generator, streams: int, length: int) ->
 
 
 def days(noise: Noise, rng: np.random.Generator, streams: int, length: int) -> Floats:
-    """What all jobs of a day share, of so many days; a row each stream."""
+    """What all jobs of a day share, a column a day and a row a stream."""
     logs = _remembering(rng, (streams, length), noise.drift, noise.drift_memory)
     if noise.wave:
         turns = np.arange(length) / PERIOD + rng.random((streams, 1))
@@ -72,7 +72,7 @@ def days(noise: Noise, rng: np.random.Generator, streams: int, length: int) -> F
 
 
 def pairs(noise: Noise, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """Old and new arm of so many pairs, measured in turn within minutes."""
+    """Times of the old and the new arm of pairs, measured in turn within minutes."""
     measured = jobs(noise, rng, (1, 2 * count))[0]
     order = np.array(arms(count))
     return measured[order == "old"], measured[order == "new"]

@@ -32,7 +32,7 @@ def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
 
 
 def served_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
-    """As `device_keys`, without devices that no worker here has announced."""
+    """Keys of the devices that selectors mean and that a worker here has announced."""
     meant = choose(selectors, named_devices(tx), settings().host)
     return [device.key for device in only_served(meant)]
 

@@ -76,7 +76,7 @@ def query(url: str, sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
 
 
 def query_blank(sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
-    """The same on a blank database, where no database has been made yet."""
+    """Run a reading statement on a blank database, where none has been made yet."""
     from vkbench_db.blank import blank_database
 
     statement = _statement(sql)
