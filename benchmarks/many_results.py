@@ -24,8 +24,8 @@ from vkbench.case import Case
 from vkbench.messages.wire import to_builtins
 from vkbench.result import pack_samples
 from vkbench_db import schema
-from vkbench_db.ask.demonstration import MARK
 from vkbench_db.database import parse_url, upgrade
+from vkbench_db.demonstration import MARK
 from vkbench_local.demo.lab import MACHINES
 from vkbench_local.demo.recording import load
 from vkbench_shaders.catalogue import KERNELS

@@ -44,7 +44,7 @@ from sqlalchemy import Connection  # noqa: E402
 
 from postgres_server import PostgresServer  # noqa: E402
 from vkbench_cli.main import GC_OBJECTS  # noqa: E402
-from vkbench_db.ask.queries import results  # noqa: E402
+from vkbench_db.ask.results import ResultFilter, results  # noqa: E402
 from vkbench_db.database import Database, upgrade  # noqa: E402
 from vkbench_detection.compare.comparison import compare  # noqa: E402
 from vkbench_detection.compare.references import find  # noqa: E402
@@ -180,7 +180,7 @@ def questions(size: Size) -> Sequence[Question]:
         origins(tx, [point.job for point in found])
 
     def shown_history(tx: Connection, random: Random) -> None:
-        results(tx, series=random.randint(1, series), limit=HISTORY)
+        results(tx, ResultFilter(series=random.randint(1, series)), limit=HISTORY)
 
     return (
         Question(name="history of a series", limit_seconds=0.02, ask=history, times=200),

@@ -193,7 +193,7 @@ class Scale:
 
     def _scan(self) -> None:
         with self._lab.database.reading() as tx:
-            due = history.due(tx, time.time() + 1e6, 10**9)
+            due = history.due_series(tx, time.time() + 1e6, 10**9)
         scan(self._lab.database, due, time.time())
 
     def _submit(self, cases: int) -> None:

@@ -11,8 +11,8 @@ from statistics import geometric_mean
 from plans.evidence import CUDA_PEER, Evidence, Find, TargetResult, met, not_measured
 from plans.recorded import recorded
 from vkbench.device import NVIDIA
-from vkbench_db.ask.peers import PeerPair
-from vkbench_detection.compare.peer_ratios import ratio_of
+from vkbench_detection.peers.pairs import PeerPair
+from vkbench_detection.peers.standings import ratio_of
 
 
 def times_cuda(cases: Sequence[str], least: float) -> Find:

@@ -13,16 +13,17 @@ from typing import Final
 
 from vkbench.accuracy import Subject
 from vkbench.device import DeviceFacts
-from vkbench.job import PEERS, Mode
+from vkbench.job import PEERS
 from vkbench.settings import Settings
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
 from vkbench_db.ask.accuracies import AccuracyRow, accuracies
-from vkbench_db.ask.blank import is_blank
-from vkbench_db.ask.device_names import device_keys
-from vkbench_db.ask.peers import PeerPair, peer_pairs
-from vkbench_db.ask.queries import DeviceRow, ResultRow, devices, results
-from vkbench_db.upkeep.tuning import TunedRow, tuned
+from vkbench_db.ask.devices.names import device_keys
+from vkbench_db.ask.queries import DeviceRow, devices
+from vkbench_db.ask.results import ResultFilter, ResultRow, results
+from vkbench_db.blank import is_blank
+from vkbench_db.upkeep.tuning import TunedRow, newest_findings
+from vkbench_detection.peers.pairs import PeerPair, peer_pairs
 
 CUDA_PEER: Final = "torch"  # the peer that computes by CUDA on NVIDIA's GPUs
 
@@ -99,12 +100,11 @@ def read_evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
         known = {row.key: row for row in devices(tx)}
         chosen = device_keys(tx, selectors) if known else []
         keys = [key for key in chosen if selectors or known[key].host == ours.host]
-        modes = [Mode.CORRECTNESS, Mode.PERFORMANCE]
-        newest = results(tx, devices=keys, modes=modes, latest=True, limit=None) if keys else []
+        newest = results(tx, ResultFilter(device=keys), limit=None) if keys else []
         evidence = Evidence(
             results=[row for row in newest if row.track != PEERS],
             devices={key: known[key].facts for key in keys},
-            tuned=tuned(tx, keys) if keys else (),
+            tuned=newest_findings(tx, keys) if keys else (),
             losses=[row for row in accuracies(tx) if row.subject == Subject.MODEL],
             pairs=[pair for pair in peer_pairs(tx, [CUDA_PEER]) if pair.device in keys],
             host=ours.host,

@@ -13,7 +13,7 @@ from plans.evidence import Evidence, Find, TargetResult, TargetState, met, not_m
 from plans.rocm_grid import GRID
 from vkbench.case import parse
 from vkbench.job import JobState
-from vkbench_db.ask.queries import ResultRow
+from vkbench_db.ask.results import ResultRow
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.tolerance import LIMITS

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from vkbench.words.markdown import table
-from vkbench_db.ask.view_columns import MEANINGS
+from vkbench_db.ask.sql.view_columns import MEANINGS
 from vkbench_scheduler.planning.suites import SUITES
 from vkbench_shaders import formats_page
 from vkbench_shaders.bundle import packaged

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "web"))
 
 from browser import DESKTOP, PHONE, Scheme, browser, served, visiting  # noqa: E402
-from vkbench_db.ask import readonly  # noqa: E402
+from vkbench_db.ask.sql import readonly  # noqa: E402
 
 IMAGES = ROOT / "docs" / "img"
 LAST_NIGHT = "2026-11-01"

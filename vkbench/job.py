@@ -86,13 +86,14 @@ class ArmKind(StrEnum):
 
     BUNDLE = "bundle"  # compiled kernels, named by the SHA-256 of their manifest
     BUILD = "build"  # a version of a program, named by the SHA-256 of its files
+    DRIVER = "driver"  # named by its name, its version, or both
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """A thing under test: a side of a pair, a point of a bisection."""
+    """A thing under test: a side of a pair or a comparison, a point of a bisection."""
 
-    sha: str  # "" is the packaged bundle
+    name: str  # among its kind; "" is the packaged bundle
     kind: ArmKind = ArmKind.BUNDLE
 
 
@@ -129,7 +130,7 @@ class Job:
     @property
     def arm(self) -> Arm:
         """What it tests; of a pair, the new one."""
-        return Arm(sha=self.bundle, kind=self.arm_kind)
+        return Arm(name=self.bundle, kind=self.arm_kind)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -139,12 +140,12 @@ class Job:
     @property
     def bundles(self) -> tuple[str, ...]:
         """The bundles that it needs; of a pair, the old one first."""
-        return tuple(arm.sha for arm in self.arms if arm.kind is ArmKind.BUNDLE)
+        return tuple(arm.name for arm in self.arms if arm.kind is ArmKind.BUNDLE)
 
     @property
     def builds(self) -> tuple[str, ...]:
         """The builds of a program that it needs; of a pair, the old one first."""
-        return tuple(arm.sha for arm in self.arms if arm.kind is ArmKind.BUILD)
+        return tuple(arm.name for arm in self.arms if arm.kind is ArmKind.BUILD)
 
 
 def pair_of(job: Job) -> Pair:

@@ -40,7 +40,7 @@ def open_database(settings: Settings) -> Database:
 
 def _note_demonstration(database: Database) -> None:
     """Say on stderr if the results are made up."""
-    from vkbench_db.ask.demonstration import NOTE, is_demonstration
+    from vkbench_db.demonstration import NOTE, is_demonstration
 
     with database.reading() as tx:
         if is_demonstration(tx):
@@ -82,9 +82,9 @@ def known_devices(settings: Settings) -> list[DeviceRow]:
 
 
 def _open_blank() -> Database:
-    from vkbench_db.ask.blank import blank
+    from vkbench_db.blank import blank_database
 
-    return blank()
+    return blank_database()
 
 
 @contextmanager

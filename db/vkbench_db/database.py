@@ -169,8 +169,8 @@ def try_lead(tx: Connection) -> bool:
     """
     if tx.dialect.name != "postgresql":
         return True
-    asked = text("SELECT pg_try_advisory_xact_lock(:lock)")
-    return bool(tx.execute(asked, {"lock": LEADER_LOCK}).scalar())
+    attempt = text("SELECT pg_try_advisory_xact_lock(:lock)")
+    return bool(tx.execute(attempt, {"lock": LEADER_LOCK}).scalar())
 
 
 def watch_alone(tx: Connection) -> None:
@@ -284,33 +284,33 @@ def _dispose_after(engine: Engine) -> Iterator[Engine]:
 
 
 def _check_schema(tx: Connection) -> None:
-    found = _version(tx)
-    if found is None:
+    version = _version(tx)
+    if version is None:
         raise SchemaMissing(f"{_place(tx.engine)} has no vkbench tables; {_remedy(tx.engine)}")
     _check_not_before_first(tx)
-    if found < SCHEMA:
+    if version < SCHEMA:
         raise SchemaOutdated(
-            f"{_place(tx.engine)} has schema {found} and this vkbench needs {SCHEMA}; "
+            f"{_place(tx.engine)} has schema {version} and this vkbench needs {SCHEMA}; "
             f"{_remedy(tx.engine)}"
         )
     _check_not_ahead(tx)
 
 
 def _check_not_before_first(tx: Connection) -> None:
-    found = _version(tx)
-    if found is not None and found < FIRST:
+    version = _version(tx)
+    if version is not None and version < FIRST:
         raise SchemaOutdated(
-            f"{_place(tx.engine)} has schema {found}, older than any release of vkbench: check out "
-            f"commit {_LAST_COMMIT_BEFORE} of its repository, {_remedy(tx.engine)} with that, and "
-            "use this version again"
+            f"{_place(tx.engine)} has schema {version}, older than any release of vkbench: check "
+            f"out commit {_LAST_COMMIT_BEFORE} of its repository, {_remedy(tx.engine)} with that, "
+            "and use this version again"
         )
 
 
 def _check_not_ahead(tx: Connection) -> None:
-    found = _version(tx)
-    if found is not None and found > SCHEMA:
+    version = _version(tx)
+    if version is not None and version > SCHEMA:
         raise SchemaOutdated(
-            f"{_place(tx.engine)} has schema {found}, newer than this vkbench knows ({SCHEMA}); "
+            f"{_place(tx.engine)} has schema {version}, newer than this vkbench knows ({SCHEMA}); "
             "update vkbench"
         )
 

@@ -101,11 +101,11 @@ def engine(url: URL) -> Engine:
 
 def _hosts_and_ports(places: list[str]) -> dict[str, str]:
     """Places as libpq's options have them."""
-    found = [_PLACE.fullmatch(place) for place in places]
-    if not all(found):
+    matches = [_PLACE.fullmatch(place) for place in places]
+    if not all(matches):
         raise ValueError("malformed hosts")  # without their names: they may be of a password
-    hosts = [each["host"].strip("[]") for each in found if each]
-    ports = [each["port"] or "" for each in found if each]
+    hosts = [match["host"].strip("[]") for match in matches if match]
+    ports = [match["port"] or "" for match in matches if match]
     return {"host": ",".join(hosts)} | ({"port": ",".join(ports)} if any(ports) else {})
 
 

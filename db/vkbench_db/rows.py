@@ -1,9 +1,10 @@
-"""Rows: read as records, inserted where they are missing, locked in one order."""
+"""Rows: read as records, inserted where they are missing, locked in one order; and batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Insert, Select, Table, select
@@ -26,17 +27,17 @@ class LockedJob:
     metric: str  # of a paired job
 
 
-def fetch(tx: Connection, asked: Select[*tuple[Any, ...]], record: type[R]) -> list[R]:
+def fetch(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> list[R]:
     """The rows of a query as records; TypeError unless its columns are the record's fields."""
-    rows = tx.execute(asked)
+    rows = tx.execute(query)
     names = tuple(rows.keys())
     return [record(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-def fetch_first(tx: Connection, asked: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
+def fetch_first(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
     """The first row of a query as a record; None if there is no row."""
-    found = fetch(tx, asked.limit(1), record)
-    return found[0] if found else None
+    records = fetch(tx, query.limit(1), record)
+    return records[0] if records else None
 
 
 def record_of(values: Mapping[str, Any], record: type[R]) -> R:
@@ -65,13 +66,13 @@ def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
     Every caller locks in the order of ids, so no two transactions can wait for each other.
     """
     job = schema.job.c
-    asked = (
+    query = (
         select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id, job.metric)
         .where(job.id.in_(sorted(set(ids))))
         .order_by(job.id)
         .with_for_update(key_share=True)
     )
-    return fetch(tx, asked, LockedJob)
+    return fetch(tx, query, LockedJob)
 
 
 def _skipping_insert(tx: Connection, table: Table) -> Insert:
@@ -83,3 +84,15 @@ def _skipping_insert(tx: Connection, table: Table) -> Insert:
     from sqlalchemy.dialects import sqlite
 
     return sqlite.insert(table).on_conflict_do_nothing()
+
+
+T = TypeVar("T")
+
+BATCH = 2000  # rows of a statement; well under SQLite's 32,766 parameters with one key a row
+
+
+def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+    """Split items into lists of at most `size`."""
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch

@@ -15,11 +15,11 @@ from itertools import count, islice
 from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
-from vkbench_db.batches import batches
 from vkbench_db.database import Database, watch_alone
+from vkbench_db.rows import batches
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Suspicion
-from vkbench_detection.changes.methods import Method
-from vkbench_detection.changes.questions import undecided
+from vkbench_detection.changes.questions import undecided_directions
 from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.compare.baselines import departures, last_references
 from vkbench_detection.confirm.endings import undecidable
@@ -27,7 +27,7 @@ from vkbench_detection.find import decay, history
 from vkbench_detection.find.kin import judge_young
 from vkbench_detection.find.screening import behind, screen
 from vkbench_detection.regress import recoveries, regressions
-from vkbench_detection.regress.grouping import ungrouped
+from vkbench_detection.regress.grouping import ungrouped_changes
 from vkbench_detection.series import calibrations, profiles
 from vkbench_detection.series.placing import Placed, is_fresh, place
 from vkbench_detection.statistics.screen import Direction
@@ -41,7 +41,7 @@ MOST_BATCHES = 200  # of jobs placed in a turn, before those placed so far are s
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """What new results brought."""
+    """What detection made of new results."""
 
     jobs: int = 0
     series: frozenset[int] = frozenset()  # with new results
@@ -80,14 +80,14 @@ def detect(database: Database, now: float, *, all_at_once: bool = False) -> Dete
         sweeps.settle(tx)
     placed = _place(database, now, None if all_at_once else MOST_BATCHES)
     touched = placed.series
-    found = Detected(jobs=placed.jobs, series=touched, suspects=placed.suspects)
+    detected = Detected(jobs=placed.jobs, series=touched, suspects=placed.suspects)
     if not is_installed():
-        return replace(found, is_unscreened=_have_earlier_results(database, touched))
+        return replace(detected, is_unscreened=_have_earlier_results(database, touched))
     suspected = _screen(database, touched, now)
     if all_at_once:
         scan(database, touched, now)
     opened = conclude(database, now)
-    return replace(found, suspected=tuple(suspected), verdicts=placed.changes, opened=opened)
+    return replace(detected, suspected=tuple(suspected), verdicts=placed.changes, opened=opened)
 
 
 def catch_up(database: Database, now: float) -> list[int]:
@@ -97,7 +97,7 @@ def catch_up(database: Database, now: float) -> list[int]:
     killed between them leaves results that no other step screens.
     """
     with database.reading() as tx:
-        left, is_ungrouped = behind(tx), bool(ungrouped(tx))
+        left, is_ungrouped = behind(tx), bool(ungrouped_changes(tx))
     suspected = _screen(database, left, now)
     if left or is_ungrouped:
         conclude(database, now)
@@ -136,20 +136,20 @@ def conclude(database: Database, now: float) -> tuple[int, ...]:
 
 
 def _place(database: Database, now: float, most: int | None) -> Placed:
-    found = Placed()
+    so_far = Placed()
     for _ in islice(count(), most):
         with database.transaction() as tx:
             placed = place(tx, now)
         if not placed.jobs:
             break
         database.let_others_in()
-        found = Placed(
-            jobs=found.jobs + placed.jobs,
-            series=found.series | placed.series,
-            suspects=(*found.suspects, *placed.suspects),
-            changes=(*found.changes, *placed.changes),
+        so_far = Placed(
+            jobs=so_far.jobs + placed.jobs,
+            series=so_far.series | placed.series,
+            suspects=(*so_far.suspects, *placed.suspects),
+            changes=(*so_far.changes, *placed.changes),
         )
-    return found
+    return so_far
 
 
 def _have_earlier_results(database: Database, series: Iterable[int]) -> bool:
@@ -177,19 +177,23 @@ def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
 
 def _depart(tx: Connection, series: Sequence[int], now: float) -> list[int]:
     """Suspect series with too few results for the screen that differ from a baseline."""
-    found = departures(tx, series)
-    known = undecided(tx, {each.series for each in found})
-    wanted = [
+    unlike = departures(tx, series)
+    known = undecided_directions(tx, {suspicion.series for suspicion in unlike})
+    new_suspicions = [
         Suspicion(
-            series=each.series,
+            series=suspicion.series,
             method=Method.BASELINE,
-            direction=Direction.SLOWER if each.ratio.ratio > 1 else Direction.FASTER,
-            before_job=each.before_job,
-            after_job=each.after_job,
-            ratio=each.ratio.ratio,
-            note=f"{each.ratio.ratio:.4f} of baseline {each.baseline}",
+            direction=Direction.SLOWER if suspicion.ratio.ratio > 1 else Direction.FASTER,
+            before_job=suspicion.before_job,
+            after_job=suspicion.after_job,
+            ratio=suspicion.ratio.ratio,
+            note=f"{suspicion.ratio.ratio:.4f} of baseline {suspicion.baseline}",
         )
-        for each in found
+        for suspicion in unlike
     ]
-    new = [each for each in wanted if (each.series, str(each.direction)) not in known]
+    new = [
+        suspicion
+        for suspicion in new_suspicions
+        if (suspicion.series, str(suspicion.direction)) not in known
+    ]
     return suspect(tx, new, now)

@@ -13,7 +13,7 @@ import vkbench
 from vkbench.case import is_model, is_own
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
-from vkbench_db.upkeep.tuning import TunedRow, tuned, tuned_now
+from vkbench_db.upkeep.tuning import TunedRow, newest_findings, tuned_now
 from vkbench_db.work.store import Picked
 from vkbench_detection.series.calibrations import latest
 from vkbench_scheduler.planning.selection import AUTO
@@ -55,7 +55,9 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
     Of several findings for a case the newest counts.
     """
     facts = {device.key: device for device in devices}
-    rows = sorted((row for row in tuned(tx, list(facts))), key=lambda row: row.measured_at)
+    rows = sorted(
+        (row for row in newest_findings(tx, list(facts))), key=lambda row: row.measured_at
+    )
     if not rows:
         raise NothingToDo("no configuration of these devices was measured yet: run `vkbench tune`")
     classes = sorted({class_of(facts[row.device]).name for row in rows})

@@ -9,7 +9,7 @@ from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
-    from vkbench_db.ask.canary_status import Steadiness
+    from vkbench_db.ask.devices.lately import Steadiness
     from vkbench_db.ask.queries import DeviceRow
 
 COLUMNS = (

@@ -10,8 +10,8 @@ from vkbench.words.units import count_of
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_db.ask.peers import Uncompared
-    from vkbench_detection.compare.peer_ratios import Standing
+    from vkbench_detection.peers.pairs import Uncompared
+    from vkbench_detection.peers.standings import Standing
 
 TOO_NOISY = "too noisy"  # in place of a ratio: a side's interval is too wide
 NAMED = 2  # cases of a reason that a line names

@@ -12,7 +12,7 @@ from vkbench.result import COPIES, Side
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_db.ask.queries import ResultRow
+    from vkbench_db.ask.results import ResultRow
 
 
 COLUMNS = (

@@ -31,7 +31,7 @@ PLANTED = ROOT / "tests" / "planted"
 VKBENCH = Path(sys.executable).with_name("vkbench")
 PACKAGES = ("vkbench", "shaders", "worker", "scheduler", "db", "local", "tables", "cli", "web")
 # Where programs may name the interpreter: what starts it, and a reader that takes nothing with it.
-INTERPRETER = ("vkbench/process/interpreter.py", "db/vkbench_db/ask/readonly.py")
+INTERPRETER = ("vkbench/process/interpreter.py", "db/vkbench_db/ask/sql/readonly.py")
 
 
 @pytest.fixture

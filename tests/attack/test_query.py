@@ -21,7 +21,7 @@ import yaml
 from browser import served
 from databases import PAGES, READER, Cluster, Lab, url_as, with_roles
 from processes import children, own_bytes
-from vkbench_db.ask import public, readonly
+from vkbench_db.ask.sql import public, readonly
 from vkbench_db.errors import QueryRefused
 from vkbench_web.asking import AT_ONCE, WAITING
 

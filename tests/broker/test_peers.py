@@ -9,7 +9,7 @@ import pytest
 from cluster import Lab, until
 from vkbench.device import DeviceFacts
 from vkbench_db.ask import queries
-from vkbench_db.ask.peers import peer_pairs, uncompared
+from vkbench_detection.peers.pairs import peer_pairs, uncompared_cases
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import submit
 
@@ -35,7 +35,7 @@ def test_a_worker_compares_with_a_peer(make_lab: Callable[..., Lab]) -> None:
     assert dict(lab.counts(run)) == {"passed": 5, "skipped": 1}
     with lab.database.reading() as tx:
         [pair] = peer_pairs(tx, run=run)
-        [left] = uncompared(tx, run=run)
+        [left] = uncompared_cases(tx, run=run)
     assert (pair.case_name, pair.peer) == (CASES[0], "numpy")
     assert min(pair.ours, pair.theirs) > 0
     assert left.reason == "numpy has no conv2d"

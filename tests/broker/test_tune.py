@@ -11,7 +11,7 @@ from cluster import Lab, until
 from vkbench.job import Mode
 from vkbench_db import schema
 from vkbench_db.ask import queries
-from vkbench_db.upkeep.tuning import TunedRow, tuned
+from vkbench_db.upkeep.tuning import TunedRow, newest_findings
 from vkbench_scheduler.planning import sweeps
 from vkbench_scheduler.planning.selection import ALL, Selection
 from vkbench_scheduler.planning.submit import submit
@@ -22,7 +22,7 @@ CASE = "sum/f32/b1_c1_h64_w4096"
 
 def known(lab: Lab) -> list[TunedRow]:
     with lab.database.reading() as tx:
-        return tuned(tx)
+        return newest_findings(tx)
 
 
 @pytest.mark.timeout(120)

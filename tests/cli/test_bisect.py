@@ -146,7 +146,7 @@ def test_good_and_bad_say_which_part_of_the_order(
     words = ("--bundles", ",".join(kept), "--good", kept[1][:8], "--bad", kept[3][:8])
     say("--case", CASE, *words, "--submit", "--metric", "cold", "--seconds", "0.5")
     with database.reading() as tx:
-        (found,) = bisections.listed(tx)
+        (found,) = bisections.list_bisections(tx)
     assert [each.sha for each in found.candidates] == kept[1:4]
     assert (found.metric, found.measure_seconds) == ("cold", 0.5)
 
@@ -159,7 +159,7 @@ def test_a_regression_says_all_of_it(
     regression = planted_regression(key, CASE, kept[1], kept[4])
     say("--regression", str(regression), "--submit")
     with database.reading() as tx:
-        (found,) = bisections.listed(tx)
+        (found,) = bisections.list_bisections(tx)
     assert (found.case, found.variant, found.metric) == (CASE, "portable", "hot")
     assert (found.devices, found.regression) == ((key,), regression)
     assert [each.sha for each in found.candidates] == kept[1:]
@@ -180,7 +180,7 @@ def test_a_regression_of_cases_that_fail_says_all_of_it(
         tx.execute(update(schema.regression).values(direction="failed"))
     say("--regression", str(regression), "--submit")
     with database.reading() as tx:
-        (found,) = bisections.listed(tx)
+        (found,) = bisections.list_bisections(tx)
     assert (found.case, found.metric, found.devices) == (CASE, "hot", (key,))
     assert [each.sha for each in found.candidates] == kept[1:]
 

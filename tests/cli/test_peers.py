@@ -15,8 +15,8 @@ from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench.result import Side
 from vkbench.run import RunWords
 from vkbench_cli import main as cli
-from vkbench_db.ask.peers import Uncompared
 from vkbench_db.work import store
+from vkbench_detection.peers.pairs import Uncompared
 from vkbench_tables.peers import reasons
 
 Captured = pytest.CaptureFixture[str]

@@ -12,7 +12,7 @@ import pytest
 from vkbench.job import JobState
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.report import by_device, exit_code, reasons, summary, telling
-from vkbench_db.ask.queries import ResultRow
+from vkbench_db.ask.results import ResultRow
 from vkbench_tables.results import table
 
 

@@ -17,10 +17,10 @@ DRIVER = ROOT / "tests/planted/planted_column.py"
 TABLE = "db/vkbench_db/schema/work.py"
 RECORD = "vkbench/result.py"
 DISPLAY = "tables/vkbench_tables/results.py"
-MEANINGS = "db/vkbench_db/ask/view_columns.py"
+MEANINGS = "db/vkbench_db/ask/sql/view_columns.py"
 MIGRATIONS = "db/vkbench_db/migrations/versions"
 COLUMN, VALUE = "slowest", 0.125
-IMPORT = "from vkbench_db.ask.view_columns import MEANINGS"
+IMPORT = "from vkbench_db.ask.sql.view_columns import MEANINGS"
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from vkbench.settings import read
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.upkeep import alerts
-from vkbench_detection.regress.announcements import unannounced
+from vkbench_detection.regress.announcements import unannounced_news
 from vkbench_scheduler.errors import AlertFailed
 from vkbench_scheduler.watch import webhook
 from vkbench_scheduler.watch.alerts import (
@@ -238,8 +238,8 @@ def test_a_process_that_died_of_sending_is_followed_by_another_try(database: Dat
     with listening() as listener:
         ours = settings_for(listener)
         with database.transaction() as tx:
-            alerts.expect(tx, unannounced(tx, ["webhook"], NOW), NOW, NOW)
-            (due,) = alerts.due(tx, ["webhook"], NOW, most_tries=9, limit=9)
+            alerts.expect(tx, unannounced_news(tx, ["webhook"], NOW), NOW, NOW)
+            (due,) = alerts.due_deliveries(tx, ["webhook"], NOW, most_tries=9, limit=9)
             assert alerts.claim(tx, due, NOW + 30)
             assert not alerts.claim(tx, due, NOW + 30)
         step(database, ours, NOW + 29)

@@ -18,7 +18,7 @@ from sqlalchemy import insert, select, text
 
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
 from vkbench_db import schema
-from vkbench_db.ask.readonly import query
+from vkbench_db.ask.sql.readonly import query
 from vkbench_db.database import Database, try_lead, upgrade
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
 from vkbench_db.postgresql import PREPARED
@@ -190,10 +190,10 @@ def test_foreign_keys_hold(database: Database) -> None:
 def test_reading_imports_neither_alembic_nor_the_orm(template_file: Path) -> None:
     code = (
         "import sys\n"
-        "from vkbench_db.ask import queries\n"
+        "from vkbench_db.ask import queries, results\n"
         "from vkbench_db.database import Database\n"
         f"with Database.open('sqlite:///{template_file}') as d, d.reading() as tx:\n"
-        "    assert not queries.results(tx, latest=True) + queries.jobs(tx) + queries.runs(tx)\n"
+        "    assert not results.results(tx) + queries.jobs(tx) + queries.runs(tx)\n"
         "print([m for m in ('alembic', 'sqlalchemy.orm', 'msgspec') if m in sys.modules])\n"
     )
     done = subprocess.run(

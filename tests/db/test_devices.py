@@ -68,10 +68,10 @@ def test_a_device_that_a_scheduler_paused_is_on_trial_when_it_is_resumed(lab: La
     key = lab.add_device()
     with lab.database.transaction() as tx:
         store.pause(tx, key, store.Pause(reason="fan", by="ann", at=lab.now, recall=True))
-        assert store.recalled(tx) == [key]
+        assert store.recalled_devices(tx) == [key]
         assert queries.devices(tx)[0].paused_at == lab.now
         assert not store.resume(tx, key, lab.now)
-        assert (store.recalled(tx), queries.devices(tx)[0].paused_by) == ([], "")
+        assert (store.recalled_devices(tx), queries.devices(tx)[0].paused_by) == ([], "")
         store.pause(tx, key, store.Pause(reason="broken", by=SCHEDULER, at=lab.now))
         assert store.resume(tx, key, lab.now)
         assert store.resume(tx, key, lab.now)  # a second time changes nothing

@@ -18,6 +18,7 @@ from vkbench.job import Arm, JobState, Mode, Outcome, Pair
 from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.ask import queries
+from vkbench_db.ask.results import EVERY, ResultFilter, ResultRow, results
 from vkbench_db.database import Database, upgrade
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer import transcript
@@ -26,7 +27,7 @@ from vkbench_db.transfer.intake import import_records
 from vkbench_db.work import store
 from vkbench_detection.series.calibrations import LAUNCH, settle
 
-A_PAIR = Pair(old=Arm(sha="0a" * 32), metric="cold")
+A_PAIR = Pair(old=Arm(name="0a" * 32), metric="cold")
 LATER = 1_800_000_000.0
 
 
@@ -78,9 +79,8 @@ def test_a_round_trip_is_equal(lived: tuple[Lab, int], elsewhere: Database) -> N
     assert take(elsewhere, lines).new == 7
     assert export(elsewhere, 1) == lines
     with lab.database.reading() as here, elsewhere.reading() as there:
-        for latest in (True, False):
-            ours = queries.results(here, latest=latest)
-            theirs = queries.results(there, latest=latest)
+        for chosen in (ResultFilter(), EVERY):
+            ours, theirs = results(here, chosen), results(there, chosen)
             assert [_anonymous(row) for row in theirs] == [_anonymous(row) for row in ours]
         assert queries.find_run(there, "last").imported
         assert queries.find_run(there, "tuning ü").tags == {"pr": "7"}
@@ -100,10 +100,10 @@ def test_a_pair_travels_with_its_bundles(lab: Lab, elsewhere: Database) -> None:
         assert tx.execute(select(schema.run.c.track)).scalar_one() == ""
         row = tx.execute(select(schema.job)).one()
         assert {name: row._mapping[name] for name in kept} == kept
-        assert (row.against, row.metric) == (A_PAIR.old.sha, A_PAIR.metric)
+        assert (row.against, row.metric) == (A_PAIR.old.name, A_PAIR.metric)
 
 
-def _anonymous(row: queries.ResultRow) -> dict[str, object]:
+def _anonymous(row: ResultRow) -> dict[str, object]:
     return vars(row) | {"job": 0, "run": 0}
 
 

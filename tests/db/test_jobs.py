@@ -101,7 +101,8 @@ def test_what_was_learned_replaces_the_first_estimate(lab: Lab) -> None:
     case = ("mul_mat_vec/q4_0/m2_n1_k256", str(Mode.PERFORMANCE))
     learned = store.Recent(by_case={case: 5.0})
     with lab.database.transaction() as tx:
-        picked = store.pick(tx, device, 9, lab.now, seconds=1.0, learned=learned)
+        wanted = store.Wanted(device=device, jobs=9, seconds=1.0, learned=learned)
+        picked = store.pick_all(tx, [wanted], lab.now)[device]
         assert [job.estimate_seconds for job in picked] == [0.1, 5.0]
         assert store.loads(tx, [device])[device] == store.DeviceLoad(jobs=2, seconds=5.1)
 
@@ -118,7 +119,8 @@ def test_checks_are_expected_to_take_what_others_took(lab: Lab) -> None:
     lab.submit(device, 50, mode=Mode.CORRECTNESS, estimate_seconds=0.15)
     with lab.database.transaction() as tx:
         learned = store.Recent(check=0.05)
-        picked = store.pick(tx, device, 100, lab.now, seconds=1.5, learned=learned)
+        wanted = store.Wanted(device=device, jobs=100, seconds=1.5, learned=learned)
+        picked = store.pick_all(tx, [wanted], lab.now)[device]
     assert len(picked) == 30
 
 

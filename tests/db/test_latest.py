@@ -12,10 +12,9 @@ from vkbench.job import MAIN, MAX_DISPATCHES, PEERS, Mode, Outcome
 from vkbench.result import Side
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
-from vkbench_db.ask import heat_maps
+from vkbench_db.ask import latest_results
 from vkbench_db.ask.job_story import hot_seconds
-from vkbench_db.ask.kernel_states import kernel_states
-from vkbench_db.ask.queries import is_newest
+from vkbench_db.ask.latest_results import kernel_states
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run, import_lines
 from vkbench_db.upkeep.tuning import sweeps
@@ -35,14 +34,15 @@ def noted(database: Database) -> list[Noted]:
 
 def found(database: Database) -> list[Noted]:
     job = schema.job.c
+    work = (job.device_id, job.case_id, job.mode, job.variant)
     with database.reading() as tx:
-        hidden = sweeps(tx)
         rows = tx.execute(
-            select(job.id, job.state, job.finished_at)
-            .where(job.finished_at.is_not(None), job.run_id.not_in(hidden), is_newest(hidden))
-            .order_by(job.id)
+            select(job.id, job.state, job.finished_at, *work)
+            .where(job.finished_at.is_not(None), job.run_id.not_in(sweeps(tx)))
+            .order_by(job.finished_at, job.id)
         )
-        return [tuple(row) for row in rows]
+        newest = {tuple(row[3:]): tuple(row[:3]) for row in rows}
+        return sorted(newest.values())
 
 
 def test_results_are_noted_as_they_come(lab: Lab) -> None:
@@ -74,16 +74,7 @@ def test_an_older_result_that_comes_late_changes_nothing(lab: Lab) -> None:
 
 def test_what_sweeps_try_is_not_noted(lab: Lab) -> None:
     device = lab.add_device()
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=A_SWEEP),
-        ).id
-        store.add_jobs(tx, run, [lab.planned(device, CASES[0])])
+    lab.submit_run([lab.planned(device, CASES[0])], words=RunWords(purpose=A_SWEEP))
     lab.settle(device)
     assert noted(lab.database) == []
 
@@ -122,16 +113,8 @@ def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None
         (RunKind.IMPORT, PEERS, "ggml", 9e-3),
     ):
         lab.now += 60
-        with lab.database.transaction() as tx:
-            run = store.create_run(
-                tx,
-                mode=Mode.PERFORMANCE,
-                selection={},
-                now=lab.now,
-                track=track,
-                words=RunWords(purpose=Purpose(kind=kind)),
-            ).id
-            store.add_jobs(tx, run, [lab.planned(device, case, variant=variant)])
+        words = RunWords(purpose=Purpose(kind=kind))
+        lab.submit_run([lab.planned(device, case, variant=variant)], track=track, words=words)
         [job] = lab.pick(device)
         answer = lab.answer(job, seconds=seconds)
         side = Side.THEIRS if kind is RunKind.IMPORT else Side.OURS
@@ -139,7 +122,7 @@ def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None
     with lab.database.transaction() as tx:
         tx.execute(update(schema.measurement).values(roof_fraction=0.5))
     with lab.database.reading() as tx:
-        assert [row.results for row in heat_maps.states(tx, device)] == [1]
+        assert [row.results for row in latest_results.states(tx, device)] == [1]
         assert [row.results for row in kernel_states(tx)] == [1]
-        assert len(heat_maps.roof_shares(tx, device, "hot")) == 1
+        assert len(latest_results.roof_shares(tx, device, "hot")) == 1
         assert hot_seconds(tx, device, [case]) == {case: 1e-3}

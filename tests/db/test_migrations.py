@@ -25,7 +25,7 @@ from databases import Lab
 from postgres_server import program
 from views_page import documented_columns
 from vkbench_db import migrations
-from vkbench_db.ask.blank import blank
+from vkbench_db.blank import blank_database
 from vkbench_db.database import SCHEMA, Database, upgrade
 from vkbench_db.schema import TABLES, VIEWS, v_accuracy, v_regressions, v_results, v_series
 from vkbench_db.transfer.exchange import export_run
@@ -130,7 +130,7 @@ def test_the_views_have_the_same_columns_and_no_other(database: Database) -> Non
 
 
 def test_a_blank_database_has_the_tables_and_views_of_a_made_one(database: Database) -> None:
-    with blank() as unmade:
+    with blank_database() as unmade:
         assert shape(unmade) == shape(database)
 
 

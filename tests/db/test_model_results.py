@@ -11,6 +11,7 @@ from planted_runs import CASES, ENVIRONMENT, Past, filled
 from vkbench.result import MEMORY_BYTES
 from vkbench_db.ask import queries
 from vkbench_db.ask.model_results import model_names, model_results
+from vkbench_db.ask.results import ResultFilter, results
 from vkbench_db.database import Database, Transaction, upgrade
 from vkbench_db.transfer.exchange import export_run, import_lines
 
@@ -34,7 +35,7 @@ def test_memory_is_a_column_of_results_and_travels(filled: Database, tmp_path: P
 
 
 def memory(tx: Transaction, run: int) -> dict[str, float | None]:
-    return {row.case_name: row.memory_bytes for row in queries.results(tx, run=run)}
+    return {row.case_name: row.memory_bytes for row in results(tx, ResultFilter(run=run))}
 
 
 def test_models_tell_what_kernels_do_not(filled: Database) -> None:

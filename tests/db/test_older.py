@@ -32,7 +32,7 @@ def test_messages_and_files_do_too(job: int) -> None:
 
 
 def test_what_an_older_worker_says_of_a_pair_is_stored_as_today(lab: Lab) -> None:
-    pair = Pair(old=Arm(sha="0a" * 32), metric="cold")
+    pair = Pair(old=Arm(name="0a" * 32), metric="cold")
     device = lab.add_device()
     lab.submit(device, [CASE], mode=Mode.PAIRED, bundle="0b" * 32, pair=pair)
     [job] = lab.pick(device)

@@ -12,20 +12,18 @@ from sqlalchemy import text
 from databases import Lab
 from planted_peers import CASE, compare
 from vkbench.job import PEERS, Mode, Outcome
-from vkbench_db.ask.peers import (
+from vkbench_db.database import Database, upgrade
+from vkbench_db.transfer.exchange import export_run, import_lines
+from vkbench_detection.find import history
+from vkbench_detection.peers.pairs import (
     PeerPair,
     pairs_of_case,
     pairs_of_device,
     peer_pairs,
     peers_of_device,
-    uncompared,
+    uncompared_cases,
 )
-from vkbench_db.database import Database, upgrade
-from vkbench_db.transfer.exchange import export_run, import_lines
-from vkbench_db.upkeep.peer_standings import note_told, untold
-from vkbench_db.work import store
-from vkbench_detection.compare.peer_ratios import judge, standings
-from vkbench_detection.find import history
+from vkbench_detection.peers.standings import judge, note_told, standings, untold_falls
 from vkbench_detection.regress import news
 from vkbench_detection.steps import detect
 
@@ -57,7 +55,7 @@ def test_each_case_without_a_comparison_is_told(lab: Lab) -> None:
         answer = lab.answer(job, Outcome.SKIPPED)
         lab.record(replace(answer, reason=reason))
     with lab.database.reading() as tx:
-        found = uncompared(tx, ["torch"])
+        found = uncompared_cases(tx, ["torch"])
     reasons = [("no torch", job.case) for job in jobs[:2]] + [("torch has no x", jobs[2].case)]
     assert [(each.reason, each.case_name) for each in found] == sorted(reasons)
     assert {(each.device, each.peer) for each in found} == {(device, "torch")}
@@ -75,7 +73,7 @@ def test_a_time_of_zero_is_told_and_holds_up_no_other_comparison(lab: Lab) -> No
     assert [each.pair.theirs for each in judge(lab.database, lab.now)] == [3e-3]
     assert [pair.peer for pair in asked(lab)] == ["numpy"]
     with lab.database.reading() as tx:
-        [left] = uncompared(tx)
+        [left] = uncompared_cases(tx)
     assert (left.peer, left.case_name) == ("torch", CASE)
     assert left.reason == "a side took less time than its clock shows"
 
@@ -96,7 +94,7 @@ def test_a_peer_has_series_of_its_own_and_is_never_suspected(lab: Lab) -> None:
         counts = tx.execute(text("SELECT count(*) FROM measurement WHERE series_id IS NOT NULL"))
         assert counts.scalar() == 120
         assert tx.execute(text("SELECT count(*) FROM change_point")).scalar() == 0
-        assert history.every(tx) == []  # `vkbench regressions scan --all`
+        assert history.every_series(tx) == []  # `vkbench regressions scan --all`
     assert [tuple(row) for row in rows] == [
         ("numpy", "hot", "ours"),
         ("numpy", "hot", "theirs"),
@@ -109,11 +107,7 @@ def test_what_others_timed_by_themselves_is_never_suspected(lab: Lab) -> None:
     for number in range(60):
         lab.now += 86_400.0
         seconds = (6e-3 if number > 40 else 4e-3) * rng.gauss(1, 0.003)
-        with lab.database.transaction() as tx:
-            run = store.create_run(
-                tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track=PEERS
-            ).id
-            store.add_jobs(tx, run, [lab.planned(device, CASE, variant="onednn")])
+        lab.submit_run([lab.planned(device, CASE, variant="onednn")], track=PEERS)
         [job] = lab.pick(device)
         lab.record(replace(lab.answer(job, seconds=seconds), variant="onednn"))
     assert not detect(lab.database, lab.now, all_at_once=True).suspected
@@ -121,7 +115,7 @@ def test_what_others_timed_by_themselves_is_never_suspected(lab: Lab) -> None:
         counts = tx.execute(text("SELECT count(*) FROM measurement WHERE series_id IS NOT NULL"))
         assert counts.scalar() == 120
         assert tx.execute(text("SELECT count(*) FROM change_point")).scalar() == 0
-        assert history.every(tx) == []
+        assert history.every_series(tx) == []
 
 
 def test_a_case_that_our_kernel_gets_wrong_beside_a_peer_is_no_change(lab: Lab) -> None:
@@ -209,7 +203,7 @@ def test_comparisons_that_were_too_noisy_are_no_history(lab: Lab) -> None:
 
 def told(lab: Lab) -> list[int]:
     with lab.database.reading() as tx:
-        return untold(tx, judged_since=lab.now - 60, measured_since=lab.now - 60)
+        return untold_falls(tx, judged_since=lab.now - 60, measured_since=lab.now - 60)
 
 
 def test_a_fall_is_found_once_and_told_until_it_is_heard(lab: Lab) -> None:

@@ -15,6 +15,7 @@ from vkbench.job import Arm, Pair
 from vkbench_cli.main import main
 from vkbench_db import schema
 from vkbench_db.ask import queries
+from vkbench_db.ask.results import results
 from vkbench_db.database import Database
 from vkbench_db.upkeep import prune, schedules
 from vkbench_db.work import store
@@ -63,7 +64,7 @@ def test_old_samples_go_and_summaries_stay(
     monkeypatch.setattr(prune, "STEP_JOBS", 2)
     before = sampled(lab.database)
     with lab.database.reading() as tx:
-        results = queries.results(tx, limit=None)
+        kept = results(tx, limit=None)
     said = prune.prune_samples(lab.database, NOW - 180 * DAY, is_trial=True)
     assert (said.items, said.bytes) == (6, before[runs[0]])
     assert sampled(lab.database) == before
@@ -71,7 +72,7 @@ def test_old_samples_go_and_summaries_stay(
     assert sampled(lab.database) == before | {runs[0]: 0}
     assert prune.prune_samples(lab.database, NOW - 180 * DAY).items == 0
     with lab.database.reading() as tx:
-        assert queries.results(tx, limit=None) == results
+        assert results(tx, limit=None) == kept
 
 
 def bundle(lab: Lab, name: str, *blobs: bytes, now: float = NOW - 200 * DAY) -> str:
@@ -91,7 +92,7 @@ def test_unused_bundles_go_and_what_they_share_stays(lab: Lab) -> None:
     against = bundle(lab, "against", b"c" * 99)
     pinned = bundle(lab, "pinned", b"d" * 99)
     new = bundle(lab, "new", b"e" * 99, now=NOW)
-    lab.submit(device, 1, bundle=waiting, pair=Pair(old=Arm(sha=against), metric="hot"))
+    lab.submit(device, 1, bundle=waiting, pair=Pair(old=Arm(name=against), metric="hot"))
     pin(lab.database, "bundle", pinned)
     said = prune.prune_bundles(lab.database, NOW - 180 * DAY, is_trial=True)
     assert said.items == 1

@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from databases import PAGES, READER, Cluster, Lab, one_engine, url_as, with_roles
 from vkbench_db import schema
-from vkbench_db.ask import readonly
-from vkbench_db.ask.view_columns import MEANINGS, plain
+from vkbench_db.ask.sql import readonly
+from vkbench_db.ask.sql.view_columns import MEANINGS, strip_markdown
 from vkbench_db.errors import QueryRefused
 
 PUBLIC = readonly.Bounds(rows=50, seconds=5, is_public=True)
@@ -159,7 +159,9 @@ def test_each_column_of_a_view_has_a_meaning() -> None:
     assert {name: tuple(view.columns.keys()) for name, view in schema.VIEWS.tables.items()} == {
         name: tuple(columns) for name, columns in MEANINGS.items()
     }
-    told = {plain(meaning) for columns in MEANINGS.values() for meaning in columns.values()}
+    told = {
+        strip_markdown(meaning) for columns in MEANINGS.values() for meaning in columns.values()
+    }
     assert "share of the fastest that the device could do, by its calibration; NULL where " in next(
         each for each in told if each.endswith("no roof applies")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,8 @@ from vkbench.job import JobState, Mode, Outcome
 from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.ask import queries
-from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.devices.names import device_keys
+from vkbench_db.ask.results import EVERY, ResultRow, results
 from vkbench_db.work import store
 from vkbench_detection.series import placing
 
@@ -38,13 +40,13 @@ def filled(lab: Lab) -> Lab:
     return lab
 
 
-def ask(lab: Lab, **filters: Any) -> Sequence[queries.ResultRow]:
+def ask(lab: Lab, limit: int | None = 50, **filters: Any) -> Sequence[ResultRow]:
     with lab.database.reading() as tx:
-        return queries.results(tx, **filters)
+        return results(tx, replace(EVERY, **filters), limit=limit)
 
 
 def test_a_row_tells_the_whole_story(filled: Lab) -> None:
-    hot = ask(filled, kernel="mul_mat_vec", format="q4_0")[1]
+    hot = ask(filled, kernel=["mul_mat_vec"], format=["q4_0"])[1]
     assert (hot.host, hot.device_name, hot.driver) == ("alpha", "llvmpipe", "llvmpipe")
     assert (hot.case_name, hot.kernel, hot.format) == (
         "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec", "q4_0",
@@ -72,24 +74,24 @@ def test_newest_first_and_limited(filled: Lab) -> None:
 @pytest.mark.parametrize(
     ("filters", "count"),
     [
-        ({"kernel": "MUL*"}, 3),
-        ({"kernel": "*"}, 6),
-        ({"format": "q8_0"}, 1),
-        ({"kernel": "add", "format": "q8_0"}, 0),
-        ({"modes": [Mode.CORRECTNESS]}, 1),
-        ({"states": [JobState.WRONG, JobState.FAILED]}, 2),
-        ({"devices": ["*"]}, 6),
-        ({"devices": ["h200"]}, 2),
-        ({"devices": ["BETA"]}, 2),
-        ({"devices": ["llvm*"]}, 4),
-        ({"devices": ["llvmpipe", "H200"]}, 6),
+        ({"kernel": ["MUL*"]}, 3),
+        ({"kernel": ["*"]}, 6),
+        ({"format": ["q8_0"]}, 1),
+        ({"kernel": ["add"], "format": ["q8_0"]}, 0),
+        ({"mode": [Mode.CORRECTNESS]}, 1),
+        ({"state": [JobState.WRONG, JobState.FAILED]}, 2),
+        ({"device": ["*"]}, 6),
+        ({"device": ["h200"]}, 2),
+        ({"device": ["BETA"]}, 2),
+        ({"device": ["llvm*"]}, 4),
+        ({"device": ["llvmpipe", "H200"]}, 6),
         ({"run": 2}, 1),
         ({"run": 99}, 0),
     ],
 )
 def test_filters(filled: Lab, filters: dict[str, Any], count: int) -> None:
     assert len(ask(filled, **filters)) == count
-    assert len(ask(filled, latest=True, **filters)) == count
+    assert len(ask(filled, history=False, **filters)) == count
 
 
 def test_a_series_has_its_own_metric_alone_newest_first(lab: Lab) -> None:
@@ -118,10 +120,10 @@ def test_a_device_is_found_by_its_key_or_the_beginning_of_it(filled: Lab) -> Non
 @pytest.mark.parametrize(
     ("filters", "near"),
     [
-        ({"kernel": "mul_mat_vek"}, "mul_mat_vec"),
-        ({"format": "q4_1"}, "q4_0"),
-        ({"devices": ["lvmpip3"]}, "llvmpipe"),
-        ({"devices": ["H200", "nvidia h20000"]}, "NVIDIA H200"),
+        ({"kernel": ["mul_mat_vek"]}, "mul_mat_vec"),
+        ({"format": ["q4_1"]}, "q4_0"),
+        ({"device": ["lvmpip3"]}, "llvmpipe"),
+        ({"device": ["H200", "nvidia h20000"]}, "NVIDIA H200"),
     ],
 )
 def test_an_unknown_name_is_met_with_the_nearest(
@@ -142,7 +144,7 @@ def test_latest_is_the_newest_of_each_series(lab: Lab) -> None:
         if seconds < 3:
             lab.now += 1  # the last two are of one moment: the later job counts
     lab.submit(device, [case])  # unfinished
-    latest = ask(lab, latest=True)
+    latest = ask(lab, history=False)
     assert {(row.variant, row.metric, row.seconds) for row in latest} == {
         ("auto", "hot", 3.0), ("auto", "cold", 6.0),
         ("portable", "hot", 3.0), ("portable", "cold", 6.0),
@@ -233,9 +235,9 @@ def test_a_hundred_thousand_results_are_listed_quickly(
     run = lab.submit(device, [number % 3000 + 1 for number in range(100_000)])
     _settle_by_sql(lab, with_statistics)
     asked: tuple[dict[str, Any], ...] = (
-        *({}, {"latest": True}, {"run": run}, {"kernel": "mul*", "latest": True}),
-        {"latest": True, "modes": [Mode.CORRECTNESS, Mode.PERFORMANCE]},
-        *({"devices": ["llvm"]}, {"states": ["wrong", "passed"], "format": "q4*"}),
+        *({}, {"history": False}, {"run": run}, {"kernel": ["mul*"], "history": False}),
+        {"history": False, "mode": [Mode.CORRECTNESS, Mode.PERFORMANCE]},
+        *({"device": ["llvm"]}, {"state": ["wrong", "passed"], "format": ["q4*"]}),
     )
     cost = _steps if engine_name == "sqlite" else _seconds
     for filters in asked:

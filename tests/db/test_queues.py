@@ -8,7 +8,7 @@ import pytest
 
 from databases import Lab
 from vkbench.job import Mode
-from vkbench_db.ask.queues import Queue, queues
+from vkbench_db.ask.devices.queues import Queue, queues
 from vkbench_db.upkeep.attendance import LATELY_SECONDS
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device

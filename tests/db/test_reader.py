@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vkbench_db.ask import readonly
+from vkbench_db.ask.sql import readonly
 from vkbench_db.errors import QueryRefused
 
 SECONDS = 1.0

@@ -10,7 +10,7 @@ from sqlalchemy import URL, make_url
 from databases import Cluster
 from vkbench.errors import UsageError
 from vkbench_db import schema
-from vkbench_db.ask import readonly
+from vkbench_db.ask.sql import readonly
 from vkbench_db.database import Database, try_lead, watch_alone
 from vkbench_db.errors import QueryRefused
 from vkbench_db.upkeep.roles import give_roles, reader_role_sql

@@ -11,7 +11,7 @@ from sqlalchemy import inspect, select, text
 from databases import Lab
 from vkbench.errors import UsageError
 from vkbench_db import schema
-from vkbench_db.ask import readonly
+from vkbench_db.ask.sql import readonly
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, QueryRefused, SchemaMissing
 

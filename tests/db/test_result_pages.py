@@ -8,14 +8,14 @@ from databases import Lab
 from planted_runs import timing
 from vkbench.job import Arm, Mode, Pair
 from vkbench.result import ARMS, Side
-from vkbench_db.ask.result_pages import SORTS, ResultFilter, page
+from vkbench_db.ask.results import SORTS, ResultFilter, page
 
 CASE = "add/f32/h1_w1"
 
 
 def test_no_sorting_shows_a_side_twice(lab: Lab) -> None:
     device = lab.add_device()
-    pair = Pair(old=Arm(sha="0a" * 32), metric="hot")
+    pair = Pair(old=Arm(name="0a" * 32), metric="hot")
     for mode, sides in (
         (Mode.PERFORMANCE, (Side.OURS,)),
         (Mode.PAIRED, ARMS),

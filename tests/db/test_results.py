@@ -13,7 +13,7 @@ from databases import Lab
 from vkbench.job import MAX_TRIES, Job, JobState, Mode, Outcome
 from vkbench.result import Result, pack_samples, unpack_samples
 from vkbench_db import schema
-from vkbench_db.ask import queries
+from vkbench_db.ask.results import results
 from vkbench_db.transfer import exchange, transcript
 from vkbench_db.work import store
 
@@ -262,7 +262,7 @@ def test_text_that_makes_no_sense_is_cleaned(lab: Lab, job: Job) -> None:
         )
     )
     with lab.database.reading() as tx:
-        [shown] = queries.results(tx)
+        [shown] = results(tx)
     assert shown.metric == "hot"
     assert shown.reason.startswith("nul, half a pair ?, long")
     assert len(shown.reason) < 5000
@@ -272,7 +272,7 @@ def test_text_that_makes_no_sense_is_cleaned(lab: Lab, job: Job) -> None:
 def test_an_unknown_environment_does_not_lose_a_result(lab: Lab, job: Job) -> None:
     lab.record(replace(lab.answer(job), environment="e" * 64))
     with lab.database.reading() as tx:
-        shown = queries.results(tx)[0]
+        shown = results(tx)[0]
     assert (shown.state, shown.environment, shown.driver) == ("passed", "e" * 64, None)
 
 

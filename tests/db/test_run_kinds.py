@@ -86,19 +86,11 @@ def test_other_runs_are_found_by_their_numbers(lab: Lab) -> None:
 def test_no_tag_of_a_user_makes_a_run_anything_else(lab: Lab) -> None:
     """The keys in which sweeps, bisections and second checks once said what they are."""
     tags = {"tune": {}, "unkept": ["*"], "bisection": 1, "suspect": 1}
-    device = lab.add_device()
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.BOTH,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(label="second check", tags=tags),
-        ).id
-        store.add_jobs(tx, run, [lab.planned(device, CASE)])
+    planned = lab.planned(lab.add_device(), CASE)
+    run = lab.submit_run([planned], words=RunWords(label="second check", tags=tags))
+    with lab.database.reading() as tx:
         assert not sweeps(tx)
-        assert not second_checks.untold(tx, 0.0)
+        assert not second_checks.untold_checks(tx, 0.0)
     assert find(lab, "last").id == run
     assert find(lab, "last").tags == tags
 
@@ -129,6 +121,6 @@ def test_what_imports_say_of_second_checks_is_told_to_nobody(lab: Lab) -> None:
     lab.submit(lab.add_device(), [CASE])
     with lab.database.transaction() as tx:
         second_checks.submit(tx, [1], lab.now)
-        assert [check.job for check in second_checks.untold(tx, 0.0)] == [1]
+        assert [check.job for check in second_checks.untold_checks(tx, 0.0)] == [1]
         tx.execute(text("UPDATE run SET imported_at = created_at"))
-        assert not second_checks.untold(tx, 0.0)
+        assert not second_checks.untold_checks(tx, 0.0)

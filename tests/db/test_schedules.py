@@ -236,7 +236,7 @@ def test_names_are_one_s_own_and_removing_keeps_the_runs(lab: Lab, added: Added)
     step(lab.database, TWO)
     with lab.database.transaction() as tx:
         schedules.remove(tx, schedule.id)
-        assert schedules.listed(tx) == []
+        assert schedules.list_schedules(tx) == []
     assert runs(lab.database) == 1
     with pytest.raises(UnknownName):
         found(lab.database)

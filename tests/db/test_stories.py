@@ -11,7 +11,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode, Outcome
 from vkbench.messages.wire import Announcement
 from vkbench_db.ask import job_story, queries, run_story
-from vkbench_db.ask.lately import Lately, lately
+from vkbench_db.ask.devices.lately import Lately, lately
 from vkbench_db.ask.timings import seconds_of
 from vkbench_db.work import store
 

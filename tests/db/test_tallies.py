@@ -6,8 +6,8 @@ import pytest
 
 from databases import Lab
 from vkbench.job import JobState, Mode, Outcome
-from vkbench_db.ask import tallies
-from vkbench_db.ask.tallies import Tally
+from vkbench_db.ask.devices import tallies
+from vkbench_db.ask.devices.tallies import Tally
 from vkbench_db.work import store
 
 

@@ -43,7 +43,7 @@ def test_a_token_expires(database: Database) -> None:
     with database.reading() as tx:
         assert tokens.recognise(tx, secret, NOW + 9)
         assert tokens.recognise(tx, secret, NOW + 10) is None
-        assert tokens.listed(tx)[0].state(NOW + 10) == "expired"
+        assert tokens.list_tokens(tx)[0].state(NOW + 10) == "expired"
 
 
 @pytest.mark.parametrize("by", ["name", "prefix"])
@@ -55,7 +55,7 @@ def test_a_revoked_token_permits_nothing_and_keeps_its_name(database: Database, 
         tokens.revoke(tx, asked, NOW + 2)  # the first time stays
     with database.reading() as tx:
         assert tokens.recognise(tx, secret, NOW + 1) is None
-        [token] = tokens.listed(tx)
+        [token] = tokens.list_tokens(tx)
         assert (token.state(NOW + 3), token.revoked_at) == ("revoked", NOW + 1)
     with pytest.raises(UsageError, match="ann"):
         made(database)
@@ -81,4 +81,4 @@ def test_the_last_use_is_noted_to_the_minute(database: Database) -> None:
             assert found
             tokens.note_use(tx, found, at)
         with database.reading() as tx:
-            assert tokens.listed(tx)[0].last_used_at == noted
+            assert tokens.list_tokens(tx)[0].last_used_at == noted

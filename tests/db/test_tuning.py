@@ -10,11 +10,11 @@ from sqlalchemy import insert
 
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import NothingToDo, UsageError
-from vkbench.job import Mode, Outcome
+from vkbench.job import Outcome
 from vkbench.messages.wire import Announcement
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
-from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, tuned, unsettled
+from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, newest_findings, unsettled_sweeps
 from vkbench_db.work import store
 from vkbench_detection.tune.sweeps import settle
 from vkbench_scheduler.tuned import table_of, with_tuned
@@ -28,18 +28,9 @@ FAST, SLOW = "portable:threads=512", "portable:threads=256"
 def sweep(lab: Lab, device: str, *, more: Mapping[str, object] = {}, **seconds: float) -> int:
     """A sweep that has ended: `portable:threads=256` first, each twice."""
     purpose = Purpose(kind=RunKind.SWEEP, about={SWEEP: {}, **more})
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=purpose),
-        ).id
-        names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
-        jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
-        store.add_jobs(tx, run, jobs)
+    names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
+    jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
+    run = lab.submit_run(jobs, words=RunWords(purpose=purpose))
     for job, value in zip(lab.pick(device), [*seconds.values()] * 2, strict=True):
         lab.record(lab.answer(job, seconds=value))
     return run
@@ -65,7 +56,7 @@ def test_a_finding_is_stored_once_when_its_sweep_has_ended(lab: Lab) -> None:
     assert settled(lab) == 1
     assert settled(lab) == 0
     with lab.database.reading() as tx:
-        [row] = tuned(tx)
+        [row] = newest_findings(tx)
     assert (row.run, row.case, row.configuration, row.estimated) == (run, CASE, FAST, SLOW)
     assert (row.driver, row.driver_version) == ("llvmpipe", "22.3.6")
     assert (row.seconds, row.estimated_seconds) == pytest.approx((1e-3, 2e-3))
@@ -75,16 +66,8 @@ def test_an_unfinished_sweep_and_other_runs_have_no_findings(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, [CASE], variant=FAST)
     lab.settle(device)
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=A_SWEEP),
-        ).id
-        store.add_jobs(tx, run, [lab.planned(device, CASE, variant=FAST)])
+    fast = lab.planned(device, CASE, variant=FAST)
+    run = lab.submit_run([fast], words=RunWords(purpose=A_SWEEP))
     assert settled(lab) == 0
     with lab.database.transaction() as tx:
         store.cancel(tx, run, lab.now)
@@ -101,7 +84,9 @@ def test_of_a_variant_that_auto_never_takes_nothing_is_kept(lab: Lab, cases: lis
     assert settled(lab) == 0
     assert told(lab, device, CASE) == FAST
     with lab.database.reading() as tx:
-        assert (run in unsettled(tx)) == (EVERY not in cases)  # else it is asked again for ever
+        assert (run in unsettled_sweeps(tx)) == (
+            EVERY not in cases
+        )  # else it is asked again for ever
 
 
 @pytest.mark.parametrize("cases", [[], ["other"], [["x"], {}], 5, None, CASE])
@@ -193,16 +178,8 @@ def test_a_table_has_the_rates_of_the_last_calibration(lab: Lab) -> None:
 
 def test_a_sweep_with_a_wrong_result_finds_among_the_right_ones(lab: Lab) -> None:
     device = lab.add_device()
-    with lab.database.transaction() as tx:
-        run = store.create_run(
-            tx,
-            mode=Mode.PERFORMANCE,
-            selection={},
-            now=lab.now,
-            track="",
-            words=RunWords(purpose=A_SWEEP),
-        ).id
-        store.add_jobs(tx, run, [lab.planned(device, CASE, variant=name) for name in (SLOW, FAST)])
+    jobs = [lab.planned(device, CASE, variant=name) for name in (SLOW, FAST)]
+    lab.submit_run(jobs, words=RunWords(purpose=A_SWEEP))
     slow, fast = lab.pick(device)
     lab.record(lab.answer(slow, seconds=2e-3), lab.answer(fast, Outcome.WRONG))
     assert settled(lab) == 1

@@ -10,8 +10,9 @@ from sqlalchemy import text
 
 from databases import Lab, put_in_one_series
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import Arm
 from vkbench_detection.compare.baselines import Departure, baselines, departures, pin, unpin
-from vkbench_detection.compare.references import ReferenceKind, find
+from vkbench_detection.compare.references import LatestBefore, ReferenceKind, WholeRun, find
 
 CASE = "add/f32/h1_w1"
 DAY = 86_400.0
@@ -58,12 +59,13 @@ def test_a_baseline_is_pinned_found_moved_and_forgotten(lab: Lab) -> None:
         assert [(each.name, each.kind) for each in baselines(tx)] == [
             ("june", "date"), ("code", "bundle"), ("release", "run"),
         ]  # fmt: skip
-        assert (find(tx, "release").run, find(tx, "baseline:release").run) == (first, first)
-        assert find(tx, "code").bundle == "ab" * 32
+        both = [find(tx, name).chosen for name in ("release", "baseline:release")]
+        assert both == [WholeRun(number=first)] * 2
+        assert find(tx, "code").chosen == Arm(name="ab" * 32)
         assert find(tx, "june").name == "baseline june: results until 2026-06-01"
     pinned(lab, "release", ReferenceKind.RUN, second)
     with lab.database.transaction() as tx:
-        assert find(tx, "release").run == second
+        assert find(tx, "release").chosen == WholeRun(number=second)
         unpin(tx, "release")
         assert len(baselines(tx)) == 2
         with pytest.raises(UnknownName, match="unknown baseline 'release'"):
@@ -99,8 +101,8 @@ def test_a_baseline_wins_over_a_label_and_yields_to_a_kind(lab: Lab) -> None:
         tx.execute(text("UPDATE run SET label = 'nightly'"))
         assert find(tx, "nightly").name == f"run {run} (nightly)"
         pin(tx, "nightly", ReferenceKind.DATE, "2026-01-01", 1.0, "")
-        assert find(tx, "nightly").kind is ReferenceKind.DATE
-        assert find(tx, "run:nightly").kind is ReferenceKind.RUN
+        assert isinstance(find(tx, "nightly").chosen, LatestBefore)
+        assert isinstance(find(tx, "run:nightly").chosen, WholeRun)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,9 @@ def test_the_smallest_sigma_is_that_of_all_statistics(seconds: float) -> None:
 
 
 def test_telemetry_without_one_tells_of_none() -> None:
-    assert canaries.told(1, "e", {"sm_mhz": 1980.0}) is None
-    assert canaries.told(1, "", {CANARY_AT: 1.0, CANARY_SECONDS: 1.0}) is None
-    assert canaries.told(1, "e", {CANARY_AT: 1.0, CANARY_SECONDS: 0.0}) is None
-    assert canaries.told(1, "e", {CANARY_AT: 1.00049, CANARY_SECONDS: 2.0}) == canary(1.0, 2.0)
+    assert canaries.reading_in(1, "e", {"sm_mhz": 1980.0}) is None
+    assert canaries.reading_in(1, "", {CANARY_AT: 1.0, CANARY_SECONDS: 1.0}) is None
+    assert canaries.reading_in(1, "e", {CANARY_AT: 1.0, CANARY_SECONDS: 0.0}) is None
+    assert canaries.reading_in(1, "e", {CANARY_AT: 1.00049, CANARY_SECONDS: 2.0}) == canary(
+        1.0, 2.0
+    )

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from databases import Lab
 from vkbench.device import Environment
 from vkbench.errors import UsageError
-from vkbench.job import Arm, Job, JobState, Mode, Outcome
+from vkbench.job import Arm, ArmKind, Job, JobState, Mode, Outcome
 from vkbench.job import Pair as JobPair
 from vkbench.result import BOUNDS_CHECKED, Result
 from vkbench_db.work import store
@@ -24,7 +24,7 @@ from vkbench_detection.series.placing import place
 from vkbench_detection.statistics.ratios import FLOOR, Ratio
 
 CASE = "add/f32/h1_w1"
-PAIR = JobPair(old=Arm(sha=""), metric="hot")
+PAIR = JobPair(old=Arm(name=""), metric="hot")
 
 
 def do(
@@ -302,7 +302,9 @@ def test_drivers_are_compared_by_version_and_name(lab: Lab, environment: Environ
     assert [pair.quotient for pair in found.pairs] == pytest.approx([2, 2])
     assert (found.old.name, found.policies) == ("driver llvmpipe 22.3.6", ())
     with lab.database.reading() as tx:
-        assert len(find(tx, "driver:llvmpipe").environments) == 2
+        both = find(tx, "driver:llvmpipe")
+    assert both.name.count("llvmpipe") == 2
+    assert both.chosen == Arm(kind=ArmKind.DRIVER, name="llvmpipe")
 
 
 def test_unlike_clock_policies_are_told(lab: Lab, environment: Environment) -> None:

@@ -17,8 +17,8 @@ from vkbench.result import Result, WrongArm
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.work import store
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.confirm.confirmations import PATIENCE_SECONDS
 from vkbench_detection.confirm.fleet import WATCHED_SECONDS
@@ -251,20 +251,20 @@ def test_what_the_history_finds(lab: Lab, environment: Environment, is_served: b
 
 @one_engine
 def test_histories_wait_a_day_for_more_results(nights: Nights) -> None:
-    from vkbench_detection.find.history import due
+    from vkbench_detection.find.history import due_series
 
     with nights.lab.database.reading() as tx:
         series = tx.execute(select(schema.series.c.id)).scalars().all()
     scan(nights.lab.database, series, nights.lab.now)
     nights.pass_by(1)
     with nights.lab.database.reading() as tx:
-        assert due(tx, nights.lab.now + 3600, 10) == []
-        assert due(tx, nights.lab.now + NIGHT + 1, 10) == series
+        assert due_series(tx, nights.lab.now + 3600, 10) == []
+        assert due_series(tx, nights.lab.now + NIGHT + 1, 10) == series
 
 
 def test_a_device_that_is_gone_is_not_waited_for(lab: Lab, environment: Environment) -> None:
     """Its last results came and were screened while a worker served it; none come any more."""
-    from vkbench_detection.find.history import due
+    from vkbench_detection.find.history import due_series
 
     with lab.database.transaction() as tx:
         store.store_bundle(tx, FIRST, lab.now)
@@ -277,12 +277,12 @@ def test_a_device_that_is_gone_is_not_waited_for(lab: Lab, environment: Environm
     assert rows(young, CHANGES) == [("slower", "suspected", "")]
     later = lab.now + WATCHED_SECONDS + 2
     with lab.database.reading() as tx:
-        assert due(tx, lab.now + 3600, 10) == []
-        assert due(tx, later, 10) == series
+        assert due_series(tx, lab.now + 3600, 10) == []
+        assert due_series(tx, later, 10) == series
     scan(lab.database, series, later)
     assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
     with lab.database.reading() as tx:
-        assert due(tx, later + 2 * WATCHED_SECONDS, 10) == []
+        assert due_series(tx, later + 2 * WATCHED_SECONDS, 10) == []
 
 
 def test_cancelled_pairs_are_not_asked_for_again(nights: Nights) -> None:
@@ -311,8 +311,8 @@ def test_pairs_of_others_do_not_mend_what_a_pair_found_wrong(nights: Nights) -> 
                 case="mul_mat_vec/q4_0/m1_n1_k256",
                 variant=variant,
                 metric="hot",
-                old=Arm(sha=FIRST.sha),
-                new=Arm(sha=FIRST.sha),
+                old=Arm(name=FIRST.sha),
+                new=Arm(name=FIRST.sha),
             ),
             devices=[nights.device],
             count=8,

@@ -93,7 +93,7 @@ def test_what_cannot_be_judged_is_passed_over_and_named() -> None:
         missing=2,
     )
     assert course.next_round(known).places == ()
-    ending = course.found(known)
+    ending = course.end_with_culprit(known)
     assert ending.state == FOUND
     assert "b4 is bad" in ending.note
     assert "may also be b2, b3" in ending.note
@@ -108,7 +108,7 @@ def test_where_the_last_one_fails_what_runs_is_good_however_slow() -> None:
     )
     words = {1: Word.GOOD, 2: Word.GOOD, 3: Word.GOOD, 4: Word.SKIPPED, 5: Word.BAD}
     assert course.words_of(known) == words
-    ending = course.found(known)
+    ending = course.end_with_culprit(known)
     assert ending.note == (
         "b5 is bad: failed: because; the first bad one may also be b4, which cannot be judged"
     )
@@ -123,7 +123,7 @@ def test_one_that_fails_is_passed_over_where_another_fault_is_looked_for(
 
 
 def test_where_nothing_ran_the_good_one_may_fail_too() -> None:
-    ending = course.found(bisection(step(1, StepVerdict.FAILED), bundles=2))
+    ending = course.end_with_culprit(bisection(step(1, StepVerdict.FAILED), bundles=2))
     assert ending.note == (
         "b1 is the first bad one: failed: because; no pair ran, so that b0 may fail too"
     )

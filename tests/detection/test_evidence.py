@@ -8,7 +8,7 @@ import pytest
 
 from vkbench_detection.compare.evidence import RANKED, ratio_of
 from vkbench_detection.compare.sides import Side
-from vkbench_detection.statistics.discoveries import believed
+from vkbench_detection.statistics.discoveries import believe_which
 
 SIGMA = 0.01
 
@@ -33,7 +33,7 @@ def side(count: int, seconds: float) -> Side:
 def test_a_doubled_time_is_found_among_thousands_however_many_results_it_has(count: int) -> None:
     """No order of eight and eight results is rarer than one in 6,435."""
     found = ratio_of(side(count, 1e-3), side(count, 2e-3))
-    assert believed([found.p, *[1.0] * 9_999])[0]
+    assert believe_which([found.p, *[1.0] * 9_999])[0]
     assert found.low > 1.8
 
 

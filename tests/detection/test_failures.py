@@ -18,7 +18,7 @@ from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.find.failures import PATIENCE_SECONDS
 from vkbench_detection.regress import news
-from vkbench_detection.regress.announcements import unannounced
+from vkbench_detection.regress.announcements import unannounced_news
 from vkbench_detection.steps import Detected, detect
 
 NIGHT = 86_400.0
@@ -195,7 +195,7 @@ def test_people_are_alerted_to_it(lab: Lab, device: str) -> None:
     do(lab, device, 1, Outcome.CRASHED)
     judged(lab)
     with lab.database.reading() as tx:
-        assert unannounced(tx, ["chat"], lab.now) == [(1, "open", "chat")]
+        assert unannounced_news(tx, ["chat"], lab.now) == [(1, "open", "chat")]
         told = news.of_regression(tx, 1)
     assert [(each.direction, each.ratio) for each in told.changes] == [("failed", None)]
 

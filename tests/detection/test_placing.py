@@ -67,11 +67,7 @@ def test_timings_go_to_the_series_of_what_ran(lab: Lab) -> None:
 
 def test_checks_trials_and_pairs_have_no_series(lab: Lab) -> None:
     device = lab.add_device()
-    with lab.database.transaction() as tx:
-        trial = store.create_run(
-            tx, mode=Mode.BOTH, selection={}, now=lab.now, track=""
-        ).id  # fmt: skip
-        store.add_jobs(tx, trial, [lab.planned(device, 1)])
+    lab.submit_run([lab.planned(device, 1)])
     lab.submit(device, [2], mode=Mode.CORRECTNESS)
     lab.settle(device)
     assert placed(lab).jobs == 2

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 from vkbench_detection.statistics import ratios
-from vkbench_detection.statistics.discoveries import believed
+from vkbench_detection.statistics.discoveries import believe_which
 from vkbench_detection.statistics.ratios import Estimate, geometric_mean, of_estimates, of_values
 
 
@@ -64,12 +64,12 @@ def test_many_samples_are_compared_in_little_memory() -> None:
 def test_values_that_scatter_wider_than_they_look_say_less() -> None:
     rng = np.random.default_rng(6)
     ratio = of_values(times(rng, 20), times(rng, 20, 1.02))
-    wider = ratio.stretched(2)
+    wider = ratio.stretch(2)
     assert wider.ratio == ratio.ratio
     assert wider.p > ratio.p
     assert np.log(wider.high / wider.low) == pytest.approx(2 * np.log(ratio.high / ratio.low))
-    assert ratio.stretched(1) == ratio
-    assert ratio.stretched(1 + 1e-9).p == pytest.approx(ratio.p)
+    assert ratio.stretch(1) == ratio
+    assert ratio.stretch(1 + 1e-9).p == pytest.approx(ratio.p)
 
 
 def test_small_changes_are_not_significant_however_certain() -> None:
@@ -136,9 +136,9 @@ def test_few_ratios_have_a_mean_all_the_same() -> None:
 
 
 def test_of_many_tests_the_certain_are_believed() -> None:
-    assert believed([]) == []
-    assert believed([0.001, 0.04, 0.9]) == [True, False, False]  # 0.04 alone would be
-    assert believed([0.04]) == [True]
+    assert believe_which([]) == []
+    assert believe_which([0.001, 0.04, 0.9]) == [True, False, False]  # 0.04 alone would be
+    assert believe_which([0.04]) == [True]
 
 
 def test_the_mean_of_very_many_ratios_has_the_interval_of_a_bootstrap() -> None:

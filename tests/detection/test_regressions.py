@@ -16,12 +16,12 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.messages.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Cause, Conclusion, Decision, Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.regress import inbox, news, recoveries
-from vkbench_detection.regress.announcements import unannounced
+from vkbench_detection.regress.announcements import unannounced_news
 from vkbench_detection.regress.regressions import Grouped, group, move
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_detection.series.placing import place
@@ -137,7 +137,7 @@ def test_a_later_kernel_joins_what_an_older_vkbench_opened(full: Lab) -> None:
 def test_changes_found_in_imported_results_send_no_alert(full: Lab) -> None:
     def told() -> list[int]:
         with full.database.reading() as tx:
-            return [number for number, *_ in unannounced(tx, ["webhook"], full.now)]
+            return [number for number, *_ in unannounced_news(tx, ["webhook"], full.now)]
 
     change(full, CASES[0], device=2)  # its newest result is of now
     full.now += 13 * NIGHT

@@ -10,7 +10,7 @@ import pytest
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import levels
 from vkbench_detection.confirm.pairs import PairResults
-from vkbench_detection.confirm.remeasured import Remeasured, judged
+from vkbench_detection.confirm.remeasured import Remeasured, judge_change
 from vkbench_detection.series.points import Point
 
 LEVEL = 1e-3
@@ -46,7 +46,7 @@ def measured_again(
         Point(job, float(job), LEVEL * factor * random.gauss(1, 0.002)) for job in range(results)
     ]
     before = levels(known, begins=(), since=since)
-    return judged(change, found, before, is_same=True)  # type: ignore[arg-type]
+    return judge_change(change, found, before, is_same=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

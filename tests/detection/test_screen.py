@@ -35,7 +35,7 @@ def screened(
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_one_result_far_off_is_a_jump(sign: int) -> None:
-    state = screen.replayed(noise(1, 60))
+    state = screen.replay_values(noise(1, 60))
     _, alarm = screen.step(state, log(1e-3) + sign * 0.1)
     assert alarm
     assert alarm.direction is (Direction.SLOWER if sign > 0 else Direction.FASTER)
@@ -46,7 +46,7 @@ def test_one_result_far_off_is_a_jump(sign: int) -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_small_lasting_change_is_a_drift_that_began_where_it_did(sign: int) -> None:
-    state = screen.replayed([log(1e-3) + SIGMA * (-1) ** n for n in range(60)])
+    state = screen.replay_values([log(1e-3) + SIGMA * (-1) ** n for n in range(60)])
     shifted = log(1e-3) + sign * 0.02
     _, alarms = screened([shifted] * 5, state)
     assert [alarm.rule for alarm in alarms] == [Rule.DRIFT]
@@ -55,7 +55,7 @@ def test_a_small_lasting_change_is_a_drift_that_began_where_it_did(sign: int) ->
 
 
 def test_changes_too_small_to_matter_raise_nothing_however_quiet_the_series() -> None:
-    state = screen.replayed([log(1e-3)] * 60)
+    state = screen.replay_values([log(1e-3)] * 60)
     assert screened([log(1e-3 * 1.011)] * 15, state)[1] == []
     assert screened([log(1e-3 / 1.011)] * 15, state)[1] == []
 
@@ -68,7 +68,7 @@ def test_nothing_is_screened_before_there_is_a_level() -> None:
 
 
 def test_the_level_lags_so_that_a_change_does_not_become_it_unseen() -> None:
-    state = screen.replayed(noise(3, 60))
+    state = screen.replay_values(noise(3, 60))
     before, _ = screen.reference(state.values)
     for value in noise(4, screen.LAG):
         state, _ = screen.step(state, value + 0.02)
@@ -89,11 +89,11 @@ def test_equal_results_have_the_least_sigma() -> None:
 
 
 def test_after_an_alarm_two_results_are_skipped_unless_it_is_dismissed() -> None:
-    state, alarm = screen.step(screen.replayed(noise(6, 60)), log(1.1e-3))
+    state, alarm = screen.step(screen.replay_values(noise(6, 60)), log(1.1e-3))
     assert alarm
     far = [log(1.1e-3)] * 3
     assert [a.index for a in screened(far, state)[1]] == [63]
-    assert screened(far[:1], screen.dismissed(state))[1]
+    assert screened(far[:1], screen.after_dismissal(state))[1]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -142,7 +142,7 @@ def test_a_state_stays_small() -> None:
 def test_a_change_begins_a_segment_with_all_of_its_results() -> None:
     values = noise(11, 60) + [value + 0.1 for value in noise(12, 4)]
     state, alarms = screened(values)
-    begun = screen.changed(state, alarms[0].since)
+    begun = screen.after_change(state, alarms[0].since)
     assert (begun.start, begun.count) == (60, 64)
     assert begun.values == tuple(values[60:])  # though they were refused as part of the old level
     assert begun.indices == (60, 61, 62, 63)
@@ -154,33 +154,33 @@ def test_a_change_begins_a_segment_with_all_of_its_results() -> None:
 
 def test_a_dismissed_alarm_leaves_the_level() -> None:
     state, _ = screened([*noise(14, 60), log(1.2e-3)])
-    after = screen.dismissed(state)
+    after = screen.after_dismissal(state)
     assert (after.start, after.values) == (state.start, state.values)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_device_that_moved_raises_few_alarms_and_then_has_a_new_level(sign: int) -> None:
-    state = screen.replayed(noise(15, 60))
+    state = screen.replay_values(noise(15, 60))
     alarms = 0
     for value in noise(16, 60):
         state, alarm = screen.step(state, value + sign * 0.1)
         if alarm:
             alarms += 1
-            state = screen.dismissed(state)
+            state = screen.after_dismissal(state)
     assert state.start == 60
     assert alarms <= screen.MOVED + 3
 
 
 def test_outliers_to_both_sides_are_no_new_level() -> None:
-    state = screen.replayed(noise(17, 60))
+    state = screen.replay_values(noise(17, 60))
     for n in range(10):
         state, _ = screen.step(state, log(1e-3) + 0.1 * (-1) ** n)
-        state = screen.dismissed(state)
+        state = screen.after_dismissal(state)
     assert state.start == 0
 
 
 def test_a_history_that_is_known_to_be_good_raises_nothing_later() -> None:
-    state = screen.replayed([value + 0.01 * (n > 55) for n, value in enumerate(noise(18, 60))])
+    state = screen.replay_values([value + 0.01 * (n > 55) for n, value in enumerate(noise(18, 60))])
     assert (state.count, state.ewma, state.skip) == (60, 0.0, 0)
 
 

@@ -24,7 +24,7 @@ from vkbench_db.work.devices import store_environment
 from vkbench_db.work.ended import add_ended
 from vkbench_detection.confirm.fleet import device_ids
 from vkbench_detection.confirm.waiting import waiting
-from vkbench_detection.find.history import due
+from vkbench_detection.find.history import due_series
 from vkbench_detection.steps import detect, scan
 from vkbench_scheduler.watch import confirm
 
@@ -151,4 +151,4 @@ def test_a_suspicion_of_shards_waits_for_results_and_not_for_a_worker(nights: Ni
     nights.pass_by(1, 1.3)
     scanned(nights)
     with nights.lab.database.reading() as tx:
-        assert due(tx, nights.lab.now + 100 * NIGHT, 100) == []
+        assert due_series(tx, nights.lab.now + 100 * NIGHT, 100) == []

@@ -12,7 +12,7 @@ import pytest
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults
-from vkbench_detection.confirm.remeasured import Remeasured, judged
+from vkbench_detection.confirm.remeasured import Remeasured, judge_change
 from vkbench_detection.statistics.pairs import LOOKS
 from vkbench_detection.statistics.ratios import Floats
 from vkbench_detection.statistics.sizes import LATER
@@ -41,7 +41,7 @@ def judgement(old: Floats, new: Floats, pairs: int) -> Remeasured:
         after_environment="e",
     )
     before = Before(segment=np.zeros(30), earlier=np.zeros(0), since=np.zeros(3))
-    return judged(change, found, before, is_same=False)  # type: ignore[arg-type]
+    return judge_change(change, found, before, is_same=False)  # type: ignore[arg-type]
 
 
 def ended(old: Floats, new: Floats) -> tuple[Remeasured, int]:

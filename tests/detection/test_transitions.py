@@ -11,8 +11,8 @@ from sqlalchemy import Row, select
 
 from databases import Lab
 from vkbench_db import schema
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Cause, Conclusion, Decision, Reopening, Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import DECIDED, REACHED_FROM, ChangeState
 from vkbench_detection.changes.transitions import apply, begin, reopen, suspect
 from vkbench_detection.errors import ImpossibleTransition

@@ -19,7 +19,7 @@ from planted_accuracy import of_model
 from postgres_server import PostgresServer
 from typist import is_elsewhere, type_all
 from vkbench.device import device_key
-from vkbench_db.ask.readonly import query
+from vkbench_db.ask.sql.readonly import query
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import import_lines
 from vkbench_local.accuracies import keep

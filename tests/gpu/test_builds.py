@@ -70,7 +70,7 @@ def do(host: Settings, lavapipe: VulkanDevice) -> Iterator[Do]:
 
 
 def job_of(build: Build, mode: Mode = Mode.PERFORMANCE, old: Build | None = None) -> Job:
-    pair = Pair(old=Arm(sha=old.sha, kind=ArmKind.BUILD), metric=HOT) if old else None
+    pair = Pair(old=Arm(name=old.sha, kind=ArmKind.BUILD), metric=HOT) if old else None
     return Job(
         id=7,
         token=3,

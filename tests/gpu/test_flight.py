@@ -46,7 +46,7 @@ def pair(device: VulkanDevice, old: Bundle, new: Bundle, case: str, metric: str)
         token=1,
         case=case,
         mode=Mode.PAIRED,
-        pair=Pair(old=Arm(sha=""), metric=metric),
+        pair=Pair(old=Arm(name=""), metric=metric),
         measure_seconds=0.05,
         noise=0.0,
     )

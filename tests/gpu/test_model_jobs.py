@@ -189,7 +189,7 @@ def test_a_slower_kernel_shows_and_is_named(
     """Confirmed by pairs, on whichever side it stands; the profile leads to the kernel."""
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
     slow = packaged_but_add(SLOW.replace("50", "6000"))
-    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
+    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(name=""), metric="hot"))
     for old, new in ((bundle, slow), (slow, bundle)):
         result = execute_model_pair(lavapipe, old, new, job)
         assert result.outcome is Outcome.PASSED, result.reason
@@ -217,7 +217,7 @@ def test_both_arms_of_a_model_s_pair_check_bounds_alike(
 
     monkeypatch.setattr(VulkanDevice, "pipeline", noted)
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
-    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
+    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(name=""), metric="hot"))
     other = packaged_but_add("sum *= 1.0;")
     assert execute_model_pair(lavapipe, bundle, other, job).outcome is Outcome.PASSED
     assert set(made) == {True}
@@ -225,7 +225,7 @@ def test_both_arms_of_a_model_s_pair_check_bounds_alike(
 
 def test_a_wrong_arm_is_named(lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path) -> None:
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
-    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
+    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(name=""), metric="hot"))
     lazy = packaged_but_add("sum *= 1.01;")
     for old, new, arm in ((bundle, lazy, "new"), (lazy, bundle, "old")):
         result = execute_model_pair(lavapipe, old, new, job)

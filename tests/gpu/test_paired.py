@@ -22,7 +22,7 @@ def pair(device: VulkanDevice, old: Bundle, new: Bundle, metric: str = "hot") ->
         token=1,
         case=CASE,
         mode=Mode.PAIRED,
-        pair=Pair(old=Arm(sha=""), metric=metric),
+        pair=Pair(old=Arm(name=""), metric=metric),
         measure_seconds=0.1,
         noise=0.0,
     )

@@ -12,8 +12,8 @@ from demonstrated import UNTIL
 from vkbench.errors import UsageError
 from vkbench.settings import Settings
 from vkbench_cli.main import main
-from vkbench_db.ask import demonstration
-from vkbench_db.ask.readonly import query
+from vkbench_db import demonstration
+from vkbench_db.ask.sql.readonly import query
 from vkbench_db.database import Database, upgrade
 from vkbench_local.demo import story
 from vkbench_local.demo.filling import WATCHED, fill, last_midnight

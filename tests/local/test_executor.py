@@ -26,13 +26,13 @@ from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_cli.main import main
 from vkbench_db import schema
+from vkbench_db.ask.devices.queues import queues
 from vkbench_db.ask.queries import devices
-from vkbench_db.ask.queues import queues
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import attendance
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
-from vkbench_detection.confirm.fleet import served, watched
+from vkbench_detection.confirm.fleet import served_devices, watched_devices
 from vkbench_local.executor import DatabaseInUse, Executor, sole_executor, stoppable
 from vkbench_tables.devices import state_of
 from vkbench_worker.protocol import lock_path
@@ -48,7 +48,7 @@ from vkbench.messages.wire import decode
 from vkbench.device import DeviceFacts
 from vkbench_local.executor import Executor, sole_executor, stoppable
 from vkbench_db.ask.queries import devices
-from vkbench_db.ask.queues import queues
+from vkbench_db.ask.devices.queues import queues
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import attendance
 url = settings().database_url()
@@ -138,8 +138,8 @@ def test_a_run_here_is_no_worker(planted: Settings, database: Database) -> None:
     with database.reading() as tx:
         [queue], [row] = queues(tx), devices(tx)
         [station] = attendance(tx, run=later).stations
-        assert served(tx, now) == set()
-        assert len(watched(tx, now)) == 1  # a suspicion waits for `regressions confirm`
+        assert served_devices(tx, now) == set()
+        assert len(watched_devices(tx, now)) == 1  # a suspicion waits for `regressions confirm`
     assert not queue.is_served(now)
     assert not station.is_served(now)
     assert state_of(row, now) == "offline"

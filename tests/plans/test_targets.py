@@ -28,11 +28,13 @@ from vkbench.job import PEERS, Mode, PlannedJob
 from vkbench.settings import settings
 from vkbench_db import schema
 from vkbench_db.ask import queries
+from vkbench_db.ask.results import ResultFilter
+from vkbench_db.ask.results import results as results_of_past
 from vkbench_db.database import Database
 from vkbench_db.upkeep import tuning
 from vkbench_db.upkeep.tuning import Found
 from vkbench_db.work import store
-from vkbench_db.work.accuracies import add_accuracies
+from vkbench_db.work.ended import add_accuracies
 from vkbench_db.work.runs import case_ids
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
@@ -313,7 +315,7 @@ def test_a_gpu_is_held_against_the_cpu_and_slower_is_said(past: Past) -> None:
 def evidence(past: Past) -> Evidence:
     with past.database.reading() as tx:
         devices = {row.key: row.facts for row in queries.devices(tx)}
-        results = queries.results(tx, latest=True, limit=None)
+        results = results_of_past(tx, ResultFilter(), limit=None)
     return Evidence(results=results, devices=devices)
 
 

@@ -28,6 +28,7 @@ from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
 from vkbench.messages.wire import Announcement
 from vkbench.result import Result, Timing, Verdict, pack_samples
+from vkbench.run import RunWords
 from vkbench.settings import Settings
 from vkbench_db import schema
 from vkbench_db.database import Database, upgrade
@@ -227,6 +228,9 @@ def elsewhere(tmp_path: Path, template_file: Path) -> Iterator[Database]:
         yield database
 
 
+NO_WORDS = RunWords()
+
+
 @dataclass
 class Lab:
     """Devices, runs and results in a database, a few words each."""
@@ -278,6 +282,18 @@ class Lab:
                 tx, mode=Mode.BOTH, selection={}, now=self.now, priority=priority
             ).id
             store.add_jobs(tx, run, (self.planned(device, case, **changes) for case in wanted))
+        return run
+
+    def submit_run(
+        self, jobs: Sequence[PlannedJob], *, track: str = "", words: RunWords = NO_WORDS
+    ) -> int:
+        """A run of any kind."""
+        with self.database.transaction() as tx:
+            mode = Mode.PERFORMANCE
+            run = store.create_run(
+                tx, mode=mode, selection={}, now=self.now, track=track, words=words
+            ).id
+            store.add_jobs(tx, run, jobs)
         return run
 
     def pick(self, device: str, limit: int = 1000, **changes: Any) -> list[Job]:

@@ -189,7 +189,7 @@ def look_back_at_all(watched: Watched) -> None:
     """The pass over histories, as often as it finds some that are due."""
     while True:
         with watched.lab.database.reading() as tx:
-            due = history.due(tx, watched.lab.now, 1)
+            due = history.due_series(tx, watched.lab.now, 1)
         if not due:
             return
         look_back(watched.lab.database, watched.lab.now)

@@ -13,7 +13,7 @@ from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench.settings import Settings
 from vkbench_db import schema
 from vkbench_db.ask import queries
-from vkbench_db.upkeep.pauses import untold
+from vkbench_db.upkeep.pauses import untold_pauses
 from vkbench_db.work import store
 from vkbench_db.work.devices import SCHEDULER
 from vkbench_scheduler.planning.trial import submit_trial
@@ -158,4 +158,4 @@ def test_channels_hear_of_a_pause_once(
     assert message.title == "vkbench: device llvmpipe of alpha is paused: broken"
     assert message.body["data"]["key"] == device
     with lab.database.reading() as tx:
-        assert untold(tx, 0.0) == []
+        assert untold_pauses(tx, 0.0) == []

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from vkbench.device import DeviceFacts
-from vkbench.job import Arm, Job, Mode, Pair, PlannedJob, Source, pair_of
+from vkbench.errors import UsageError
+from vkbench.job import Arm, ArmKind, Job, Mode, Pair, PlannedJob, Source, pair_of
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.database import Database
@@ -17,7 +18,7 @@ from vkbench_db.work.devices import store_device
 from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan, more_pairs, submit_pairs
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 
-OLD, NEW = Arm(sha="0a" * 32), Arm(sha="0b" * 32)
+OLD, NEW = Arm(name="0a" * 32), Arm(name="0b" * 32)
 CASE = "copy/f32/n1024"
 SUSPICION = Purpose(kind=RunKind.CONFIRMATION, about={"change": 7})
 KEYS = ("aaaaaaaaaaaa", "bbbbbbbbbbbb")
@@ -60,6 +61,13 @@ def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:
 def picked(database: Database, device: str = KEYS[0]) -> list[Job]:
     with database.transaction() as tx:
         return [each.job for each in store.pick(tx, device, 100, 2.0)]
+
+
+def test_pairs_time_bundles_alone(database: Database) -> None:
+    driver = Arm(kind=ArmKind.DRIVER, name="580.82")
+    plan = PairPlan(case=CASE, variant="plain", metric="hot", old=driver, new=NEW)
+    with database.transaction() as tx, pytest.raises(UsageError, match="one driver at a time"):
+        submit_pairs(tx, plan, devices=KEYS, count=1, now=1.0, words=RunWords())
 
 
 def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:

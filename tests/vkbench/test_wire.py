@@ -68,7 +68,7 @@ TIMING = Timing(
 )
 RECORDS = (
     JOB,
-    replace(JOB, mode=Mode.PAIRED, pair=Pair(old=Arm(sha="0a" * 32), metric="hot")),
+    replace(JOB, mode=Mode.PAIRED, pair=Pair(old=Arm(name="0a" * 32), metric="hot")),
     wire.Chunk(device=FACTS.key, jobs=(JOB,)),
     wire.Lease(worker="w", jobs=((7, 3), (8, 1)), running=True),
     wire.Announcement(worker="w", facts=FACTS, environment=ENVIRONMENT, bundle="ab"),
@@ -135,7 +135,7 @@ def test_a_job_says_where_weights_lie_only_if_it_has_any() -> None:
 
 
 def test_a_pair_is_told_to_workers_of_older_versions_too() -> None:
-    pair = Pair(old=Arm(sha="0a" * 32), metric="cold", new_first=True)
+    pair = Pair(old=Arm(name="0a" * 32), metric="cold", new_first=True)
     paired = replace(JOB, mode=Mode.PAIRED, pair=pair)
     told = msgspec.json.decode(wire.encode(wire.Chunk(device="0123456789ab", jobs=(paired,))))
     [job] = told["jobs"]

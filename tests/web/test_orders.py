@@ -105,7 +105,7 @@ def test_a_schedule_is_added(ann: TestClient, database: Database, device: str) -
     assert answer.status_code == 201, answer.text
     assert answer.json()["next_due"] > time.time()
     with database.reading() as tx:
-        [schedule] = schedules.listed(tx)
+        [schedule] = schedules.list_schedules(tx)
     assert (schedule.user, schedule.selection["suite"]) == ("ann", "quick")
     assert ann.post("/api/schedules", json=body).status_code == 400  # the name is taken
 
@@ -143,7 +143,7 @@ def test_what_makes_no_sense_is_refused_and_stores_nothing(
     assert answer.json()["error"]
     with database.reading() as tx:
         assert not queries.runs(tx)
-        assert not schedules.listed(tx)
+        assert not schedules.list_schedules(tx)
 
 
 def test_the_schema_says_that_a_token_is_needed(pages: TestClient) -> None:

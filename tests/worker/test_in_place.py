@@ -292,7 +292,7 @@ def test_pairs_find_their_input_before_every_launch(metric: str, stack: ExitStac
         token=1,
         case="",
         mode=Mode.PAIRED,
-        pair=Pair(old=Arm(sha=""), metric=metric),
+        pair=Pair(old=Arm(name=""), metric=metric),
         measure_seconds=0.05,
         noise=0.0,
     )

@@ -19,7 +19,7 @@ PAIR = Job(
     token=1,
     case=TIMED,
     mode=Mode.PAIRED,
-    pair=Pair(old=Arm(sha=""), metric="hot"),
+    pair=Pair(old=Arm(name=""), metric="hot"),
     measure_seconds=0.02,
 )
 

@@ -24,7 +24,7 @@ CASE = "add/f32/b1_c1_h17_w129"
 
 
 OLD, NEW = built(CASE, b"old"), built(CASE, b"new")
-HOT_PAIR = job.Pair(old=job.Arm(sha=OLD.sha), metric="hot")
+HOT_PAIR = job.Pair(old=job.Arm(name=OLD.sha), metric="hot")
 
 
 def compared(device: NullDevice, **changes: Any) -> Result:

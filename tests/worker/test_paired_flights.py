@@ -23,7 +23,7 @@ METRICS = pytest.mark.parametrize("metric", ["hot", "cold"])
 ARMS = pytest.mark.parametrize("arm", ["old", "new"])
 
 
-HOT_PAIR = job.Pair(old=job.Arm(sha=""), metric="hot")
+HOT_PAIR = job.Pair(old=job.Arm(name=""), metric="hot")
 
 
 class FlownPair(Pair):

@@ -86,7 +86,7 @@ def test_a_pair_says_so_too(metric: str) -> None:
         token=1,
         case=case,
         mode=Mode.PAIRED,
-        pair=Pair(old=Arm(sha=""), metric=metric),
+        pair=Pair(old=Arm(name=""), metric=metric),
         measure_seconds=0.05,
     )
     result = execute_pair(NullDevice(), packaged(), packaged(), job)

@@ -39,7 +39,7 @@ def of_theirs(each: Job) -> Job:
 
 
 def against_theirs(each: Job) -> Job:
-    return replace(each, pair=Pair(old=Arm(sha=STRANGER), metric="hot"))
+    return replace(each, pair=Pair(old=Arm(name=STRANGER), metric="hot"))
 
 
 def run(supervisor: Supervisor, *work: Job) -> list[Result]:

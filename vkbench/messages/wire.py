@@ -264,7 +264,7 @@ def _flat_pair(job: Job) -> dict[str, object]:
     if not job.pair:
         return {}
     pair = job.pair
-    return {"against": pair.old.sha, "metric": pair.metric, "new_first": pair.new_first}
+    return {"against": pair.old.name, "metric": pair.metric, "new_first": pair.new_first}
 
 
 def from_builtins(data: object, kind: type[T]) -> T:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import BoundedSemaphore
 
-from vkbench_db.ask import readonly
-from vkbench_db.ask.public import MOST_ROWS, MOST_SECONDS
+from vkbench_db.ask.sql import readonly
+from vkbench_db.ask.sql.public import MOST_ROWS, MOST_SECONDS
 from vkbench_tables.queried import answer
 from vkbench_tables.table import Table
 from vkbench_web.errors import Busy

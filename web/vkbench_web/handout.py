@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import vkbench
 from vkbench_db.ask import queries, series
-from vkbench_db.ask.demonstration import is_demonstration
-from vkbench_db.ask.peers import peers_of_device
+from vkbench_db.ask.latest_results import roofline_points
 from vkbench_db.ask.queries import DeviceRow
-from vkbench_db.ask.rooflines import roofline_points
 from vkbench_db.database import Transaction
+from vkbench_db.demonstration import is_demonstration
+from vkbench_detection.peers.pairs import peers_of_device
 from vkbench_web.matrix import Matrix, matrix
 from vkbench_web.pages import heatmap, roofline
 from vkbench_web.pages.one_series import History, histories
@@ -120,7 +120,7 @@ def _histories(
     tx: Transaction, device: DeviceRow, metric: str, most: int
 ) -> list[tuple[History, Small]]:
     """Series that changed, the newest change first, and then the longest ones."""
-    changed = series.changed(tx, device.key, metric, most)
+    changed = series.list_changed(tx, device.key, metric, most)
     texts = {"device": [device.key], "metric": [metric]}
     asked = series.SeriesFilter(texts=texts)
     page = series.page(tx, asked, sort="results", descending=True, limit=most)

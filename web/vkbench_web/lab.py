@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from threading import Lock
 
 from vkbench.settings import Settings
-from vkbench_db.ask.blank import blank
-from vkbench_db.ask.demonstration import is_demonstration
+from vkbench_db.blank import blank_database
 from vkbench_db.database import Database, Transaction, parse_url
+from vkbench_db.demonstration import is_demonstration
 
 
 class Lab:
@@ -34,7 +34,7 @@ class Lab:
             with database.reading() as tx:
                 yield tx
         else:
-            with blank() as nothing, nothing.reading() as tx:
+            with blank_database() as nothing, nothing.reading() as tx:
                 yield tx
 
     @contextmanager

@@ -9,9 +9,9 @@ from vkbench.peers import list_what_is_included
 from vkbench.words.units import count_of
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
-from vkbench_db.ask.peers import peer_pairs, uncompared
 from vkbench_db.database import Transaction
-from vkbench_detection.compare.peer_ratios import standings
+from vkbench_detection.peers.pairs import peer_pairs, uncompared_cases
+from vkbench_detection.peers.standings import standings
 from vkbench_detection.statistics.ratios import TOO_WIDE
 from vkbench_tables.peers import reasons, table
 
@@ -23,7 +23,7 @@ def show_peers(
 
     Says whether a ratio has fallen.
     """
-    pairs, left = peer_pairs(tx, peers, run), uncompared(tx, peers, run)
+    pairs, left = peer_pairs(tx, peers, run), uncompared_cases(tx, peers, run)
     if not (pairs or left):
         where = f"run {run} has" if run else "there is"
         make = f"`vkbench run --mode performance --peer {','.join(peers) or 'numpy'}` makes some"

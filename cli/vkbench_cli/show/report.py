@@ -14,7 +14,8 @@ from vkbench.words.units import count_of
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
-from vkbench_db.ask.queries import ResultRow
+from vkbench_db.ask.results import ResultFilter, ResultRow
+from vkbench_db.ask.results import results as read_results
 from vkbench_db.database import Database
 from vkbench_detection.steps import Detected
 from vkbench_tables.batches import table_of_batches
@@ -22,7 +23,7 @@ from vkbench_tables.results import rows_of, table
 from vkbench_tables.table import Cell
 
 if TYPE_CHECKING:
-    from vkbench_db.ask.queries import ResultRow
+    from vkbench_db.ask.results import ResultRow
 
 
 MOST_REASONS = 5  # why jobs were skipped, that are told one by one
@@ -35,7 +36,7 @@ UNSCREENED = (
 def conclude(database: Database, run: int, output: Output, *, all_rows: bool = False) -> int:
     """Print a run's results on stdout and its counts on stderr; says the exit code."""
     with database.reading() as tx:
-        results = queries.results(tx, run=run, limit=None)
+        results = read_results(tx, ResultFilter(run=run), limit=None)
         rows = rows_of(by_device(results))
         counts = queries.find_run(tx, str(run)).progress.counts
     brief = not (all_rows or output.json or output.csv)

@@ -13,7 +13,7 @@ from vkbench.messages.wire import Unfit
 from vkbench.settings import Settings
 from vkbench.words.units import count_of, span
 from vkbench_cli.patience import ping_redis
-from vkbench_db.ask.queues import Queue
+from vkbench_db.ask.devices.queues import Queue
 from vkbench_db.database import parse_url
 from vkbench_db.upkeep.attendance import LATELY_SECONDS
 from vkbench_tables.absence import describe_pause

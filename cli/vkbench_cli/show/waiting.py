@@ -12,8 +12,8 @@ from vkbench.words.units import rate_column
 from vkbench_cli.show.pace import Lane, sum_of
 from vkbench_cli.show.progress import LOOK_SECONDS, Progress
 from vkbench_cli.show.telling import tell
-from vkbench_db.ask import tallies
-from vkbench_db.ask.tallies import Tally
+from vkbench_db.ask.devices import tallies
+from vkbench_db.ask.devices.tallies import Tally
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import attendance
 from vkbench_tables.absence import absence

@@ -25,11 +25,11 @@ class AccuracyRow(Accuracy):
 def accuracies(tx: Connection, *, run: int | None = None) -> list[AccuracyRow]:
     """The rows of a run; without one the newest of each loss, of the newest run first."""
     view = schema.v_accuracy.c
-    asked = select(schema.v_accuracy)
+    query = select(schema.v_accuracy)
     if run is not None:
-        asked = asked.where(view.run == run)
+        query = query.where(view.run == run)
     order = (view.measured_at.desc(), view.run.desc(), view.position)
-    rows = fetch(tx, asked.order_by(*order), AccuracyRow)
+    rows = fetch(tx, query.order_by(*order), AccuracyRow)
     return rows if run is not None else _newest(rows)
 
 

@@ -12,10 +12,8 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
 from vkbench.result import HOT, Verdict, WrongArm
 from vkbench_db import schema
-from vkbench_db.ask.samples import unpacked
-from vkbench_db.ask.timings import is_our_time
-from vkbench_db.batches import batches
-from vkbench_db.rows import fetch, record_of
+from vkbench_db.ask.timings import is_our_time, unpack_stored
+from vkbench_db.rows import batches, fetch, record_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +118,9 @@ class JobStory:
     @property
     def settling(self) -> AttemptRow | None:
         """The attempt that decided the job; of one undecided, the last."""
-        decided = [each for each in self.attempts if each.token == self.facts.settled_token]
+        decided = [
+            attempt for attempt in self.attempts if attempt.token == self.facts.settled_token
+        ]
         known = decided or self.attempts
         return known[-1] if known else None
 
@@ -130,7 +130,7 @@ def story(tx: Connection, job: int) -> JobStory:
     facts = _facts(tx, job)
     attempts = _attempts(tx, job)
     last_good = _last_good(tx, job, facts)
-    named = {each.environment for each in attempts}
+    named = {attempt.environment for attempt in attempts}
     if last_good:
         named.add(last_good.attempt.environment)
     return JobStory(
@@ -146,9 +146,9 @@ def story(tx: Connection, job: int) -> JobStory:
 def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, float]:
     """What cases took hot, the last time that a device timed each of them."""
     latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for names in batches(cases):
-        asked = (
+        query = (
             select(case.name, timing.seconds)
             .join(schema.latest, latest.case_id == case.id)
             .join(schema.device, schema.device.c.id == latest.device_id)
@@ -157,8 +157,8 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
             .where(latest.mode == Mode.PERFORMANCE)
             .order_by(latest.finished_at)
         )
-        found |= {row.name: row.seconds for row in tx.execute(asked)}
-    return found
+        seconds |= {row.name: row.seconds for row in tx.execute(query)}
+    return seconds
 
 
 def _facts(tx: Connection, number: int) -> JobFacts:
@@ -173,11 +173,8 @@ def _facts(tx: Connection, number: int) -> JobFacts:
                 *(schema.device.c.name.label("device_name"), case.name.label("case_name")),
                 *(case.kernel, case.format, case.types, case.shape, case.params),
             )
-            .select_from(schema.job)
+            .select_from(schema.named_jobs)
             .join(schema.run, run.id == job.run_id)
-            .join(schema.device, schema.device.c.id == job.device_id)
-            .join(schema.host, schema.host.c.id == schema.device.c.host_id)
-            .join(schema.kernel_case, case.id == job.case_id)
             .where(job.id == number)
         )
         .mappings()
@@ -193,16 +190,16 @@ _ATTEMPT = tuple(schema.attempt.c[item.name] for item in fields(AttemptRow))
 
 def _attempts(tx: Connection, job: int) -> list[AttemptRow]:
     attempt = schema.attempt.c
-    asked = select(*_ATTEMPT).where(attempt.job_id == job).order_by(attempt.token)
-    return fetch(tx, asked, AttemptRow)
+    query = select(*_ATTEMPT).where(attempt.job_id == job).order_by(attempt.token)
+    return fetch(tx, query, AttemptRow)
 
 
 def _verdict(tx: Connection, job: int) -> Verdict | None:
     row = tx.execute(select(schema.verdict).where(schema.verdict.c.job_id == job)).mappings()
-    found = row.first()
-    if found is None:
+    stored = row.first()
+    if stored is None:
         return None
-    return record_of({**found, "wrong_arm": WrongArm(found["wrong_arm"])}, Verdict)
+    return record_of({**stored, "wrong_arm": WrongArm(stored["wrong_arm"])}, Verdict)
 
 
 def _timings(tx: Connection, job: int) -> list[TimingRow]:
@@ -217,7 +214,7 @@ def _timings(tx: Connection, job: int) -> list[TimingRow]:
             {
                 **row,
                 "series": row["series_id"],
-                "samples": unpacked(row["samples"]),
+                "samples": unpack_stored(row["samples"]),
             },
             TimingRow,
         )
@@ -228,7 +225,7 @@ def _timings(tx: Connection, job: int) -> list[TimingRow]:
 def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:
     job = schema.job.c
     this = tx.execute(select(job.case_id, job.device_id).where(job.id == number)).one()
-    asked = (
+    query = (
         select(job.id, job.finished_at, job.settled_token)
         .where(
             *(job.case_id == this.case_id, job.device_id == this.device_id),
@@ -239,14 +236,16 @@ def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:
         .limit(1)
     )
     if facts.finished_at is not None:
-        asked = asked.where(job.finished_at <= facts.finished_at)
-    found = tx.execute(asked).first()
-    if found is None:
+        query = query.where(job.finished_at <= facts.finished_at)
+    last = tx.execute(query).first()
+    if last is None:
         return None
-    attempts = [each for each in _attempts(tx, found.id) if each.token == found.settled_token]
-    if not attempts or found.finished_at is None:
+    attempts = [
+        attempt for attempt in _attempts(tx, last.id) if attempt.token == last.settled_token
+    ]
+    if not attempts or last.finished_at is None:
         return None
-    return LastGood(job=found.id, finished_at=found.finished_at, attempt=attempts[0])
+    return LastGood(job=last.id, finished_at=last.finished_at, attempt=attempts[0])
 
 
 def _environments(tx: Connection, hashes: set[str]) -> Mapping[str, Mapping[str, Any]]:

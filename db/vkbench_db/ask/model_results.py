@@ -11,9 +11,8 @@ from sqlalchemy import Connection, select
 from vkbench.case import MODEL
 from vkbench.result import HOT
 from vkbench_db import schema
-from vkbench_db.ask.samples import unpacked
-from vkbench_db.ask.timings import is_our_time
-from vkbench_db.batches import batches
+from vkbench_db.ask.timings import is_our_time, unpack_stored
+from vkbench_db.rows import batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,32 +31,32 @@ class ModelResult:
 def model_names(tx: Connection) -> list[str]:
     """The whole models that cases are of: names with hashes."""
     case = schema.kernel_case.c
-    asked = select(case.format).where(case.kernel == MODEL).distinct().order_by(case.format)
-    return list(tx.execute(asked).scalars())
+    query = select(case.format).where(case.kernel == MODEL).distinct().order_by(case.format)
+    return list(tx.execute(query).scalars())
 
 
 def model_results(tx: Connection, jobs: Sequence[int]) -> dict[int, ModelResult]:
-    """Of those of these jobs that are of models and were decided, by job."""
+    """Results by job, of those of these jobs that ran a whole model and were decided."""
     return {found.job: found for batch in batches(jobs) for found in _of(tx, batch)}
 
 
 def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
     job, case, attempt = schema.job.c, schema.kernel_case.c, schema.attempt.c
     timing, environment = schema.measurement.c, schema.environment.c
-    asked = (
+    query = (
         select(
             *(job.id, case.name, job.source, attempt.bundle, attempt.telemetry),
             *(timing.samples,),
             environment.facts,
         )
         .join(schema.kernel_case, case.id == job.case_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .outerjoin(schema.measurement, is_our_time(job.id, HOT))
         .outerjoin(schema.environment, environment.hash == attempt.environment)
         .where(job.id.in_(jobs), case.kernel == MODEL)
         .order_by(job.id)
     )
-    for row in tx.execute(asked):
+    for row in tx.execute(query):
         yield ModelResult(
             job=row.id,
             case_name=row.name,
@@ -65,5 +64,5 @@ def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
             bundle=row.bundle,
             telemetry=row.telemetry,
             environment=row.facts or {},
-            samples=unpacked(row.samples) if row.samples else [],
+            samples=unpack_stored(row.samples) if row.samples else [],
         )

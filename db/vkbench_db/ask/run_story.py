@@ -85,10 +85,10 @@ def shares(tx: Connection, run: int, now: float) -> list[Share]:
         .where(device.id.in_(ids))
         .order_by(schema.host.c.name, device.name, device.key)
     )
-    found = []
+    of_devices = []
     for facts in known:
         own = [row for row in rows if row.device_id == facts.id]
-        found.append(
+        of_devices.append(
             Share(
                 device=facts.key,
                 device_name=facts.name,
@@ -99,7 +99,7 @@ def shares(tx: Connection, run: int, now: float) -> list[Share]:
                 per_second=rates.get(facts.id),
             )
         )
-    return found
+    return of_devices
 
 
 def failures(tx: Connection, run: int, most: int = 20) -> list[Failure]:
@@ -116,7 +116,7 @@ def failures(tx: Connection, run: int, most: int = 20) -> list[Failure]:
         .limit(_MOST_REASONS)
         .subquery()
     )
-    asked = (
+    query = (
         select(
             *(grouped.c.state, grouped.c.cause, grouped.c.reason, grouped.c.count, grouped.c.job),
             case.name.label("case_name"),
@@ -127,12 +127,14 @@ def failures(tx: Connection, run: int, most: int = 20) -> list[Failure]:
         .order_by(grouped.c.count.desc(), grouped.c.job)
     )
     together: dict[tuple[str, str, str], Failure] = {}
-    for each in fetch(tx, asked, Failure):
-        key = (each.state, each.cause, _without_numbers(each.reason))
+    for failure in fetch(tx, query, Failure):
+        key = (failure.state, failure.cause, _without_numbers(failure.reason))
         known = together.get(key)
-        together[key] = replace(known, count=known.count + each.count) if known else each
+        together[key] = replace(known, count=known.count + failure.count) if known else failure
     worst = {state: place for place, state in enumerate(_BAD)}
-    order = sorted(together.values(), key=lambda each: (worst[JobState(each.state)], -each.count))
+    order = sorted(
+        together.values(), key=lambda failure: (worst[JobState(failure.state)], -failure.count)
+    )
     return order[:most]
 
 
@@ -140,11 +142,11 @@ def run_before(tx: Connection, run: int) -> Outline | None:
     """The newest earlier run of the same mode and selection, whatever its bundle."""
     table = schema.run.c
     columns = (table.id, table.label, table.mode, table.selection)
-    asked = select(*columns).where(table.id <= run).order_by(table.id.desc())
-    found = fetch(tx, asked.limit(_LOOKED_BACK), Outline)
-    if not found or found[0].id != run:
+    query = select(*columns).where(table.id <= run).order_by(table.id.desc())
+    outlines = fetch(tx, query.limit(_LOOKED_BACK), Outline)
+    if not outlines or outlines[0].id != run:
         return None
-    return next((each for each in found[1:] if _is_alike(each, found[0])), None)
+    return next((outline for outline in outlines[1:] if _is_alike(outline, outlines[0])), None)
 
 
 def _is_alike(one: Outline, other: Outline) -> bool:

@@ -14,8 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 
 from vkbench.errors import UnknownName
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.rows import fetch
+from vkbench_db.rows import batches, fetch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +97,14 @@ NUMBERS = ("series", "results", "sigma", "autocorrelation", "smallest_effect")
 _NARROW = (-(2.0**62), 2.0**62)  # what fits an integer column of both engines
 
 
-def count(tx: Connection, asked: SeriesFilter) -> int:
-    """How many series fit."""
-    return tx.execute(_select_fitting(asked, func.count())).scalar() or 0
+def count(tx: Connection, chosen: SeriesFilter) -> int:
+    """How many series a filter chooses."""
+    return tx.execute(_select_fitting(chosen, func.count())).scalar() or 0
 
 
 def page(
     tx: Connection,
-    asked: SeriesFilter,
+    chosen: SeriesFilter,
     *,
     sort: str = "",
     descending: bool = False,
@@ -119,7 +118,7 @@ def page(
     usual = [_columns()[name] for name in ("case_name", "metric", "variant", "side", "device")]
     ids = (
         tx.execute(
-            _select_fitting(asked, number)
+            _select_fitting(chosen, number)
             .order_by(*order, *usual, number)
             .limit(limit)
             .offset(offset)
@@ -133,18 +132,18 @@ def page(
 def rows(tx: Connection, ids: Sequence[int]) -> list[SeriesRow]:
     """The series of these numbers, in that order; those that do not exist are left out."""
     columns = [column.label(name) for name, column in _columns().items()]
-    found: dict[int, SeriesRow] = {}
+    by_number: dict[int, SeriesRow] = {}
     for some in batches(ids):
-        asked = _select_joined(*columns).where(schema.series.c.id.in_(some))
-        found |= {row.series: row for row in fetch(tx, asked, SeriesRow)}
-    return [found[number] for number in ids if number in found]
+        query = _select_joined(*columns).where(schema.series.c.id.in_(some))
+        by_number |= {row.series: row for row in fetch(tx, query, SeriesRow)}
+    return [by_number[number] for number in ids if number in by_number]
 
 
-def changed(tx: Connection, device: str, metric: str, limit: int) -> list[int]:
+def list_changed(tx: Connection, device: str, metric: str, limit: int) -> list[int]:
     """Series of one metric of a device that changed for certain, the newest change first."""
     change, table = schema.change_point.c, schema.series.c
     newest = func.max(change.found_at)
-    asked = (
+    query = (
         select(table.id)
         .join(schema.change_point, change.series_id == table.id)
         .join(schema.device, schema.device.c.id == table.device_id)
@@ -157,15 +156,15 @@ def changed(tx: Connection, device: str, metric: str, limit: int) -> list[int]:
         .order_by(newest.desc(), table.id)
         .limit(limit)
     )
-    return list(tx.execute(asked).scalars())
+    return list(tx.execute(query).scalars())
 
 
 def one(tx: Connection, number: int) -> SeriesRow:
     """The series of a number; UnknownName if there is none."""
-    found = rows(tx, [number]) if 0 <= number < 2**31 else []
-    if not found:
+    known = rows(tx, [number]) if 0 <= number < 2**31 else []
+    if not known:
         raise UnknownName("series", str(number))
-    return found[0]
+    return known[0]
 
 
 def choices(tx: Connection) -> dict[str, list[str]]:
@@ -200,7 +199,7 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .limit(last)
         .subquery()
     )
-    asked = (
+    query = (
         select(
             *(timing.job_id.label("job"), schema.job.c.run_id.label("run"), timing.measured_at),
             *(timing.seconds, timing.low, timing.high, timing.count, timing.flag),
@@ -217,13 +216,13 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .outerjoin(schema.environment, environment.hash == attempt.environment)
         .order_by(timing.measured_at, timing.job_id)
     )
-    return fetch(tx, asked, SeriesPoint)
+    return fetch(tx, query, SeriesPoint)
 
 
 def changes(tx: Connection, number: int) -> list[SeriesChange]:
     """The change points of a series, the newest first."""
     change, member = schema.change_point.c, schema.regression_member.c
-    asked = (
+    query = (
         select(
             *(change.id.label("change"), change.state, change.direction, change.cause),
             *(change.ratio, change.low, change.high, change.p, change.method),
@@ -234,7 +233,7 @@ def changes(tx: Connection, number: int) -> list[SeriesChange]:
         .where(change.series_id == number)
         .order_by(change.found_at.desc(), change.id.desc())
     )
-    return fetch(tx, asked, SeriesChange)
+    return fetch(tx, query, SeriesChange)
 
 
 def _columns() -> dict[str, ColumnElement[Any]]:
@@ -244,7 +243,7 @@ def _columns() -> dict[str, ColumnElement[Any]]:
     of_series = timing.series_id == table.id
     counted = select(func.count()).select_from(schema.measurement).where(of_series)
     newest = select(func.max(timing.measured_at)).where(of_series)
-    found: dict[str, ColumnElement[Any]] = {
+    columns: dict[str, ColumnElement[Any]] = {
         "series": table.id,
         "host": schema.host.c.name,
         "device": device.key,
@@ -256,31 +255,25 @@ def _columns() -> dict[str, ColumnElement[Any]]:
         "newest_at": newest.correlate(schema.series).scalar_subquery(),
     }
     own = ("variant", "metric", "side", "environment_class", "track", "sigma", "noise_kind")
-    return found | {name: table[name] for name in (*own, "autocorrelation", "smallest_effect")}
+    return columns | {name: table[name] for name in (*own, "autocorrelation", "smallest_effect")}
 
 
-def _select_fitting(asked: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
-    """What is asked of the series that fit."""
+def _select_fitting(chosen: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
+    """Select a column of the series that a filter chooses."""
     columns = _columns()
     where: list[ColumnElement[bool]] = []
-    for name, globs in asked.texts.items():
+    for name, globs in chosen.texts.items():
         where.append(or_(*(_is_like(columns[name], glob) for glob in globs)))
-    for name, (low, high) in asked.ranges.items():
+    for name, (low, high) in chosen.ranges.items():
         where.append(columns[name].between(max(low, _NARROW[0]), min(high, _NARROW[1])))
-    for word in asked.words:
+    for word in chosen.words:
         pattern = f"*{word}*"
         where.append(or_(*(_is_like(columns[name], pattern) for name in TEXTS)))
     return _select_joined(what).where(*where)
 
 
 def _select_joined(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
-    return (
-        select(*columns)
-        .select_from(schema.series)
-        .join(schema.device, schema.device.c.id == schema.series.c.device_id)
-        .join(schema.host, schema.host.c.id == schema.device.c.host_id)
-        .join(schema.kernel_case, schema.kernel_case.c.id == schema.series.c.case_id)
-    )
+    return select(*columns).select_from(schema.named_series)
 
 
 def _is_like(column: ColumnElement[Any], glob: str) -> ColumnElement[bool]:

@@ -1,14 +1,17 @@
-"""Timings of our kernels: which rows they are, and those of given jobs."""
+"""Timings of jobs: which rows are of our kernels, and the samples behind them."""
 
 from __future__ import annotations
 
+import zlib
+from base64 import b64encode
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, select
 
-from vkbench.result import Side
+from vkbench.result import Side, unpack_samples
 from vkbench_db import schema
-from vkbench_db.batches import batches
+from vkbench_db.rows import batches
 
 
 def is_our_time(job: ColumnElement[int], metric: str) -> ColumnElement[bool]:
@@ -20,12 +23,62 @@ def is_our_time(job: ColumnElement[int], metric: str) -> ColumnElement[bool]:
 def seconds_of(tx: Connection, jobs: Collection[int]) -> dict[tuple[int, str], float]:
     """What our kernel took in these jobs, by job and metric."""
     table = schema.measurement.c
-    found: dict[tuple[int, str], float] = {}
+    seconds: dict[tuple[int, str], float] = {}
     for page in batches(sorted(set(jobs))):
         rows = tx.execute(
             select(table.job_id, table.metric, table.seconds).where(
                 table.job_id.in_(page), table.side == Side.OURS
             )
         )
-        found |= {(row.job_id, row.metric): row.seconds for row in rows}
-    return found
+        seconds |= {(row.job_id, row.metric): row.seconds for row in rows}
+    return seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """What one metric of one side of a job was timed by."""
+
+    job: int
+    metric: str
+    side: str
+    seconds: float  # their median, as it was recorded
+    low: float
+    high: float
+    count: int
+    launches: int  # that each sample timed
+    samples: list[float]  # seconds of one launch; empty where they cannot be read
+
+
+def samples(tx: Connection, job: int) -> list[Samples]:
+    """The samples of each metric and side of a job; none where it was not timed."""
+    timing = schema.measurement.c
+    rows = tx.execute(
+        select(
+            *(timing.metric, timing.side, timing.seconds, timing.low, timing.high),
+            *(timing.count.label("samples_taken"), timing.launches, timing.samples),
+        )
+        .where(timing.job_id == job)
+        .order_by(timing.metric, timing.side)
+    )
+    return [
+        Samples(
+            job=job,
+            metric=row.metric,
+            side=row.side,
+            seconds=row.seconds,
+            low=row.low,
+            high=row.high,
+            count=row.samples_taken,
+            launches=row.launches,
+            samples=unpack_stored(row.samples),
+        )
+        for row in rows
+    ]
+
+
+def unpack_stored(packed: bytes) -> list[float]:
+    """Samples as they are stored; none where they cannot be read."""
+    try:
+        return unpack_samples(b64encode(packed).decode())
+    except (ValueError, zlib.error):  # some imports brought none
+        return []

@@ -30,7 +30,6 @@ migration creates it.
 
 from __future__ import annotations
 
-from vkbench_db.schema.access import token
 from vkbench_db.schema.accuracy import accuracy, v_accuracy
 from vkbench_db.schema.change import (
     change_point,
@@ -45,6 +44,7 @@ from vkbench_db.schema.change import (
     v_series,
 )
 from vkbench_db.schema.fleet import device, environment, host
+from vkbench_db.schema.joins import is_settling, named_jobs, named_series
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
 from vkbench_db.schema.upkeep import (
     alert_delivery,
@@ -58,6 +58,7 @@ from vkbench_db.schema.upkeep import (
     schedule,
     schedule_slot,
     scheduler,
+    token,
     tuned,
 )
 from vkbench_db.schema.work import (
@@ -102,10 +103,13 @@ __all__ = [
     "environment",
     "fresh",
     "host",
+    "is_settling",
     "job",
     "kernel_case",
     "latest",
     "measurement",
+    "named_jobs",
+    "named_series",
     "peer_standing",
     "refused",
     "regression",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Named, Table, Text
 
-from vkbench_db.schema.metadata import TABLES, VIEWS, Columns
-from vkbench_db.schema.moment import Moment
+from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Moment
 
 
 class LossColumns(Columns):

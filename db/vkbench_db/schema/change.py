@@ -15,8 +15,7 @@ from sqlalchemy import (
 )
 
 from vkbench.result import Side
-from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
-from vkbench_db.schema.moment import Moment
+from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json, Moment
 
 
 class FreshColumns(Columns):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, Column, ForeignKey, Named, Table, Text, false
 
-from vkbench_db.schema.metadata import TABLES, Columns, Json
-from vkbench_db.schema.moment import Moment
+from vkbench_db.schema.metadata import TABLES, Columns, Json, Moment
 
 
 class HostColumns(Columns):

@@ -11,9 +11,10 @@ No module here imports SQLAlchemy's ORM, which takes 0.1 s: every command loads 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import MetaData, TypedColumns
+from sqlalchemy import DateTime, Dialect, MetaData, TypedColumns, TypeDecorator
 
 Json = dict[str, Any]
 
@@ -35,3 +36,19 @@ TABLES = MetaData(
     }
 )
 VIEWS = MetaData()  # the public views; migrations create them
+
+
+class Moment(TypeDecorator[float]):
+    """A timestamp that people can read in SQL and that code handles as Unix seconds."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else datetime.fromtimestamp(value, UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> float | None:
+        if value is None:
+            return None
+        # SQLite keeps no zone; what is stored there is UTC
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()

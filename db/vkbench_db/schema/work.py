@@ -26,8 +26,7 @@ from sqlalchemy import (
 from vkbench.job import MAIN, ArmKind, JobState, Mode
 from vkbench.result import Side
 from vkbench.run import RunKind
-from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
-from vkbench_db.schema.moment import Moment
+from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json, Moment
 
 # The condition of a partial index, which a migration creates. `postgresql_where` would load the
 # PostgreSQL dialect (30 ms) into every command.
@@ -48,7 +47,7 @@ bundle = Table("bundle", TABLES, BundleColumns)
 
 
 class BlobColumns(Columns):
-    """One SPIR-V module."""
+    """One SPIR-V module of a bundle."""
 
     sha: Named[str] = Column(Text, primary_key=True)
     data: Named[bytes] = Column(LargeBinary)  # zlib

@@ -19,7 +19,7 @@ from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, RunLine
 
 
-def checked(number: int, record: object) -> object:
+def check_record(number: int, record: object) -> object:
     """A line's record as a database may hold it; ImportRefused says what is wrong with it.
 
     What a person wrote about a run has its control characters replaced.
@@ -59,9 +59,9 @@ def _refusal(number: int, complaint: str) -> ImportRefused:
 
 def _hashes(facts: Environment) -> Iterator[str]:
     """The hashes that facts may have: today's, and that of versions that did not know a field."""
-    told: dict[str, Any] = asdict(facts)
+    known_facts: dict[str, Any] = asdict(facts)
     yield facts.hash
     for name, default in (("extra", {}), ("clock_policy", "default")):
-        if told[name] == default:
-            del told[name]
-            yield hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        if known_facts[name] == default:
+            del known_facts[name]
+            yield hashlib.sha256(json.dumps(known_facts, sort_keys=True).encode()).hexdigest()

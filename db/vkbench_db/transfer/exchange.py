@@ -110,8 +110,8 @@ def _environments(tx: Connection, run: int) -> list[EnvironmentLine]:
 def _bundles(tx: Connection, run: int) -> list[BundleLine]:
     used = select(schema.job.c.bundle).where(schema.job.c.run_id == run)
     bundle = schema.bundle.c
-    asked = select(schema.bundle).where(bundle.sha.in_(used)).order_by(bundle.sha)
-    return fetch(tx, asked, BundleLine)
+    query = select(schema.bundle).where(bundle.sha.in_(used)).order_by(bundle.sha)
+    return fetch(tx, query, BundleLine)
 
 
 def _builds(tx: Connection, run: int) -> list[Build]:
@@ -124,8 +124,8 @@ def _builds(tx: Connection, run: int) -> list[Build]:
 def _accuracies(tx: Connection, run: int) -> list[AccuracyLine]:
     table = schema.accuracy
     columns = [column for column in table.c if column.name != "run_id"]
-    asked = select(*columns).where(table.c.run_id == run).order_by(table.c.position)
-    return fetch(tx, asked, AccuracyLine)
+    query = select(*columns).where(table.c.run_id == run).order_by(table.c.position)
+    return fetch(tx, query, AccuracyLine)
 
 
 def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:
@@ -162,15 +162,15 @@ def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:
 def _by_job(
     tx: Connection, table: Table, ids: Sequence[int], *order: str
 ) -> dict[int, list[RowMapping]]:
-    found: dict[int, list[RowMapping]] = {}
+    by_job: dict[int, list[RowMapping]] = {}
     rows = tx.execute(
         select(table)
         .where(table.c.job_id.in_(ids))
         .order_by(table.c.job_id, *(table.c[name] for name in order))
     )
     for row in rows.mappings():
-        found.setdefault(row["job_id"], []).append(row)
-    return found
+        by_job.setdefault(row["job_id"], []).append(row)
+    return by_job
 
 
 def _job(

@@ -24,10 +24,9 @@ from vkbench.programs.build import Build
 from vkbench.result import Side, Timing
 from vkbench.run import RunKind
 from vkbench_db import schema
-from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
 from vkbench_db.older import purpose_of, tags_of, timings_of
-from vkbench_db.rows import fetch, insert_missing, record_of
+from vkbench_db.rows import batches, fetch, insert_missing, record_of
 from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import (
     AccuracyLine,
@@ -37,9 +36,9 @@ from vkbench_db.transfer.lines import (
     RunLine,
 )
 from vkbench_db.transfer.transcript import Line, read
-from vkbench_db.work.accuracies import add_accuracies
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.devices import note_environments, store_device
+from vkbench_db.work.ended import add_accuracies
 from vkbench_db.work.latest import note_runs
 from vkbench_db.work.results import is_packed, memory_of, timing_row, verdict_row
 from vkbench_db.work.runs import case_ids
@@ -132,7 +131,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
 
 
 def _check_line(line: Line) -> Line:
-    return replace(line, record=bounds.checked(line.number, line.record))
+    return replace(line, record=bounds.check_record(line.number, line.record))
 
 
 @contextmanager
@@ -283,7 +282,7 @@ def _find_known_jobs(
     tx: Connection, target: _Target, lines: Sequence[Line]
 ) -> dict[int, _KnownJob]:
     job = schema.job.c
-    asked = (
+    query = (
         select(
             *(job.id, job.position, job.device_id, job.case_id, job.mode, job.variant),
             *(job.state, job.token, job.tries, job.dispatches),
@@ -292,7 +291,7 @@ def _find_known_jobs(
         .order_by(job.id)
         .with_for_update(key_share=True)
     )
-    return {known.position: known for known in fetch(tx, asked, _KnownJob)}
+    return {known.position: known for known in fetch(tx, query, _KnownJob)}
 
 
 def _goes_on(line: Line, known: _KnownJob, target: _Target, cases: dict[str, int]) -> bool:

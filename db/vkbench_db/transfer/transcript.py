@@ -61,8 +61,8 @@ def read(lines: Iterable[str]) -> Iterator[Line]:
                 _check_header(number, header)
                 digest, jobs, expected = hashlib.sha256(), 0, header.jobs
             case End() as end:
-                found = End(jobs=jobs, sha256=digest.hexdigest())
-                if end != found or jobs != expected:
+                ending = End(jobs=jobs, sha256=digest.hexdigest())
+                if end != ending or jobs != expected:
                     raise ImportRefused(f"line {number}: the lines before it are not as written")
         digest.update(text.rstrip("\r\n").encode() + b"\n")
         jobs += line.kind == "job"

@@ -31,7 +31,7 @@ class Delivery:
 
 
 def expect(
-    tx: Connection, wanted: Sequence[tuple[int, str, str]], now: float, first_try_at: float
+    tx: Connection, news: Sequence[tuple[int, str, str]], now: float, first_try_at: float
 ) -> None:
     """Store that these are to be sent; those that are stored stay as they are."""
     rows = [
@@ -44,7 +44,7 @@ def expect(
             "next_try_at": first_try_at,
             "error": "",
         }
-        for regression, state, channel in wanted
+        for regression, state, channel in news
     ]
     insert_missing(tx, schema.alert_delivery, rows)
 
@@ -52,11 +52,11 @@ def expect(
 def counts(tx: Connection, since: float) -> dict[str, int]:
     """How many deliveries came up since a moment, by channel."""
     delivery = schema.alert_delivery.c
-    asked = select(delivery.channel, func.count()).where(delivery.created_at > since)
-    return dict(tx.execute(asked.group_by(delivery.channel)).all())
+    query = select(delivery.channel, func.count()).where(delivery.created_at > since)
+    return dict(tx.execute(query.group_by(delivery.channel)).all())
 
 
-def known(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, str]]:
+def known_deliveries(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, str]]:
     """Deliveries of these regressions that are stored: regression, state, channel."""
     delivery = schema.alert_delivery.c
     rows = tx.execute(
@@ -67,12 +67,12 @@ def known(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, s
     return {(row.regression_id, row.state, row.channel) for row in rows}
 
 
-def due(
+def due_deliveries(
     tx: Connection, channels: Sequence[str], now: float, *, most_tries: int, limit: int
 ) -> list[Delivery]:
     """Deliveries to try now, those together that came up, or failed, together."""
     delivery = schema.alert_delivery.c
-    asked = (
+    query = (
         _deliveries()
         .where(
             delivery.delivered_at.is_(None),
@@ -86,7 +86,7 @@ def due(
         )
         .limit(limit)
     )
-    return fetch(tx, asked, Delivery)
+    return fetch(tx, query, Delivery)
 
 
 def claim(tx: Connection, delivery: Delivery, next_try_at: float) -> bool:
@@ -110,12 +110,12 @@ def settle(tx: Connection, delivery: Delivery, delivered_at: float | None, error
 def deliveries(tx: Connection, regression: int) -> list[Delivery]:
     """All deliveries of a regression, sent or not."""
     delivery = schema.alert_delivery.c
-    asked = (
+    query = (
         _deliveries()
         .where(delivery.regression_id == regression)
         .order_by(delivery.created_at, delivery.channel)
     )
-    return fetch(tx, asked, Delivery)
+    return fetch(tx, query, Delivery)
 
 
 def _is(delivery: Delivery) -> tuple[ColumnElement[bool], ...]:

@@ -77,17 +77,17 @@ def attendance(
     """The scheduler and devices that a run's unfinished jobs, or these devices' jobs, wait for."""
     device, host, job = schema.device.c, schema.host.c, schema.job.c
     waiting = select(job.device_id).where(job.run_id == run, job.state.in_(ACTIVE))
-    wanted = device.key.in_(devices) if run is None else device.id.in_(waiting)
-    asked = (
+    is_chosen = device.key.in_(devices) if run is None else device.id.in_(waiting)
+    query = (
         select(
             *(device.key, device.name, host.name.label("host"), worker_seen().label("last_seen")),
             *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
         )
         .join(schema.host, host.id == device.host_id)
-        .where(wanted)
+        .where(is_chosen)
         .order_by(host.name, device.name, device.key)
     )
     return Attendance(
         scheduler_seen=tx.execute(select(func.max(schema.scheduler.c.seen_at))).scalar(),
-        stations=fetch(tx, asked, Station),
+        stations=fetch(tx, query, Station),
     )

@@ -30,7 +30,7 @@ class Candidate:
     @property
     def arm(self) -> Arm:
         """What it is to be timed as."""
-        return Arm(sha=self.sha)
+        return Arm(name=self.sha)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,26 +86,26 @@ class NewBisection:
     regression: int | None = None
 
 
-def create(tx: Connection, asked: NewBisection, now: float) -> int:
+def create(tx: Connection, new: NewBisection, now: float) -> int:
     """Store a new bisection; return its number."""
     row = {
         "created_at": now,
-        "user_name": asked.user,
-        "regression_id": asked.regression,
-        "devices": {"keys": list(asked.devices)},
-        "case_name": asked.case,
-        "variant": asked.variant,
-        "metric": asked.metric,
-        "measure_seconds": asked.measure_seconds,
+        "user_name": new.user,
+        "regression_id": new.regression,
+        "devices": {"keys": list(new.devices)},
+        "case_name": new.case,
+        "variant": new.variant,
+        "metric": new.metric,
+        "measure_seconds": new.measure_seconds,
         "bundles": {
             "bundles": [
-                {"sha": each.sha, "label": each.label, "note": each.note}
-                for each in asked.candidates
+                {"sha": candidate.sha, "label": candidate.label, "note": candidate.note}
+                for candidate in new.candidates
             ]
         },
         "state": RUNNING,
         "low": 0,
-        "high": len(asked.candidates) - 1,
+        "high": len(new.candidates) - 1,
         "note": "",
     }
     made = insert(schema.bisection).values(**row).returning(schema.bisection.c.id)
@@ -123,22 +123,22 @@ def running(tx: Connection) -> list[int]:
 def take(tx: Connection, bisection: int) -> Bisection | None:
     """Lock a running bisection until this transaction ends; None if another transaction has it."""
     table = schema.bisection.c
-    asked = select(schema.bisection).where(table.id == bisection, table.state == RUNNING)
-    found = _bisections(tx, asked.with_for_update(skip_locked=True))
-    return found[0] if found else None
+    query = select(schema.bisection).where(table.id == bisection, table.state == RUNNING)
+    taken = _bisections(tx, query.with_for_update(skip_locked=True))
+    return taken[0] if taken else None
 
 
 def find(tx: Connection, bisection: int) -> Bisection:
     """The bisection of this number; UnknownName if there is none."""
     table = schema.bisection.c
-    found = _bisections(tx, select(schema.bisection).where(table.id == bisection))
-    if not found:
+    matches = _bisections(tx, select(schema.bisection).where(table.id == bisection))
+    if not matches:
         newest = tx.execute(select(func.max(table.id))).scalar()
         raise UnknownName("bisection", str(bisection), (str(newest),) if newest else ())
-    return found[0]
+    return matches[0]
 
 
-def listed(tx: Connection, limit: int | None = 50) -> list[Bisection]:
+def list_bisections(tx: Connection, limit: int | None = 50) -> list[Bisection]:
     """List bisections, the newest first."""
     table = schema.bisection.c
     return _bisections(tx, select(schema.bisection).order_by(table.id.desc()).limit(limit))
@@ -147,8 +147,8 @@ def listed(tx: Connection, limit: int | None = 50) -> list[Bisection]:
 def of_regression(tx: Connection, regression: int) -> list[Bisection]:
     """The bisections that look for the cause of a regression, newest first."""
     table = schema.bisection.c
-    asked = select(schema.bisection).where(table.regression_id == regression)
-    return _bisections(tx, asked.order_by(table.id.desc()))
+    query = select(schema.bisection).where(table.regression_id == regression)
+    return _bisections(tx, query.order_by(table.id.desc()))
 
 
 def add_step(
@@ -221,8 +221,8 @@ def bundles_between(tx: Connection, first: str, last: str) -> list[str]:
     return [first, *rows.scalars(), last]
 
 
-def _bisections(tx: Connection, asked: Select[*tuple[Any, ...]]) -> list[Bisection]:
-    rows = tx.execute(asked).mappings().all()
+def _bisections(tx: Connection, query: Select[*tuple[Any, ...]]) -> list[Bisection]:
+    rows = tx.execute(query).mappings().all()
     steps = _steps(tx, [row["id"] for row in rows])
     return [
         record_of(
@@ -232,7 +232,9 @@ def _bisections(tx: Connection, asked: Select[*tuple[Any, ...]]) -> list[Bisecti
                 "regression": row["regression_id"],
                 "devices": tuple(row["devices"]["keys"]),
                 "case": row["case_name"],
-                "candidates": tuple(Candidate(**each) for each in row["bundles"]["bundles"]),
+                "candidates": tuple(
+                    Candidate(**candidate) for candidate in row["bundles"]["bundles"]
+                ),
                 "steps": tuple(steps.get(row["id"], ())),
             },
             Bisection,
@@ -248,8 +250,8 @@ def _steps(tx: Connection, bisections: Sequence[int]) -> dict[int, list[Bisectio
         .where(step.bisection_id.in_(bisections))
         .order_by(step.bisection_id, step.position)
     ).mappings()
-    found: dict[int, list[BisectionStep]] = {}
+    by_bisection: dict[int, list[BisectionStep]] = {}
     for row in rows:
-        of_bisection = found.setdefault(row["bisection_id"], [])
+        of_bisection = by_bisection.setdefault(row["bisection_id"], [])
         of_bisection.append(record_of({**row, "run": row["run_id"]}, BisectionStep))
-    return found
+    return by_bisection

@@ -22,10 +22,10 @@ class UntoldPause:
     at: float
 
 
-def untold(tx: Connection, since: float) -> list[UntoldPause]:
+def untold_pauses(tx: Connection, since: float) -> list[UntoldPause]:
     """Pauses by schedulers since a moment that the alert channels have not heard of."""
     device, host = schema.device.c, schema.host.c
-    asked = (
+    query = (
         select(
             *(device.key, device.name, host.name.label("host")),
             *(device.paused_reason.label("reason"), device.paused_at.label("at")),
@@ -37,7 +37,7 @@ def untold(tx: Connection, since: float) -> list[UntoldPause]:
         )
         .order_by(device.id)
     )
-    return fetch(tx, asked, UntoldPause)
+    return fetch(tx, query, UntoldPause)
 
 
 def note_told(tx: Connection, pause: UntoldPause, now: float) -> None:

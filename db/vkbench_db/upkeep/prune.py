@@ -48,13 +48,13 @@ def prune_samples(database: Database, before: float, *, is_trial: bool = False) 
     items = size = after = 0
     while True:
         with database.reading() if is_trial else database.transaction() as tx:
-            found, last = _old_samples(tx, before, after, kept)
-            if not is_trial and found:
+            jobs, last = _old_samples(tx, before, after, kept)
+            if not is_trial and jobs:
                 timing = schema.measurement
-                old = timing.c.job_id.in_({job for job, _ in found})
+                old = timing.c.job_id.in_({job for job, _ in jobs})
                 tx.execute(update(timing).where(old).values(samples=b""))
-        items += len(found)
-        size += sum(length for _, length in found)
+        items += len(jobs)
+        size += sum(length for _, length in jobs)
         if last is None:
             return Removed(items=items, bytes=size)
         after = last
@@ -107,10 +107,10 @@ def _old_bundles(tx: Connection, before: float) -> list[str]:
     bundle, attempt, link = schema.bundle.c, schema.attempt.c, schema.bundle_blob.c
     ran = exists().where(attempt.bundle == bundle.sha, attempt.recorded_at >= before)
     has_code = exists().where(link.bundle == bundle.sha)
-    asked = select(bundle.sha).where(bundle.created_at < before, has_code, ~ran)
+    query = select(bundle.sha).where(bundle.created_at < before, has_code, ~ran)
     needed = _needed_bundles(tx)
-    found = tx.execute(asked.order_by(bundle.created_at)).scalars()
-    return [sha for sha in found if sha not in needed]
+    old = tx.execute(query.order_by(bundle.created_at)).scalars()
+    return [sha for sha in old if sha not in needed]
 
 
 def _own_bytes(tx: Connection, bundles: Sequence[str]) -> int:
@@ -128,7 +128,7 @@ def _needed_bundles(tx: Connection) -> set[str]:
     devices = select(schema.device.c.id)  # for the index, which begins with the device
     waiting = (job.device_id.in_(devices), job.state.in_(UNFINISHED))
     change = schema.change_point.c
-    asked = union(
+    query = union(
         select(job.bundle).where(*waiting),
         select(job.against).where(*waiting),
         select(baseline.value).where(baseline.kind == "bundle"),
@@ -139,12 +139,12 @@ def _needed_bundles(tx: Connection) -> set[str]:
         select(change.before_bundle).where(_is_unsettled()),
         select(change.after_bundle).where(_is_unsettled()),
     )
-    needed = set(tx.execute(asked).scalars())
+    needed = set(tx.execute(query).scalars())
     for selection in tx.execute(select(schema.schedule.c.selection)).scalars():
         needed.add(selection.get("bundle", ""))
     running = select(bisection.bundles).where(bisection.state == RUNNING)
-    for told in tx.execute(running).scalars():
-        needed |= _texts(told)
+    for bundles in tx.execute(running).scalars():
+        needed |= _texts(bundles)
     return needed
 
 
@@ -154,7 +154,7 @@ def _needed_runs(tx: Connection) -> set[int]:
     baseline, confirmation, step = schema.baseline.c, schema.confirmation.c, schema.bisection_step.c
     bisection = schema.bisection.c
     ends = or_(job.id == change.before_job, job.id == change.after_job)
-    asked = union(
+    query = union(
         select(run.id).join(schema.baseline, baseline.value == run.uuid),
         select(job.run_id).join(schema.change_point, ends).where(_is_unsettled()),
         select(confirmation.run_id)
@@ -164,7 +164,7 @@ def _needed_runs(tx: Connection) -> set[int]:
         .join(schema.bisection, bisection.id == step.bisection_id)
         .where(bisection.state == RUNNING),
     )
-    return set(tx.execute(asked).scalars())
+    return set(tx.execute(query).scalars())
 
 
 def _pinned_runs() -> Select[int]:
@@ -191,12 +191,12 @@ def _is_unsettled() -> ColumnElement[bool]:
     return (change.state != DISMISSED) & change.id.not_in(over)
 
 
-def _texts(told: object) -> set[str]:
+def _texts(value: object) -> set[str]:
     """All texts in what a column of JSON holds."""
-    if isinstance(told, str):
-        return {told}
-    if isinstance(told, dict):
-        return {text for each in told.values() for text in _texts(each)}
-    if isinstance(told, list):
-        return {text for each in told for text in _texts(each)}
+    if isinstance(value, str):
+        return {value}
+    if isinstance(value, dict):
+        return {text for part in value.values() for text in _texts(part)}
+    if isinstance(value, list):
+        return {text for part in value for text in _texts(part)}
     return set()

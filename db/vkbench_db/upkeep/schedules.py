@@ -63,7 +63,7 @@ def add(
     insert_missing(tx, schema.schedule, [row])
 
 
-def listed(tx: Connection, now: float | None = None) -> list[Schedule]:
+def list_schedules(tx: Connection, now: float | None = None) -> list[Schedule]:
     """All schedules, by name.
 
     With `now`, later slots do not count as their last: the clock that took them was ahead.
@@ -103,7 +103,7 @@ def listed(tx: Connection, now: float | None = None) -> list[Schedule]:
 
 def find(tx: Connection, name: str, now: float | None = None) -> Schedule:
     """The schedule of this name; UnknownName with the nearest names if there is none."""
-    known = {each.name: each for each in listed(tx, now)}
+    known = {schedule.name: schedule for schedule in list_schedules(tx, now)}
     if name not in known:
         raise UnknownName("schedule", name, names.nearest(name, list(known)))
     return known[name]
@@ -144,16 +144,16 @@ def settle_slot(tx: Connection, schedule: int, at: float, run: int | None, note:
 def slots(tx: Connection, schedule: int, limit: int | None = 20) -> list[Slot]:
     """The slots of a schedule, newest first."""
     slot = schema.schedule_slot.c
-    asked = (
+    query = (
         select(slot.slot.label("at"), slot.run_id.label("run"), slot.note)
         .where(slot.schedule_id == schedule)
         .order_by(slot.slot.desc())
         .limit(limit)
     )
-    return fetch(tx, asked, Slot)
+    return fetch(tx, query, Slot)
 
 
-def unfinished(tx: Connection, schedule: int) -> dict[str, int]:
+def unfinished_runs(tx: Connection, schedule: int) -> dict[str, int]:
     """Devices (by key) that still have jobs of a schedule's runs, and the newest such run."""
     job, slot, device = schema.job.c, schema.schedule_slot.c, schema.device.c
     rows = tx.execute(

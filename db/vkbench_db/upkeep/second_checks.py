@@ -25,7 +25,7 @@ _JOB, _TOLD_AT = "job", "told_at"  # keys of what is kept about the run
 
 @dataclass(frozen=True, kw_only=True)
 class SecondCheck:
-    """A second check of which nobody was told."""
+    """A second check that no alert has told of."""
 
     run: int
     about: Mapping[str, Any]
@@ -66,8 +66,8 @@ def submit(tx: Connection, jobs: Iterable[int], now: float) -> list[int]:
     return made
 
 
-def untold(tx: Connection, since: float) -> list[SecondCheck]:
-    """Second checks since then of which nobody was told, finished or not."""
+def untold_checks(tx: Connection, since: float) -> list[SecondCheck]:
+    """Second checks since a moment that no alert has told of, finished or not."""
     run, job = schema.run.c, schema.job.c
     rows = tx.execute(
         select(run.id.label("run"), run.about, run.created_at, job.state, job.reason)

@@ -73,19 +73,23 @@ def add(
     return secret
 
 
-def listed(tx: Connection) -> list[Token]:
+def list_tokens(tx: Connection) -> list[Token]:
     """All tokens, the newest first, revoked ones too."""
     table = schema.token.c
     return _tokens(tx, select(schema.token).order_by(table.created_at.desc(), table.id.desc()))
 
 
-def revoke(tx: Connection, asked: str, now: float) -> Token:
+def revoke(tx: Connection, name: str, now: float) -> Token:
     """Make a token, by its name or the beginning of its secret, permit nothing from now on."""
-    known = listed(tx)
-    found = [each for each in known if asked in (each.name, each.prefix)]
-    if not found:
-        raise UnknownName("token", asked, names.nearest(asked, [each.name for each in known]))
-    [token] = found[:1]
+    known = list_tokens(tx)
+    matches = [
+        known_token for known_token in known if name in (known_token.name, known_token.prefix)
+    ]
+    if not matches:
+        raise UnknownName(
+            "token", name, names.nearest(name, [known_token.name for known_token in known])
+        )
+    [token] = matches[:1]
     table = schema.token.c
     still = (table.id == token.id, table.revoked_at.is_(None))
     tx.execute(update(schema.token).where(*still).values(revoked_at=now))
@@ -96,8 +100,8 @@ def recognise(tx: Connection, secret: str, now: float) -> Token | None:
     """The valid token of a secret; None if there is none."""
     # A lookup by hash leaks nothing by its time: who can choose hashes near a stored one has
     # inverted SHA-256.
-    found = _tokens(tx, select(schema.token).where(schema.token.c.sha256 == _hash(secret)))
-    return found[0] if found and found[0].state(now) == "valid" else None
+    tokens = _tokens(tx, select(schema.token).where(schema.token.c.sha256 == _hash(secret)))
+    return tokens[0] if tokens and tokens[0].state(now) == "valid" else None
 
 
 def note_use(tx: Connection, token: Token, now: float) -> None:
@@ -119,10 +123,10 @@ def _check(tx: Connection, name: str, scopes: Collection[Scope]) -> None:
         )
 
 
-def _tokens(tx: Connection, asked: Select[*tuple[object, ...]]) -> list[Token]:
+def _tokens(tx: Connection, query: Select[*tuple[object, ...]]) -> list[Token]:
     return [
         record_of({**row, "scopes": tuple(map(Scope, row["scopes"]))}, Token)
-        for row in tx.execute(asked).mappings()
+        for row in tx.execute(query).mappings()
     ]
 
 

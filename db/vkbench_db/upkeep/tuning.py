@@ -79,7 +79,7 @@ def trials(tx: Connection, run: int) -> list[Trial]:
     """The jobs of a sweep, in their order."""
     job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
     attempt, timing = schema.attempt.c, schema.measurement.c
-    asked = (
+    query = (
         select(
             *(job.device_id, device.key.label("device"), device.name.label("device_name")),
             *(job.case_id, case.name.label("case"), job.variant.label("configuration")),
@@ -89,35 +89,33 @@ def trials(tx: Connection, run: int) -> list[Trial]:
         )
         .join(schema.device, device.id == job.device_id)
         .join(schema.kernel_case, case.id == job.case_id)
-        .outerjoin(
-            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
-        )
+        .outerjoin(schema.attempt, schema.is_settling)
         .outerjoin(schema.measurement, is_our_time(job.id, HOT))
         .where(job.run_id == run)
         .order_by(job.position)
     )
-    return fetch(tx, asked, Trial)
+    return fetch(tx, query, Trial)
 
 
 def sweeps(tx: Connection) -> list[int]:
-    """Runs that are sweeps."""
+    """Numbers of the runs that are sweeps."""
     return list(
         tx.execute(select(schema.run.c.id).where(schema.run.c.kind == RunKind.SWEEP)).scalars()
     )
 
 
-def unsettled(tx: Connection) -> list[int]:
+def unsettled_sweeps(tx: Connection) -> list[int]:
     """Sweeps that have ended and have no findings yet: of those that found nothing, all.
 
     Those of which nothing is kept are left out.
     """
     run, known = schema.run.c, select(schema.tuned.c.run_id)
-    asked = select(run.id, run.about).where(
+    query = select(run.id, run.about).where(
         run.kind == RunKind.SWEEP, run.cancelled_at.is_(None), run.id.not_in(known)
     )
     return [
         row.id
-        for row in tx.execute(asked)
+        for row in tx.execute(query)
         if keeps(row.about, EVERY) and run_progress(tx, row.id).is_finished
     ]
 
@@ -145,17 +143,17 @@ def drivers(tx: Connection, environments: Sequence[str]) -> dict[str, tuple[str,
     return {row.hash: (row.driver, row.driver_version) for row in rows}
 
 
-def store(tx: Connection, found: Sequence[Found]) -> None:
+def store(tx: Connection, findings: Sequence[Found]) -> None:
     """Store findings; those that are stored already stay as they are."""
-    insert_missing(tx, schema.tuned, [asdict(each) for each in found])
+    insert_missing(tx, schema.tuned, [asdict(finding) for finding in findings])
 
 
-def tuned(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
+def newest_findings(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
     """The newest finding for each case, device and driver."""
-    asked = _select_tables()
+    query = _select_tables()
     if devices:
-        asked = asked.where(schema.device.c.key.in_(devices))
-    rows = fetch(tx, asked, TunedRow)
+        query = query.where(schema.device.c.key.in_(devices))
+    rows = fetch(tx, query, TunedRow)
     newest = {(row.device, row.driver, row.driver_version, row.case): row for row in rows}
     return list(newest.values())
 
@@ -163,7 +161,7 @@ def tuned(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
 def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
     """The newest findings for devices, with the driver that each has now; a device's together."""
     environment = schema.environment.c
-    asked = (
+    query = (
         _select_tables()
         .join(schema.environment, environment.hash == schema.device.c.environment)
         .where(
@@ -172,7 +170,7 @@ def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
             environment.driver_version == schema.tuned.c.driver_version,
         )
     )
-    rows = fetch(tx, asked, TunedRow)
+    rows = fetch(tx, query, TunedRow)
     return list({(row.device, row.case): row for row in rows}.values())
 
 

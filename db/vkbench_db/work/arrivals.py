@@ -17,8 +17,8 @@ from sqlalchemy import Connection, Select, exists, func, or_, select, update
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.job import OPEN, JobState, PlannedJob
 from vkbench_db import schema
-from vkbench_db.batches import batches
 from vkbench_db.database import Database
+from vkbench_db.rows import batches
 from vkbench_db.work.runs import add_jobs, cancel_jobs, note_cancelled, within
 
 PART_JOBS = 2000  # 0.1 s of writing
@@ -59,10 +59,10 @@ def cancel_run(database: Database, run: int, now: float) -> int:
 def settle(database: Database, run: int, now: float) -> None:
     """End what a process that died had begun: the storing or the cancelling of a run's jobs."""
     with database.reading() as tx:
-        if not unsettled(tx, run):
+        if not unsettled_runs(tx, run):
             return
-        asked = select(schema.run.c.created_at, schema.run.c.cancelled_at)
-        stored = tx.execute(asked.where(schema.run.c.id == run)).one()
+        query = select(schema.run.c.created_at, schema.run.c.cancelled_at)
+        stored = tx.execute(query.where(schema.run.c.id == run)).one()
         whole = is_whole(tx, run)
     if stored.cancelled_at is not None:
         sum(_cancelled_parts(database, run))
@@ -72,15 +72,15 @@ def settle(database: Database, run: int, now: float) -> None:
         _withdraw(database, run, now)
 
 
-def unsettled(tx: Connection, only: int | None = None) -> list[int]:
+def unsettled_runs(tx: Connection, only: int | None = None) -> list[int]:
     """Runs with jobs that are arriving, or that are cancelled and have jobs that are not."""
     job, run = schema.job.c, schema.run.c
     arriving = exists().where(job.run_id == run.id, job.state == JobState.ARRIVING)
     is_open = exists().where(job.run_id == run.id, job.state.in_(OPEN))
-    asked = select(run.id).where(or_(arriving, run.cancelled_at.is_not(None) & is_open))
+    query = select(run.id).where(or_(arriving, run.cancelled_at.is_not(None) & is_open))
     if only is not None:
-        asked = asked.where(run.id == only)
-    return list(tx.execute(asked.order_by(run.id)).scalars())
+        query = query.where(run.id == only)
+    return list(tx.execute(query.order_by(run.id)).scalars())
 
 
 def is_whole(tx: Connection, run: int) -> bool:
@@ -164,9 +164,9 @@ def _last_position(run: int) -> Select[int | None]:
 def _is_cancelled(tx: Connection, run: int) -> bool:
     """Whether a run is cancelled; who cancels it waits until `tx` ends."""
     run_columns = schema.run.c
-    asked = (
+    query = (
         select(run_columns.cancelled_at)
         .where(run_columns.id == run)
         .with_for_update(key_share=True)
     )
-    return tx.execute(asked).scalar_one() is not None
+    return tx.execute(query).scalar_one() is not None

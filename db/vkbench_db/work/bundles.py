@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from vkbench_db import schema
-from vkbench_db.batches import batches
 from vkbench_db.database import Database
 from vkbench_db.errors import BundleRefused
-from vkbench_db.rows import insert_missing
+from vkbench_db.rows import batches, insert_missing
 
 LEVEL = 1  # of zlib: the packaged bundle's 41 MB take 14 in 0.4 s; level 6 13 in 2 s
 PART_BLOBS = 200  # 2 MB of the packaged bundle
@@ -90,9 +89,9 @@ def bundles_named(tx: Connection, start: str) -> list[str]:
 def own_bundles(tx: Connection, name: str = "") -> list[OwnBundle]:
     """The bundles that are named as kernels of users are, or as this one; the newest first."""
     bundle = schema.bundle.c
-    asked = select(bundle.sha, bundle.name, bundle.manifest, bundle.created_at)
-    wanted = bundle.name == name if name else bundle.name.contains(".")
-    rows = tx.execute(asked.where(wanted).order_by(bundle.created_at.desc()))
+    query = select(bundle.sha, bundle.name, bundle.manifest, bundle.created_at)
+    is_of_name = bundle.name == name if name else bundle.name.contains(".")
+    rows = tx.execute(query.where(is_of_name).order_by(bundle.created_at.desc()))
     return [OwnBundle(**row) for row in rows.mappings()]
 
 
@@ -110,8 +109,8 @@ def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
     ).all()
     if not blobs:
         return None
-    found = {blob.sha: _decompress_blob(sha, blob.sha, blob.data) for blob in blobs}
-    return StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=found)
+    contents = {blob.sha: _decompress_blob(sha, blob.sha, blob.data) for blob in blobs}
+    return StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=contents)
 
 
 def _decompress_blob(bundle: str, blob: str, data: bytes) -> bytes:

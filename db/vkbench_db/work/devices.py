@@ -12,8 +12,7 @@ from sqlalchemy import Column, Connection, bindparam, func, select, update
 from vkbench.device import DeviceFacts, Environment
 from vkbench.messages.wire import Announcement, to_builtins
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.rows import insert_missing
+from vkbench_db.rows import batches, insert_missing
 
 SCHEDULER = "scheduler"  # who pauses a device that seems broken
 
@@ -40,21 +39,21 @@ def register_devices(
 
     However many there are, the number of statements is the same.
     """
-    said = {each.facts.key: each for each in announcements}
-    hashes = _store_environments(tx, [each.environment for each in said.values()])
-    ids = _store_devices(tx, [each.facts for each in said.values()])
+    newest = {announcement.facts.key: announcement for announcement in announcements}
+    hashes = _store_environments(tx, [heard.environment for heard in newest.values()])
+    ids = _store_devices(tx, [heard.facts for heard in newest.values()])
     device = schema.device
     values = [
         {
-            "known": ids[each.facts.key],
-            "new_name": each.facts.name,
-            "new_facts": to_builtins(each.facts),
-            "new_worker": each.worker,
-            "new_bundle": each.bundle,
+            "known": ids[heard.facts.key],
+            "new_name": heard.facts.name,
+            "new_facts": to_builtins(heard.facts),
+            "new_worker": heard.worker,
+            "new_bundle": heard.bundle,
             "new_environment": sha,
             "new_last_seen": now,
         }
-        for each, sha in zip(said.values(), hashes, strict=True)
+        for heard, sha in zip(newest.values(), hashes, strict=True)
     ]
     columns = ("name", "facts", "worker", "bundle", "environment", "last_seen")
     tx.execute(
@@ -105,11 +104,11 @@ def _store_devices(tx: Connection, devices: Sequence[DeviceFacts]) -> dict[str, 
 
 def _ids(tx: Connection, name: Column[str], names: Iterable[str]) -> dict[str, int]:
     """The ids of the rows of a table that have these names."""
-    found: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for batch in batches(sorted(names)):
         rows = tx.execute(select(name, name.table.c.id).where(name.in_(batch)))
-        found.update((row[0], row[1]) for row in rows)
-    return found
+        ids.update((row[0], row[1]) for row in rows)
+    return ids
 
 
 def store_environment(tx: Connection, environment: Environment) -> str:
@@ -156,17 +155,17 @@ def note_environments(tx: Connection, devices: Iterable[int]) -> None:
     )
 
 
-def pause(tx: Connection, device: str, said: Pause) -> bool:
+def pause(tx: Connection, device: str, given: Pause) -> bool:
     """Stop sending jobs to a device; return whether there is such a device."""
     changed = tx.execute(
         update(schema.device)
         .where(schema.device.c.key == device)
         .values(
             paused=True,
-            paused_reason=said.reason,
-            paused_by=said.by,
-            paused_at=said.at,
-            recalled=said.recall,
+            paused_reason=given.reason,
+            paused_by=given.by,
+            paused_at=given.at,
+            recalled=given.recall,
             on_trial=False,
             pause_told_at=None,
         )
@@ -201,7 +200,7 @@ def resume(tx: Connection, device: str, now: float, *, as_is: bool = False) -> b
     return on_trial
 
 
-def recalled(tx: Connection) -> list[str]:
+def recalled_devices(tx: Connection) -> list[str]:
     """Keys of the devices whose workers are to hand back what they hold."""
     device = schema.device.c
     return list(tx.execute(select(device.key).where(device.recalled).order_by(device.id)).scalars())

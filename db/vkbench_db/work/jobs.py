@@ -38,8 +38,7 @@ from vkbench.job import (
     Source,
 )
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.rows import record_of
+from vkbench_db.rows import batches, record_of
 from vkbench_db.work.estimates import Recent
 
 FIRST_PAGE = 8  # queued jobs of a run that are read, and locked, at first
@@ -84,39 +83,29 @@ def pick(
     *,
     seconds: float = math.inf,
     run: int | None = None,
-    learned: Recent | None = None,
-    without: Collection[str] = (),
 ) -> list[Picked]:
     """Mark a device's next jobs as dispatched, until `limit` jobs or `seconds` of estimated work.
 
-    What was `learned` of the device's last jobs takes the place of first estimates.
     Higher priority first; runs of one priority take turns, beginning after the run served last.
-    Nothing for a device that is unknown or paused. With `run` only that run's jobs; none that need
-    one of the bundles `without`.
+    Nothing for a device that is unknown or paused. With `run` only that run's jobs.
     """
-    wanted = Wanted(
-        device=device,
-        jobs=limit,
-        seconds=seconds,
-        learned=learned or Recent(),
-        without=without,
-    )
-    return pick_all(tx, [wanted], now, run=run).get(device, [])
+    share = Wanted(device=device, jobs=limit, seconds=seconds)
+    return pick_all(tx, [share], now, run=run).get(device, [])
 
 
 def pick_all(
-    tx: Connection, wanted: Iterable[Wanted], now: float, *, run: int | None = None
+    tx: Connection, shares: Iterable[Wanted], now: float, *, run: int | None = None
 ) -> dict[str, list[Picked]]:
-    """The same for several devices, by the key of each that gets any job."""
-    asked = {each.device: each for each in wanted if each.jobs > 0}
+    """Pick jobs for several devices, as `pick` does: by the key of each that gets any job."""
+    by_device = {share.device: share for share in shares if share.jobs > 0}
     device = schema.device.c
     rows = tx.execute(
         select(device.id, device.key, device.last_run)
-        .where(device.key.in_(asked), ~device.paused)
+        .where(device.key.in_(by_device), ~device.paused)
         .order_by(device.id)
         .with_for_update(key_share=True)
     ).all()
-    chosen = {row.id: _choose(tx, row.id, row.last_run, asked[row.key], run) for row in rows}
+    chosen = {row.id: _choose(tx, row.id, row.last_run, by_device[row.key], run) for row in rows}
     served = {number: jobs for number, jobs in chosen.items() if jobs}
     if not served:
         return {}
@@ -133,11 +122,11 @@ def pick_all(
 
 
 def _choose(
-    tx: Connection, device: int, last_run: int, wanted: Wanted, run: int | None
+    tx: Connection, device: int, last_run: int, share: Wanted, run: int | None
 ) -> list[QueuedJob]:
-    waiting = _in_turn(tx, device, last_run, wanted.jobs, run, tuple(wanted.without))
-    estimated = _better_estimated(waiting, wanted.learned)
-    return list(_until(estimated, wanted.jobs, wanted.seconds))
+    waiting = _in_turn(tx, device, last_run, share.jobs, run, tuple(share.without))
+    estimated = _better_estimated(waiting, share.learned)
+    return list(_until(estimated, share.jobs, share.seconds))
 
 
 J = TypeVar("J", Job, PlannedJob)
@@ -160,7 +149,7 @@ def job_of(row: RowMapping, record: type[J]) -> J:
 
 
 def _pair_of(row: RowMapping) -> Pair:
-    old = Arm(sha=row["against"], kind=ArmKind(row["arm_kind"]))
+    old = Arm(name=row["against"], kind=ArmKind(row["arm_kind"]))
     return Pair(old=old, metric=row["metric"], new_first=row["new_first"])
 
 
@@ -202,13 +191,13 @@ def _queue(
 ) -> Iterator[QueuedJob]:
     """A run's queued jobs, a page at a time: a few, since one may fill a chunk, then more."""
     job = schema.job.c
-    asked = _queue_page()
+    query = _queue_page()
     if without:
-        asked = asked.where(job.bundle.not_in(without), job.against.not_in(without))
+        query = query.where(job.bundle.not_in(without), job.against.not_in(without))
     after, page = 0, FIRST_PAGE
     while True:
         place = {"device": device, "run": run, "after": after, "page": page}
-        rows = tx.execute(asked, place).all()
+        rows = tx.execute(query, place).all()
         yield from map(QueuedJob._make, rows)
         if len(rows) < page:
             return
@@ -279,7 +268,7 @@ def _mark_dispatched(tx: Connection, chosen: Sequence[QueuedJob], now: float) ->
 
 def _read_picked(tx: Connection, ids: Iterable[int]) -> dict[int, Picked]:
     job, case = schema.job.c, schema.kernel_case.c
-    asked = select(schema.job, case.name.label("case")).join(
+    query = select(schema.job, case.name.label("case")).join(
         schema.kernel_case, case.id == job.case_id
     )
     return {
@@ -287,5 +276,5 @@ def _read_picked(tx: Connection, ids: Iterable[int]) -> dict[int, Picked]:
             job=job_of(row, Job), run=row["run_id"], estimate_seconds=row["estimate_seconds"]
         )
         for batch in batches(ids)
-        for row in tx.execute(asked.where(job.id.in_(batch))).mappings()
+        for row in tx.execute(query.where(job.id.in_(batch))).mappings()
     }

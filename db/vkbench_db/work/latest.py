@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 
 from vkbench.run import RunKind
 from vkbench_db import schema
-from vkbench_db.batches import batches
+from vkbench_db.rows import batches
 
 _WORK = ("device_id", "case_id", "mode", "variant")
 _NOTED = ("job_id", "state", "finished_at")
@@ -73,10 +73,10 @@ def _newest(which: ColumnElement[bool]) -> Select[Any]:
         .where(which, job.finished_at.is_not(None), schema.run.c.kind != RunKind.SWEEP)
         .subquery()
     )
-    found = ranked.c
-    own = [found[name] for name in _WORK]
+    newest = ranked.c
+    own = [newest[name] for name in _WORK]
     return (
-        select(*own, found.id, found.state, found.finished_at)
-        .where(found.place == 1)
+        select(*own, newest.id, newest.state, newest.finished_at)
+        .where(newest.place == 1)
         .order_by(*own)
     )

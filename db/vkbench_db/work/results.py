@@ -25,9 +25,8 @@ from vkbench.job import (
 )
 from vkbench.result import MEMORY_BYTES, Result, Timing, Verdict
 from vkbench_db import schema
-from vkbench_db.batches import batches
 from vkbench_db.older import timings_of
-from vkbench_db.rows import insert_missing, lock_jobs
+from vkbench_db.rows import batches, insert_missing, lock_jobs
 from vkbench_db.work.latest import note
 
 RECORD_BATCH = 500
@@ -145,16 +144,16 @@ def _apply(job: _Job, result: Result) -> bool:
     return job.state != before
 
 
-def _lock(tx: Connection, asked: Sequence[int]) -> dict[int, _Job]:
-    rows = lock_jobs(tx, [job for job in asked if 0 < job <= MOST_INTEGER])
+def _lock(tx: Connection, job_ids: Sequence[int]) -> dict[int, _Job]:
+    rows = lock_jobs(tx, [job for job in job_ids if 0 < job <= MOST_INTEGER])
     ids = [row.id for row in rows]
     seen: dict[int, set[int]] = {job: set() for job in ids}
     attempt, case = schema.attempt.c, schema.kernel_case.c
     for row in tx.execute(select(attempt.job_id, attempt.token).where(attempt.job_id.in_(ids))):
         seen[row.job_id].add(row.token)
     cases = {row.case_id for row in rows}
-    found = tx.execute(select(case.id, case.name).where(case.id.in_(cases))).all()
-    case_names = {row.id: row.name for row in found}
+    names = tx.execute(select(case.id, case.name).where(case.id.in_(cases))).all()
+    case_names = {row.id: row.name for row in names}
     return {
         row.id: _Job(
             id=row.id,

@@ -15,8 +15,7 @@ from vkbench.job import MAIN, OPEN, JobState, Mode, PlannedJob
 from vkbench.run import RunWords
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.rows import insert_missing
+from vkbench_db.rows import batches, insert_missing
 from vkbench_db.work.progress import Progress
 
 
@@ -142,19 +141,19 @@ def run_progress(tx: Connection, run: int) -> Progress:
     )
 
 
-def case_ids(tx: Connection, wanted: Sequence[str]) -> dict[str, int]:
+def case_ids(tx: Connection, names: Sequence[str]) -> dict[str, int]:
     """Case ids by name; new cases are stored."""
-    known = _known_cases(tx, wanted)
-    missing = [_case_row(name) for name in dict.fromkeys(wanted) if name not in known]
+    known = _known_cases(tx, names)
+    missing = [_case_row(name) for name in dict.fromkeys(names) if name not in known]
     if missing:
         insert_missing(tx, schema.kernel_case, missing)
         known |= _known_cases(tx, [row["name"] for row in missing])
     return known
 
 
-def _known_cases(tx: Connection, wanted: Sequence[str]) -> dict[str, int]:
+def _known_cases(tx: Connection, names: Sequence[str]) -> dict[str, int]:
     case = schema.kernel_case.c
-    rows = tx.execute(select(case.name, case.id).where(case.name.in_(set(wanted)))).all()
+    rows = tx.execute(select(case.name, case.id).where(case.name.in_(set(names)))).all()
     return {row.name: row.id for row in rows}
 
 
@@ -188,7 +187,7 @@ def _row(job: PlannedJob, run: int, position: int, device: int, case: int) -> di
         "device_id": device,
         "case_id": case,
         "source": asdict(job.source) if job.source else None,
-        "against": job.pair.old.sha if job.pair else "",
+        "against": job.pair.old.name if job.pair else "",
         "metric": job.pair.metric if job.pair else "",
         "new_first": bool(job.pair and job.pair.new_first),
     }

@@ -125,14 +125,13 @@ def _fail_lost(tx: Connection, jobs: Sequence[int], now: float) -> None:
 def _why_lost(row: RowMapping) -> str:
     sent = f"sent {MAX_DISPATCHES} times, last at {_moment(row['dispatched_at'])}"
     place = f"{row['name']} on {row['host']}"
-    ours = f"this scheduler is vkbench {vkbench.__version__}"
+    own_version = f"this scheduler is vkbench {vkbench.__version__}"
     if not row["worker"]:
-        return f"{sent}, and never heard of again: no worker serves {place}; {ours}"
+        return f"{sent}, and never heard of again: no worker serves {place}; {own_version}"
     version = (row["facts"] or {}).get("vkbench", "of unknown version")
     seen = f"its worker {row['worker']} (vkbench {version}) last announced itself at"
-    return (
-        f"{sent}, to {place}, and never heard of again: {seen} {_moment(row['last_seen'])}; {ours}"
-    )
+    last_seen = _moment(row["last_seen"])
+    return f"{sent}, to {place}, and never heard of again: {seen} {last_seen}; {own_version}"
 
 
 def _moment(seconds: float | None) -> str:

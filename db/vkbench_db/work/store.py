@@ -15,7 +15,7 @@ from vkbench_db.work.devices import (
     Pause,
     note_seen,
     pause,
-    recalled,
+    recalled_devices,
     register_device,
     register_devices,
     resume,
@@ -41,7 +41,7 @@ from vkbench_db.work.sent import (
     mark_running,
     return_lost,
 )
-from vkbench_db.work.windows import DeviceLoad, awaited, loads
+from vkbench_db.work.windows import DeviceLoad, awaited_devices, loads
 
 __all__ = [
     "DeviceLoad",
@@ -56,7 +56,7 @@ __all__ = [
     "StoredBundle",
     "Wanted",
     "add_jobs",
-    "awaited",
+    "awaited_devices",
     "bundles_named",
     "cancel",
     "cancelled_since",
@@ -72,7 +72,7 @@ __all__ = [
     "pause",
     "pick",
     "pick_all",
-    "recalled",
+    "recalled_devices",
     "recent_seconds",
     "record",
     "register_device",

@@ -31,7 +31,7 @@ def loads(tx: Connection, devices: Collection[str]) -> dict[str, DeviceLoad]:
     return _loads(tx, schema.device.c.key.in_(devices))
 
 
-def awaited(tx: Connection, most_seconds: float) -> dict[str, DeviceLoad]:
+def awaited_devices(tx: Connection, most_seconds: float) -> dict[str, DeviceLoad]:
     """The devices that queued jobs wait for, with what is in flight to each.
 
     Those that are paused are left out, and those with more than `most_seconds` in flight.

@@ -39,14 +39,14 @@ class Round:
 
 def open_steps(bisection: Bisection) -> list[BisectionStep]:
     """The steps whose pairs are under way."""
-    return [each for each in bisection.steps if not each.verdict]
+    return [step for step in bisection.steps if not step.verdict]
 
 
-def fault(found: PairResults) -> Ending | None:
+def fault(results: PairResults) -> Ending | None:
     """The end of a bisection whose good bundle turns out to be wrong."""
-    if not found.old_wrong:
+    if not results.old_wrong:
         return None
-    return Ending(state=FAILED, note=f"the good one is wrong itself: {found.old_wrong}")
+    return Ending(state=FAILED, note=f"the good one is wrong itself: {results.old_wrong}")
 
 
 def trouble(bisection: Bisection) -> Ending | None:
@@ -78,10 +78,10 @@ def next_round(bisection: Bisection) -> Round:
     return Round(low=known.low, high=known.high, places=tuple(places))
 
 
-def found(bisection: Bisection) -> Ending:
+def end_with_culprit(bisection: Bisection) -> Ending:
     """The end of a search that is over: the first bad bundle, with its evidence."""
     *unjudged, first = suspects(len(bisection.candidates), words_of(bisection))
-    judged = next(each for each in bisection.steps if each.position == first)
+    judged = next(step for step in bisection.steps if step.position == first)
     label = bisection.candidates[first].label
     is_timed = judged.verdict not in (StepVerdict.WRONG, StepVerdict.FAILED)
     how = _evidence(judged) if is_timed else f": {judged.verdict}: {judged.note}"
@@ -96,11 +96,11 @@ def found(bisection: Bisection) -> Ending:
 
 def words_of(bisection: Bisection) -> dict[int, Word]:
     """What is known of each bundle, for the search."""
-    without = (place for place, each in enumerate(bisection.candidates) if not each.sha)
+    without = (place for place, candidate in enumerate(bisection.candidates) if not candidate.sha)
     whole = _find_whole_step(bisection)
-    judged = (each for each in bisection.steps if each.verdict)
+    judged = (step for step in bisection.steps if step.verdict)
     return dict.fromkeys(without, Word.SKIPPED) | {
-        each.position: _word(each, whole) for each in judged
+        candidate.position: _word(candidate, whole) for candidate in judged
     }
 
 
@@ -131,7 +131,7 @@ def _has_run(judged: BisectionStep) -> bool:
 def _find_whole_step(bisection: Bisection) -> BisectionStep | None:
     """The judged step that holds the last bundle against the first one."""
     last = len(bisection.candidates) - 1
-    return next((each for each in bisection.steps if each.position == last), None)
+    return next((step for step in bisection.steps if step.position == last), None)
 
 
 def _evidence(judged: BisectionStep) -> str:

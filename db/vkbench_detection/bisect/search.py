@@ -48,7 +48,7 @@ def next_places(count: int, words: Mapping[int, Word], devices: int) -> list[int
 
 
 def suspects(count: int, words: Mapping[int, Word]) -> list[int]:
-    """The places of which one is the first bad one, when the search is over.
+    """Places left when the search is over; one of them is the first bad bundle.
 
     There is more than one if places between the last good and the first bad one were skipped.
     """

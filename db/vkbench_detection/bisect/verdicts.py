@@ -51,35 +51,37 @@ class StepJudgement:
         }
 
 
-def judge_step(found: PairResults, asked: int, *, least_ratio: float = 0.0) -> StepJudgement | int:
-    """What `asked` pairs say, or how many more are needed; 0: wait for those under way.
+def judge_step(
+    results: PairResults, pairs: int, *, least_ratio: float = 0.0
+) -> StepJudgement | int:
+    """What `pairs` pairs say, or how many more are needed; 0: wait for those under way.
 
     A bundle whose ratio is certainly below `least_ratio` did not bring the change that is looked
     for: where the pairs leave open whether it is a little slower, it is good. One that looks no
     slower is measured on while the pairs leave open whether it brought that change.
     """
-    if found.new_wrong:
-        return StepJudgement(verdict=StepVerdict.WRONG, note=found.new_wrong)
-    if found.crashed:
-        return StepJudgement(verdict=StepVerdict.FAILED, note=found.crashed)
-    if found.pending and not found.failed:
+    if results.new_wrong:
+        return StepJudgement(verdict=StepVerdict.WRONG, note=results.new_wrong)
+    if results.crashed:
+        return StepJudgement(verdict=StepVerdict.FAILED, note=results.crashed)
+    if results.pending and not results.failed:
         return 0
-    compared = judge(found.old, found.new, direction=Direction.SLOWER, looks=LONG_LOOKS)
+    compared = judge(results.old, results.new, direction=Direction.SLOWER, looks=LONG_LOOKS)
     match compared.verdict:
         case PairVerdict.REGRESSED:
             return StepJudgement(verdict=StepVerdict.BAD, pairs=compared)
         case PairVerdict.SAME | PairVerdict.IMPROVED:
-            more = 0 if found.failed else _more_to_exclude(least_ratio or NO_SLOWER, compared)
-            wanted = min(more, MOST_PAIRS - asked)
-            return wanted or StepJudgement(verdict=StepVerdict.GOOD, pairs=compared)
-    if not (found.failed or compared.is_final or asked >= MOST_PAIRS):
-        return min(compared.next_look - compared.pairs, MOST_PAIRS - asked)
+            more = 0 if results.failed else _more_to_exclude(least_ratio or NO_SLOWER, compared)
+            more_pairs = min(more, MOST_PAIRS - pairs)
+            return more_pairs or StepJudgement(verdict=StepVerdict.GOOD, pairs=compared)
+    if not (results.failed or compared.is_final or pairs >= MOST_PAIRS):
+        return min(compared.next_look - compared.pairs, MOST_PAIRS - pairs)
     if compared.is_final and compared.high < least_ratio:
         note = f"may be a little slower, and surely less than {least_ratio:.2f} times"
         return StepJudgement(verdict=StepVerdict.GOOD, note=note, pairs=compared)
-    why = found.failed or f"nothing certain after {compared.pairs} pairs"
-    if not (found.failed or compared.is_final):  # a worker that times nothing, and fails no job
-        why = f"only {compared.pairs} of {asked} pairs gave times"
+    why = results.failed or f"nothing certain after {compared.pairs} pairs"
+    if not (results.failed or compared.is_final):  # a worker that times nothing, and fails no job
+        why = f"only {compared.pairs} of {pairs} pairs gave times"
     measured = compared if compared.pairs else None
     return StepJudgement(verdict=StepVerdict.AMBIGUOUS, note=why, pairs=measured)
 

@@ -1,8 +1,9 @@
-"""A change point as it is stored."""
+"""A change point as it is stored, and the methods that find changes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +29,14 @@ class ChangePoint:
     p: float | None
     state: str
     cause: str
+
+
+class Method(StrEnum):
+    """What found the change."""
+
+    SCREEN = "screen"
+    HISTORY = "history"
+    BASELINE = "baseline"  # for a series with too few results for the screen
+    KIN = "kin"  # in a level with too few results for the screen
+    VERDICT = "verdict"
+    DECAY = "decay"  # slower than a release, little by little: where it lies is not known

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from vkbench_detection.changes.methods import Method
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.series.points import Origin
 

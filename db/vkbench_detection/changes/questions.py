@@ -9,11 +9,11 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.methods import Method
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.states import DECIDED, UNDECIDED, ChangeState
 
 
-def undecided(tx: Connection, series: Iterable[int]) -> set[tuple[int, str]]:
+def undecided_directions(tx: Connection, series: Iterable[int]) -> set[tuple[int, str]]:
     """Series and directions with a suspicion that is not decided yet."""
     table = schema.change_point.c
     rows = tx.execute(
@@ -48,7 +48,7 @@ def looked_into(tx: Connection, series: Iterable[int]) -> list[LookedInto]:
         .where(event.change_point_id == table.id, event.state.in_(DECIDED))
         .scalar_subquery()
     )
-    asked = (
+    query = (
         select(
             *(table.id, table.series_id, table.after_job, table.direction),
             is_explained.label("is_explained"),
@@ -60,7 +60,7 @@ def looked_into(tx: Connection, series: Iterable[int]) -> list[LookedInto]:
         )
         .order_by(table.id.desc())
     )
-    return fetch(tx, asked, LookedInto)
+    return fetch(tx, query, LookedInto)
 
 
 def begins_level() -> ColumnElement[bool]:
@@ -75,22 +75,22 @@ def begins_level() -> ColumnElement[bool]:
 def level_jobs(tx: Connection, series: int) -> set[int]:
     """The first job of each level of a series but the first level."""
     table = schema.change_point.c
-    asked = select(table.after_job).where(table.series_id == series, begins_level())
-    return set(tx.execute(asked).scalars())
+    query = select(table.after_job).where(table.series_id == series, begins_level())
+    return set(tx.execute(query).scalars())
 
 
 def is_any_suspected(tx: Connection) -> bool:
     """Whether any suspicion waits to be measured again."""
     table = schema.change_point.c
-    asked = select(table.id).where(table.state == ChangeState.SUSPECTED).limit(1)
-    return tx.execute(asked).first() is not None
+    query = select(table.id).where(table.state == ChangeState.SUSPECTED).limit(1)
+    return tx.execute(query).first() is not None
 
 
 def is_known(tx: Connection, series: int, before_job: int, direction: str) -> bool:
     """Whether a change of a series in a direction is stored that begins after this job."""
     table = schema.change_point.c
-    asked = select(table.id).where(
+    query = select(table.id).where(
         *(table.series_id == series, table.before_job == before_job),
         table.direction == direction,
     )
-    return tx.execute(asked.limit(1)).first() is not None
+    return tx.execute(query.limit(1)).first() is not None

@@ -29,20 +29,24 @@ def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list
     """Store suspicions that are not known yet, with their conclusions; return the new ids."""
     if not suspicions:
         return []
-    known = origins(tx, [job for each in suspicions for job in (each.before_job, each.after_job)])
+    known = origins(
+        tx, [job for suspicion in suspicions for job in (suspicion.before_job, suspicion.after_job)]
+    )
     before = _ids(tx, suspicions)
-    insert_missing(tx, schema.change_point, [_row(each, known, now) for each in suspicions])
+    insert_missing(
+        tx, schema.change_point, [_row(suspicion, known, now) for suspicion in suspicions]
+    )
     made = {key: change for key, change in _ids(tx, suspicions).items() if key not in before}
     new: dict[int, Suspicion] = {}
-    for each in suspicions:
-        if _key(each) in made:
-            new.setdefault(made[_key(each)], each)
-    for change, each in new.items():
-        _note(tx, change, ChangeState.SUSPECTED, each.note, now)
+    for suspicion in suspicions:
+        if _key(suspicion) in made:
+            new.setdefault(made[_key(suspicion)], suspicion)
+    for change, new_suspicion in new.items():
+        _note(tx, change, ChangeState.SUSPECTED, new_suspicion.note, now)
     concluded = [
-        Decision(change=change, conclusion=each.conclusion)
-        for change, each in new.items()
-        if each.conclusion
+        Decision(change=change, conclusion=new_suspicion.conclusion)
+        for change, new_suspicion in new.items()
+        if new_suspicion.conclusion
     ]
     apply(tx, concluded, now)
     return sorted(new)
@@ -50,18 +54,18 @@ def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list
 
 def reopen(tx: Connection, reopenings: Iterable[Reopening], now: float) -> None:
     """Suspect changes again that are not confirmed, be it at another place; the screen goes on."""
-    for each in reopenings:
-        figures = {"ratio": each.ratio, "low": None, "high": None, "p": None}
-        if each.between:
-            _relocate(tx, each.change, *each.between, now)
-        _move(tx, each.change, ChangeState.SUSPECTED, cause="", **figures)
-        _note(tx, each.change, ChangeState.SUSPECTED, each.note, now)
+    for reopening in reopenings:
+        figures = {"ratio": reopening.ratio, "low": None, "high": None, "p": None}
+        if reopening.between:
+            _relocate(tx, reopening.change, *reopening.between, now)
+        _move(tx, reopening.change, ChangeState.SUSPECTED, cause="", **figures)
+        _note(tx, reopening.change, ChangeState.SUSPECTED, reopening.note, now)
 
 
 def pass_over(tx: Connection, series: Iterable[int]) -> None:
     """Leave alarms alone that tell nothing new of a decided change; their screens go on."""
-    for each in series:
-        screens.resume(tx, each)
+    for number in series:
+        screens.resume(tx, number)
 
 
 def begin(tx: Connection, change: int, note: str, now: float) -> None:
@@ -73,8 +77,8 @@ def begin(tx: Connection, change: int, note: str, now: float) -> None:
 def apply(tx: Connection, decisions: Iterable[Decision], now: float) -> None:
     """Write decisions, confirmed ones last: a restarted screen stays as it is."""
     by_state: dict[ChangeState, list[Decision]] = {}
-    for each in decisions:
-        by_state.setdefault(each.conclusion.state, []).append(each)
+    for decision in decisions:
+        by_state.setdefault(decision.conclusion.state, []).append(decision)
     dismiss(tx, by_state.pop(ChangeState.DISMISSED, []), now)
     doubt(tx, by_state.pop(ChangeState.AMBIGUOUS, []), now)
     confirm(tx, by_state.pop(ChangeState.CONFIRMED, []), now)
@@ -107,15 +111,15 @@ def _decide(
 ) -> list[int]:
     """Write state, figures and event of each decision; return the series, each once."""
     touched: dict[int, None] = {}
-    for each in decisions:
-        conclusion = each.conclusion
-        if each.between:
-            _relocate(tx, each.change, *each.between, now)
+    for decision in decisions:
+        conclusion = decision.conclusion
+        if decision.between:
+            _relocate(tx, decision.change, *decision.between, now)
         values: dict[str, Any] = dict(conclusion.figures)
         if conclusion.cause:
             values["cause"] = conclusion.cause
-        touched[_move(tx, each.change, state, **values)] = None
-        _note(tx, each.change, state, conclusion.note, now)
+        touched[_move(tx, decision.change, state, **values)] = None
+        _note(tx, decision.change, state, conclusion.note, now)
     return list(touched)
 
 
@@ -130,8 +134,8 @@ def _move(tx: Connection, change: int, state: ChangeState, **values: Any) -> int
     )
     series = tx.execute(moved).scalar()
     if series is None:
-        found = tx.execute(select(table.state).where(table.id == change)).scalar()
-        raise ImpossibleTransition(f"change {change} is {found}: it cannot become {state}")
+        state_before = tx.execute(select(table.state).where(table.id == change)).scalar()
+        raise ImpossibleTransition(f"change {change} is {state_before}: it cannot become {state}")
     return series
 
 
@@ -169,8 +173,8 @@ def _last_confirmed(tx: Connection, series: int) -> int | None:
     ).scalar()
 
 
-def _key(each: Suspicion) -> Key:
-    return each.series, each.after_job, str(each.direction)
+def _key(suspicion: Suspicion) -> Key:
+    return suspicion.series, suspicion.after_job, str(suspicion.direction)
 
 
 def _ids(tx: Connection, suspicions: Sequence[Suspicion]) -> dict[Key, int]:
@@ -178,23 +182,23 @@ def _ids(tx: Connection, suspicions: Sequence[Suspicion]) -> dict[Key, int]:
     rows = tx.execute(
         select(table.id, table.series_id, table.after_job, table.direction).where(
             tuple_(table.series_id, table.after_job).in_(
-                {(each.series, each.after_job) for each in suspicions}
+                {(suspicion.series, suspicion.after_job) for suspicion in suspicions}
             )
         )
     )
     return {(row.series_id, row.after_job, row.direction): row.id for row in rows}
 
 
-def _row(each: Suspicion, known: dict[int, Origin], now: float) -> dict[str, Any]:
-    if each.after:
-        known = known | {each.after_job: each.after}
+def _row(suspicion: Suspicion, known: dict[int, Origin], now: float) -> dict[str, Any]:
+    if suspicion.after:
+        known = known | {suspicion.after_job: suspicion.after}
     return {
-        "series_id": each.series,
-        "method": each.method,
-        "direction": each.direction,
-        **_places(each.before_job, each.after_job, known),
+        "series_id": suspicion.series,
+        "method": suspicion.method,
+        "direction": suspicion.direction,
+        **_places(suspicion.before_job, suspicion.after_job, known),
         "found_at": now,
-        "ratio": each.ratio,
+        "ratio": suspicion.ratio,
         "state": ChangeState.SUSPECTED,
         "cause": "",
     }

@@ -12,18 +12,20 @@ from statistics import median
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import Arm, ArmKind
 from vkbench.run import COMPARED
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.queries import find_run
-from vkbench_db.batches import batches
-from vkbench_db.rows import fetch
+from vkbench_db.rows import batches, fetch
 from vkbench_detection.compare.evidence import ratio_of
 from vkbench_detection.compare.references import (
+    LatestBefore,
     Reference,
     ReferenceKind,
+    WholeRun,
     find_baseline,
-    find_of_bundle,
+    find_bundle,
     find_of_date,
 )
 from vkbench_detection.compare.sides import Side
@@ -76,7 +78,7 @@ class Departure:
 
 
 def pin(
-    tx: Connection, name: str, kind: ReferenceKind, asked: str, now: float, user: str
+    tx: Connection, name: str, kind: ReferenceKind, value: str, now: float, user: str
 ) -> Baseline:
     """Give a name to a run, a bundle or a date, in place of what the name meant before."""
     if not _NAME.fullmatch(name) or name.casefold() in _TAKEN:
@@ -85,7 +87,7 @@ def pin(
         )
     row = {
         "kind": str(kind),
-        "value": _value(tx, kind, asked),
+        "value": _value(tx, kind, value),
         "created_at": now,
         "user_name": user,
     }
@@ -113,12 +115,12 @@ def baselines(tx: Connection) -> list[Baseline]:
             row.created_at.desc(), row.id.desc()
         )
     )
-    return [Baseline(**found._mapping) for found in rows]
+    return [Baseline(**stored._mapping) for stored in rows]
 
 
 def last_references(tx: Connection) -> list[Reference]:
     """The last release, and the last baseline if that is another."""
-    pinned = [each.name for each in baselines(tx)]
+    pinned = [baseline.name for baseline in baselines(tx)]
     releases = [name for name in pinned if RELEASE.match(name)]
     return [find_baseline(tx, name) for name in dict.fromkeys([*releases[:1], *pinned[:1]])]
 
@@ -129,35 +131,35 @@ def departures(tx: Connection, series: Iterable[int]) -> list[Departure]:
     For series too young for the screen. As the screen does, it asks for 3 sigma and 1.5 %, so that
     what it finds is a suspicion, and for nothing of results that do not count.
     """
-    pinned = [(each.name, find_baseline(tx, each.name)) for each in baselines(tx)]
-    found = []
+    pinned = [(baseline.name, find_baseline(tx, baseline.name)) for baseline in baselines(tx)]
+    unlike = []
     for page in batches(sorted(set(series)), BATCH) if pinned else ():
         young = _young(tx, page)
         sigmas = _sigmas(tx, young)
         for number, rows in groupby(_results(tx, young), key=lambda row: int(row.series_id)):
             results = list(rows)
             if len(results) < LEAST:
-                found.append(_departure(number, results, pinned, sigmas[number]))
-    return [departure for departure in found if departure]
+                unlike.append(_departure(number, results, pinned, sigmas[number]))
+    return [departure for departure in unlike if departure]
 
 
-def _value(tx: Connection, kind: ReferenceKind, asked: str) -> str:
+def _value(tx: Connection, kind: ReferenceKind, given: str) -> str:
     """The value to store: it means the same in every database."""
     match kind:
         case ReferenceKind.RUN:
-            return find_run(tx, asked, COMPARED).uuid
+            return find_run(tx, given, COMPARED).uuid
         case ReferenceKind.BUNDLE:
-            return find_of_bundle(tx, asked).bundle
+            return find_bundle(tx, given)
         case ReferenceKind.DATE:
-            find_of_date(tx, asked)
-            return asked.strip()
+            find_of_date(tx, given)
+            return given.strip()
     raise UsageError(f"a baseline is a run, a bundle or a date, not a {kind}")
 
 
 def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
     """What counts in these series, in order, with all that a baseline may ask about."""
     timing, attempt = schema.measurement.c, schema.attempt.c
-    asked = (
+    query = (
         select(
             *(timing.series_id, timing.job_id, timing.measured_at, timing.seconds),
             *(timing.low, timing.high, timing.count.label("samples")),
@@ -166,12 +168,12 @@ def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
         .join(schema.job, schema.job.c.id == timing.job_id)
         .join(
             schema.attempt,
-            (attempt.job_id == schema.job.c.id) & (attempt.token == schema.job.c.settled_token),
+            schema.is_settling,
         )
         .where(timing.series_id.in_(series), timing.flag == "", timing.seconds > 0)
         .order_by(timing.series_id, timing.measured_at, timing.job_id)
     )
-    return fetch(tx, asked, _Found)
+    return fetch(tx, query, _Found)
 
 
 def _departure(
@@ -182,32 +184,34 @@ def _departure(
 ) -> Departure | None:
     newest = results[-1]
     for name, reference in pinned:
-        ours = [row for row in results if _belongs(row, reference)]
-        if not ours:
+        of_baseline = [row for row in results if _belongs(row, reference)]
+        if not of_baseline:
             continue
-        ratio = ratio_of(_side(ours, sigma), _side([newest], sigma))
+        ratio = ratio_of(_side(of_baseline, sigma), _side([newest], sigma))
         is_large = abs(log(ratio.ratio)) >= JUMP_CHANGE and ratio.p <= JUMP_CHANCE
         return (
             Departure(
                 series=series,
                 baseline=name,
-                before_job=ours[-1].job_id,
+                before_job=of_baseline[-1].job_id,
                 after_job=newest.job_id,
                 ratio=ratio,
             )
-            if is_large and newest not in ours
+            if is_large and newest not in of_baseline
             else None
         )
     return None
 
 
 def _belongs(row: _Found, reference: Reference) -> bool:
-    match reference.kind:
-        case ReferenceKind.RUN:
-            return row.run_id == reference.run
-        case ReferenceKind.BUNDLE:
-            return row.bundle == reference.bundle
-    return row.measured_at < reference.until
+    match reference.chosen:
+        case WholeRun(number=run):
+            return row.run_id == run
+        case Arm(kind=ArmKind.BUNDLE, name=bundle):
+            return row.bundle == bundle
+        case LatestBefore(moment=moment):
+            return row.measured_at < moment
+    raise UsageError(f"no baseline is {reference.name}")
 
 
 def _side(rows: Sequence[_Found], sigma: float) -> Side:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from vkbench.run import COMPARED
 from vkbench_db import schema
-from vkbench_db.ask.device_names import named_devices
+from vkbench_db.ask.devices.names import named_devices
 from vkbench_detection.compare.baselines import baselines
 
 RUNS = 40  # the newest
@@ -28,8 +28,10 @@ def candidates(tx: Connection) -> list[Candidate]:
     """Runs first, the newest first."""
     runs, bundles = _runs(tx)
     pinned = [
-        Candidate(asked=each.name, words=f"baseline, {each.kind} {each.value[:SHA_SHOWN]}")
-        for each in baselines(tx)
+        Candidate(
+            asked=baseline.name, words=f"baseline, {baseline.kind} {baseline.value[:SHA_SHOWN]}"
+        )
+        for baseline in baselines(tx)
     ]
     return [*runs, *pinned, *bundles, *_drivers(tx), *_devices(tx)]
 
@@ -40,7 +42,7 @@ def _runs(tx: Connection) -> tuple[list[Candidate], list[Candidate]]:
     bundle = (
         select(attempt.bundle)
         .select_from(schema.job)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(job.run_id == run.id, job.finished_at.is_not(None))
         .order_by(job.finished_at.desc(), job.id.desc())
         .limit(1)
@@ -80,8 +82,8 @@ def _drivers(tx: Connection) -> list[Candidate]:
 
 def _devices(tx: Connection) -> list[Candidate]:
     return [
-        Candidate(asked=f"device:{each.key}", words=f"{each.name} of {each.host}")
-        for each in named_devices(tx)
+        Candidate(asked=f"device:{device.key}", words=f"{device.name} of {device.host}")
+        for device in named_devices(tx)
     ]
 
 

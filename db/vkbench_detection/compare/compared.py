@@ -52,12 +52,12 @@ class Named(NamedTuple):
 
     @property
     def device_name(self) -> str:
-        """The device's name, likewise."""
+        """The device's name; "old → new" of two."""
         return self._of_both(self.old.name, self.new.name)
 
     @property
     def host(self) -> str:
-        """The device's host, likewise."""
+        """The device's host; "old → new" of two."""
         return self._of_both(self.old.host, self.new.host)
 
     def _of_both(self, old: str, new: str) -> str:
@@ -179,25 +179,25 @@ class Comparison:
 
     @cached_property
     def share_mean(self) -> Mean | None:
-        """The same of the shares of roofs, new over old, where both devices are calibrated."""
+        """Geometric mean of the shares of roofs, new over old, if both devices are calibrated."""
         if not self.is_across:
             return None
-        found = [(pair, share, 1.0) for pair in self.averaged if (share := pair.share_quotient)]
-        return mean_of_pairs(found, self.histories) if found else None
+        shares = [(pair, share, 1.0) for pair in self.averaged if (share := pair.share_quotient)]
+        return mean_of_pairs(shares, self.histories) if shares else None
 
     @cached_property
     def device_means(self) -> dict[tuple[str, str], Mean]:
-        """The same of each device, by its key and name; empty where there is one alone."""
+        """Geometric mean of each device's ratios, by its key and name; empty for one device."""
         if len(self._by_device) < 2:
             return {}
         return {
-            device: mean_of_pairs([(each, each.quotient, 1.0) for each in pairs], self.histories)
+            device: mean_of_pairs([(pair, pair.quotient, 1.0) for pair in pairs], self.histories)
             for device, pairs in self._by_device.items()
         }
 
     @cached_property
     def fleet_mean(self) -> Mean | None:
-        """Of the devices' means: one with many cases weighs no more than another."""
+        """Mean of the devices' means: a device with many cases weighs no more than another."""
         return self._mean(weighted=False) if self.device_means else None
 
     @cached_property
@@ -239,13 +239,13 @@ def mean_of_pairs(
             sides.setdefault((place.key, is_new), []).append((weight, len(side.values)))
     variances: dict[str, float] = {}
     spreads: dict[str, DaySpread] = {}
-    for (key, _), found in sides.items():
+    for (key, _), logs in sides.items():
         day = histories[key].day if key in histories else None
         if day is None:
             return mean_without(middle, len(weighted), f"{NO_HISTORY} {key}")
-        share = fsum(weight for weight, _ in found) / total
+        share = fsum(weight for weight, _ in logs) / total
         spreads[key] = day
-        variances[key] = variances.get(key, 0.0) + share**2 * day.variance([n for _, n in found])
+        variances[key] = variances.get(key, 0.0) + share**2 * day.variance([n for _, n in logs])
     return mean_of_days(
         middle,
         len(weighted),

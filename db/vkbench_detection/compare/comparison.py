@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from vkbench.errors import UsageError
 from vkbench.job import SEVERITY, JobState
 from vkbench_db import schema
-from vkbench_db.batches import batches
+from vkbench_db.rows import batches
 from vkbench_detection.compare.compared import (
     ComparedChange,
     Comparison,
@@ -31,7 +31,7 @@ from vkbench_detection.compare.result_sets import works
 from vkbench_detection.compare.sides import ComparedWork, Key, Side
 from vkbench_detection.series.points import CHECKED
 from vkbench_detection.series.profiles import device_sigmas
-from vkbench_detection.statistics.discoveries import believed
+from vkbench_detection.statistics.discoveries import believe_which
 from vkbench_detection.statistics.ratios import FLOOR
 
 DENSE = 4  # cases in a range, for each that is wanted
@@ -43,9 +43,9 @@ def compare(
     tx: Connection, old: Reference, new: Reference, *, metrics: Sequence[str] = ()
 ) -> Comparison:
     """Pair the results of two references by case, mode, variant and metric, and by device."""
-    if old.device and old.device == new.device:
-        raise UsageError(f"both sides are device {old.device}: compare its runs, or two devices")
-    before, after = (works(tx, each, metrics=metrics) for each in (old, new))
+    if old.is_device and old == new:
+        raise UsageError(f"both sides are {old.name}: compare its runs, or two devices")
+    before, after = (works(tx, side, metrics=metrics) for side in (old, new))
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
     named = _Names.load(tx, [key for key, *_ in both])
@@ -94,7 +94,7 @@ def _on_any_two(before: Mapping[Key, ComparedWork], after: Mapping[Key, Compared
 
 
 def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
-    """The same pairs, whose sides know the noise of their series."""
+    """Look up the noise of the series of both sides of pairs."""
     series = {side.series for pair in pairs for side in (pair.old, pair.new)}
     table, noise = schema.series.c, dict[int | None, tuple[float | None, float | None]]()
     for page in batches(sorted(number for number in series if number is not None)):
@@ -105,31 +105,32 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
     is_known = all(noise.get(number, (None,))[0] for number in series)
     usual = {} if is_known else device_sigmas(tx)
 
-    def known(side: Side, device: str) -> Side:
+    def look_up_noise(side: Side, device: str) -> Side:
         sigma, memory = noise.get(side.series, (None, None))
         return side._replace(sigma=sigma, autocorrelation=memory, device_sigma=usual.get(device))
 
     return [
         pair._replace(
-            old=known(pair.old, pair.work.old.key), new=known(pair.new, pair.work.new.key)
+            old=look_up_noise(pair.old, pair.work.old.key),
+            new=look_up_noise(pair.new, pair.work.new.key),
         )
         for pair in pairs
     ]
 
 
 def _flag_unlike(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
-    """Flag pairs of which one side was timed with bounds checked and the other without."""
+    """Flag pairs where only one side was timed with bounds checked."""
     table = schema.series.c
-    asked = select(table.id).where(table.environment_class.endswith(CHECKED))
-    checked = set(tx.execute(asked).scalars())
+    query = select(table.id).where(table.environment_class.endswith(CHECKED))
+    checked = set(tx.execute(query).scalars())
 
-    def flagged(pair: Pair) -> Pair:
+    def flag_unlike(pair: Pair) -> Pair:
         sides = (pair.old.series, pair.new.series)
         if None in sides or (sides[0] in checked) == (sides[1] in checked):
             return pair
         return pair._replace(new=pair.new._replace(flag=CHECKED))
 
-    return [flagged(pair) for pair in pairs] if checked else list(pairs)
+    return [flag_unlike(pair) for pair in pairs] if checked else list(pairs)
 
 
 def _histories(tx: Connection, pairs: Sequence[Pair]) -> dict[str, DeviceHistory]:
@@ -163,9 +164,9 @@ class _Names:
                 schema.host, schema.host.c.id == device.host_id
             )
         )
-        wanted = sorted({key[1] for key in keys})
+        numbers = sorted({key[1] for key in keys})
         cases: dict[int, str] = {}
-        for page in batches(wanted):
+        for page in batches(numbers):
             # a range where it is nearly one: thousands of parameters cost more than what they save
             is_dense = page[-1] - page[0] < DENSE * len(page)
             where = case.id.between(page[0], page[-1]) if is_dense else case.id.in_(page)
@@ -173,7 +174,7 @@ class _Names:
         return cls(devices={number: Place(*place) for number, *place in rows}, cases=cases)
 
     def of(self, old: Key, new: Key) -> Named:
-        """Which work that is."""
+        """Name the case, mode, variant and devices of a piece of work."""
         _, case, mode, variant = old
         return Named(self.devices[old[0]], self.devices[new[0]], self.cases[case], mode, variant)
 
@@ -197,14 +198,14 @@ def _pairs(named: _Names, works: _Both) -> list[Pair]:
 def _judge_pairs(
     tx: Connection, pairs: Sequence[Pair], histories: Mapping[str, DeviceHistory]
 ) -> list[Pair]:
-    """Of thousands some look changed by chance. One too small to matter is not one that does."""
+    """Judge pairs together, since some of thousands look changed by chance."""
     judged = [_with_tails(pair, histories) for pair in pairs]
-    asked = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
-    for place, pair in zip(asked, with_noise(tx, [judged[at] for at in asked]), strict=True):
+    unsure = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
+    for place, pair in zip(unsure, with_noise(tx, [judged[at] for at in unsure]), strict=True):
         judged[place] = pair
     counting = [place for place, pair in enumerate(judged) if pair.word is Word.SAME]
     p_values = [_p(judged[place]) for place in counting]
-    for place, is_believed in zip(counting, believed(p_values), strict=True):
+    for place, is_believed in zip(counting, believe_which(p_values), strict=True):
         if is_believed:
             judged[place] = judged[place]._replace(is_changed=True)
     return judged
@@ -229,11 +230,11 @@ def _is_short(pair: Pair) -> bool:
 
 
 def _changes(tx: Connection, named: _Names, works: _Both) -> list[ComparedChange]:
-    changed = [each for each in works if each[2].state != each[3].state]
+    changed = [work for work in works if work[2].state != work[3].state]
     reasons: dict[int, str] = {}
     for page in batches(sorted({new.job for *_, new in changed})):
-        asked = select(schema.job.c.id, schema.job.c.reason).where(schema.job.c.id.in_(page))
-        reasons |= dict(tx.execute(asked).all())
+        query = select(schema.job.c.id, schema.job.c.reason).where(schema.job.c.id.in_(page))
+        reasons |= dict(tx.execute(query).all())
     return [
         ComparedChange(
             work=named.of(old_key, new_key),
@@ -262,10 +263,12 @@ def _policies(tx: Connection, named: _Names, works: _Both) -> list[tuple[str, st
     policy = {name: facts.get("clock_policy", "default") for name, facts in rows}
     unlike: dict[tuple[str, str, str], None] = {}
     for one, other, old, new in timed:
-        said = [", ".join(sorted({policy[n] for n in side if n in policy})) for side in (old, new)]
-        if said[0] != said[1]:
+        policies = [
+            ", ".join(sorted({policy[n] for n in side if n in policy})) for side in (old, new)
+        ]
+        if policies[0] != policies[1]:
             keys = dict.fromkeys(named.devices[device].key for device in (one, other))
-            unlike[(" → ".join(keys), said[0], said[1])] = None
+            unlike[(" → ".join(keys), policies[0], policies[1])] = None
     return sorted(unlike)
 
 

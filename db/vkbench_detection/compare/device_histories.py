@@ -51,7 +51,7 @@ def device_history(
 
 
 def _thin_series(series: Sequence[int]) -> list[int]:
-    """At most so many, from all over the list."""
+    """At most MOST_SERIES of these series, from all over the list."""
     step = max(1, len(series) / MOST_SERIES)
     return [series[int(place * step)] for place in range(min(len(series), MOST_SERIES))]
 
@@ -75,7 +75,7 @@ def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_
             *(attempt.kernel_sha, attempt.settings, attempt.environment),
         )
         .join(schema.job, job.id == timing.job_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(
             *(timing.series_id.in_(series), timing.measured_at >= since),
             *(timing.flag == "", timing.seconds > 0),
@@ -111,40 +111,40 @@ def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[flo
         )
         .where(change.series_id.in_(series), begins_level())
     )
-    found: dict[int, list[float]] = {}
+    moments: dict[int, list[float]] = {}
     for number, at in rows:
         if at is not None:
-            found.setdefault(number, []).append(at)
-    return found
+            moments.setdefault(number, []).append(at)
+    return moments
 
 
 def _matrix(
     series: Sequence[int], results: Sequence[_Result], changes: Mapping[int, Sequence[float]]
 ) -> tuple[Floats, Numbers]:
     """Logarithms of seconds, and levels: a row a run, in order, and a column a series."""
-    runs = {run: row for row, run in enumerate(dict.fromkeys(each.run for each in results))}
+    runs = {run: row for row, run in enumerate(dict.fromkeys(result.run for result in results))}
     columns = {number: column for column, number in enumerate(series)}
     logs = np.full((len(runs), len(series)), np.nan)
     levels = np.zeros(logs.shape, dtype=np.int64)
     known: dict[Any, int] = {}
-    for each in results:
-        place = runs[each.run], columns[each.series]
-        level = each.software, sum(at <= each.at for at in changes.get(each.series, ()))
-        logs[place] = log(each.seconds)  # of a case that a run has twice, the last
+    for result in results:
+        place = runs[result.run], columns[result.series]
+        level = result.software, sum(at <= result.at for at in changes.get(result.series, ()))
+        logs[place] = log(result.seconds)  # of a case that a run has twice, the last
         levels[place] = known.setdefault(level, len(known))
     return logs, levels
 
 
 def _differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> list[float]:
     """What results of one level differ by that are half its length apart, in sigmas of both."""
-    found: list[float] = []
+    differences: list[float] = []
     for column, sigma in enumerate(sigmas):
         values = logs[:, column]
         for level in np.unique(levels[np.isfinite(values), column]):
             alike = values[np.isfinite(values) & (levels[:, column] == level)]
             apart = max(1, len(alike) // 2)
-            found += ((alike[apart:] - alike[:-apart]) / (sigma * sqrt(2))).tolist()
-    return found
+            differences += ((alike[apart:] - alike[:-apart]) / (sigma * sqrt(2))).tolist()
+    return differences
 
 
 def _sigmas(tx: Connection, device: str, series: Sequence[int]) -> list[float]:

@@ -37,7 +37,7 @@ def ratio_of(old: Side, new: Side, tails: Sequence[Tails] = ()) -> Ratio:
     by_noise = _by_noise(old, new)
     if min(len(old.values), len(new.values)) < RANKED:
         return _in_tails(by_noise, tails)
-    by_order = ratios.of_values(old.values, new.values).stretched(max(map(_stretch, (old, new))))
+    by_order = ratios.of_values(old.values, new.values).stretch(max(map(_stretch, (old, new))))
     # of two tests the clearer one counts, and chance has two tries
     return replace(by_order, p=min(1.0, 2 * min(by_order.p, by_noise.p)))
 
@@ -48,11 +48,11 @@ def is_vague(side: Side) -> bool:
 
 
 def _in_tails(ratio: Ratio, tails: Sequence[Tails]) -> Ratio:
-    """The same, as rare as its devices have it."""
+    """A ratio whose p is as large as the tails of its devices' noise make it."""
     if ratio.p >= 1 or not tails:
         return ratio
     sigmas = -NormalDist().inv_cdf(max(ratio.p, LEAST_P) / 2)
-    return replace(ratio, p=max(ratio.p, *(min(1.0, each.p(sigmas)) for each in tails)))
+    return replace(ratio, p=max(ratio.p, *(min(1.0, tail.p(sigmas)) for tail in tails)))
 
 
 def _by_noise(old: Side, new: Side) -> Ratio:
@@ -63,7 +63,7 @@ def _by_noise(old: Side, new: Side) -> Ratio:
 
 def _estimate(side: Side) -> Estimate:
     """The median, and an interval for what another run would find."""
-    sigma = next(each for each in (side.sigma, side.device_sigma, GPU_SIGMA) if each is not None)
+    sigma = next(known for known in (side.sigma, side.device_sigma, GPU_SIGMA) if known is not None)
     noise = _WIDTH * sigma / sqrt(len(side.values)) * _stretch(side)
     own = Estimate(value=side.value, low=side.low, high=side.high)
     below = hypot(ratios.below(own), noise)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, Select, select, true
 
 from vkbench.errors import UsageError
-from vkbench.job import JobState, Mode
+from vkbench.job import Arm, JobState, Mode
 from vkbench_db import schema
 from vkbench_db.work.latest import is_ours
-from vkbench_detection.compare.references import Reference, ReferenceKind
+from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
 from vkbench_detection.compare.result_sets import MOST_RESULTS, works_of_jobs
 from vkbench_detection.compare.sides import Side
 
@@ -50,18 +50,18 @@ def changes(tx: Connection, device: str, reference: Reference, metric: str) -> l
     if number is None:
         return []
     latest = _latest(tx, number)
-    before = _before(tx, number, reference, {each.work for each in latest})
-    new = _sides(tx, (each.job for each in latest if each.work in before), metric)
+    before = _before(tx, number, reference, {row.work for row in latest})
+    new = _sides(tx, (row.job for row in latest if row.work in before), metric)
     old = _sides(tx, (job for jobs in before.values() for job in jobs), metric)
     return [
         LatestChange(
-            kernel=each.kernel,
-            format=each.format,
-            case_name=each.case_name,
-            ratio=_ratio(old[each.work], new[each.work]),
+            kernel=row.kernel,
+            format=row.format,
+            case_name=row.case_name,
+            ratio=_ratio(old[row.work], new[row.work]),
         )
-        for each in latest
-        if each.work in old and each.work in new
+        for row in latest
+        if row.work in old and row.work in new
     ]
 
 
@@ -71,10 +71,10 @@ def _ratio(old: Side, new: Side) -> float | None:
 
 def _sides(tx: Connection, jobs: Iterable[int], metric: str) -> dict[_Work, Side]:
     """What of these jobs was timed and counts, by piece of work."""
-    found = works_of_jobs(tx, jobs, metrics=[metric])
+    by_key = works_of_jobs(tx, jobs, metrics=[metric])
     return {
         (case, variant): side
-        for (_, case, _, variant), work in found.items()
+        for (_, case, _, variant), work in by_key.items()
         if (side := work.sides.get(metric)) and not side.flag
     }
 
@@ -101,21 +101,18 @@ def _latest(tx: Connection, device: int) -> list[_Latest]:
 
 
 def _before(
-    tx: Connection, device: int, reference: Reference, wanted: set[_Work]
+    tx: Connection, device: int, reference: Reference, works: set[_Work]
 ) -> Mapping[_Work, Sequence[int]]:
     """The reference's newest jobs of each piece of work."""
-    match reference.kind:
-        case ReferenceKind.DATE:
-            return _until(tx, device, reference.until)
-        case ReferenceKind.RUN:
-            return _of_runs(tx, device, [reference.run], true(), wanted)
-        case ReferenceKind.BUNDLE:
-            settled = schema.attempt.c.bundle == reference.bundle
-        case ReferenceKind.DRIVER:
-            settled = schema.attempt.c.environment.in_(reference.environments)
-        case _:
-            raise UsageError("latest results are compared with a run, a bundle, a driver or a day")
-    return _of_runs(tx, device, _runs(tx, device, settled), settled, wanted)
+    match reference.chosen:
+        case LatestBefore(moment=moment):
+            return _until(tx, device, moment)
+        case WholeRun(number=run):
+            return _of_runs(tx, device, [run], true(), works)
+        case Arm() as arm:
+            settled = ran_arm(tx, arm)
+            return _of_runs(tx, device, _runs(tx, device, settled), settled, works)
+    raise UsageError("latest results are compared with a run, a bundle, a driver or a day")
 
 
 def _until(tx: Connection, device: int, moment: float) -> dict[_Work, Sequence[int]]:
@@ -138,7 +135,11 @@ def _until(tx: Connection, device: int, moment: float) -> dict[_Work, Sequence[i
             latest.device_id == device, latest.mode == Mode.PERFORMANCE
         )
     )
-    return {(case, variant): [found] for case, variant, found in rows if found is not None}
+    return {
+        (case, variant): [newest_job]
+        for case, variant, newest_job in rows
+        if newest_job is not None
+    }
 
 
 def _runs(tx: Connection, device: int, settled: ColumnElement[bool]) -> Sequence[int]:
@@ -152,7 +153,7 @@ def _runs(tx: Connection, device: int, settled: ColumnElement[bool]) -> Sequence
         .correlate(schema.run)
         .scalar_subquery()
     )
-    asked = (
+    query = (
         select(run.id)
         .select_from(schema.run)
         .join(schema.attempt, attempt.job_id == first)
@@ -160,7 +161,7 @@ def _runs(tx: Connection, device: int, settled: ColumnElement[bool]) -> Sequence
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(MOST_RESULTS)
     )
-    return tx.execute(asked).scalars().all()
+    return tx.execute(query).scalars().all()
 
 
 def _of_runs(
@@ -168,24 +169,24 @@ def _of_runs(
     device: int,
     runs: Iterable[int],
     settled: ColumnElement[bool],
-    wanted: set[_Work],
+    works: set[_Work],
 ) -> dict[_Work, Sequence[int]]:
     """The newest jobs of each piece of work in runs, the newest run first."""
-    found: dict[_Work, list[int]] = {}
+    by_work: dict[_Work, list[int]] = {}
     for run in runs:
         for case, variant, job in tx.execute(_jobs(device, run, settled)):
-            jobs = found.setdefault((case, variant), [])
-            if (case, variant) in wanted and len(jobs) < MOST_RESULTS:
+            jobs = by_work.setdefault((case, variant), [])
+            if (case, variant) in works and len(jobs) < MOST_RESULTS:
                 jobs.append(job)
-    return {work: jobs for work, jobs in found.items() if jobs}
+    return {work: jobs for work, jobs in by_work.items() if jobs}
 
 
 def _jobs(device: int, run: int, settled: ColumnElement[bool]) -> Select[int, str, int]:
-    job, attempt = schema.job.c, schema.attempt.c
+    job = schema.job.c
     return (
         select(job.case_id, job.variant, job.id)
         .select_from(schema.job)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(
             *(job.run_id == run, job.device_id == device, job.mode == Mode.PERFORMANCE),
             *(job.state == JobState.PASSED, settled),

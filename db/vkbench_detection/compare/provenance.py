@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from vkbench_db import schema
-from vkbench_db.batches import batches
+from vkbench_db.rows import batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Provenance:
 def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
     """The provenance of each job's result; a job where nothing ran has none."""
     attempt, environment = schema.attempt.c, schema.environment.c
-    found: dict[int, Provenance] = {}
+    by_job: dict[int, Provenance] = {}
     for page in batches(sorted(set(jobs))):
         rows = tx.execute(
             select(
@@ -36,14 +36,14 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
             .select_from(schema.job)
             .join(
                 schema.attempt,
-                (attempt.job_id == schema.job.c.id) & (attempt.token == schema.job.c.settled_token),
+                schema.is_settling,
             )
             .outerjoin(schema.environment, environment.hash == attempt.environment)
             .where(schema.job.c.id.in_(page))
         )
         for job, *fields in rows:
             names = ("variant", "kernel_sha", "bundle", "environment", "driver", "driver_version")
-            found[job] = Provenance(
+            by_job[job] = Provenance(
                 **{name: value or "" for name, value in zip(names, fields, strict=True)}
             )
-    return found
+    return by_job

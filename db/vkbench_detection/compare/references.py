@@ -1,4 +1,4 @@
-"""What can be compared: results of a run, of a bundle, under a driver, of a device, of a day."""
+"""What can be compared: results of a run, a bundle, a build, a driver, a device or a day."""
 
 from __future__ import annotations
 
@@ -8,134 +8,197 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Column, Connection, select
+from sqlalchemy import Column, ColumnElement, Connection, select
 
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import Arm, ArmKind
 from vkbench.run import COMPARED
 from vkbench.selector import one
 from vkbench.settings import settings
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import named_devices
+from vkbench_db.ask.devices.names import named_devices
 from vkbench_db.ask.queries import PREFIX, find_run
+from vkbench_db.work.builds import names_of_builds
 
 _HEX = frozenset("0123456789abcdef")
 _SHA_DIGITS = 64
 
 
 class ReferenceKind(StrEnum):
-    """What results are chosen by."""
+    """What people choose results by."""
 
     RUN = "run"
     BUNDLE = "bundle"  # compiled kernels
+    BUILD = "build"  # a version of a program
     DRIVER = "driver"
     DEVICE = "device"  # the newest ones of it
     DATE = "date"  # the latest ones up to then
 
 
 @dataclass(frozen=True, kw_only=True)
+class WholeRun:
+    """All results of a run."""
+
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatestOfDevice:
+    """The latest results of a device."""
+
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatestBefore:
+    """The latest results that ended before a moment."""
+
+    moment: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reference:
-    """Results that others are compared with, by what they have in common."""
+    """Results that others are compared with: those of an arm, or of a run, a device or a day."""
 
-    kind: ReferenceKind
     name: str  # as people are told: "run 3 (nightly)"
-    run: int = 0
-    bundle: str = ""  # SHA-256
-    environments: tuple[str, ...] = ()  # hashes
-    device: str = ""  # key
-    until: float = 0.0  # a moment; results of that moment are not among them
+    chosen: Arm | WholeRun | LatestOfDevice | LatestBefore
+
+    @property
+    def is_device(self) -> bool:
+        """Whether these are whatever results a device has, so that its name says all."""
+        return isinstance(self.chosen, LatestOfDevice)
 
 
-def find(tx: Connection, asked: str) -> Reference:
+def ran_arm(tx: Connection, arm: Arm) -> ColumnElement[bool]:
+    """Whether an attempt ran an arm. An arm of another kind needs one more case here."""
+    attempt = schema.attempt.c
+    match arm.kind:
+        case ArmKind.BUNDLE | ArmKind.BUILD:
+            return attempt.bundle == arm.name
+        case ArmKind.DRIVER:
+            return attempt.environment.in_(list(_drivers_of_name(tx, arm.name)))
+
+
+def find(tx: Connection, given: str) -> Reference:
     """What is meant by `kind:value`, the name of a pinned baseline, or the words for a run."""
-    kind, colon, value = asked.partition(":")
+    kind, colon, value = given.partition(":")
     if colon and kind in _FINDERS:
         return _FINDERS[kind](tx, value)
-    if _baseline(tx, asked):
-        return find_baseline(tx, asked)
+    if _baseline(tx, given):
+        return find_baseline(tx, given)
     try:
-        return find_of_run(tx, asked)
+        return find_of_run(tx, given)
     except UnknownName as error:
-        near = error.near or names.nearest(asked, [*_baselines(tx), *_FINDERS])
-        raise UnknownName("run or baseline", asked, near) from error
+        near = error.near or names.nearest(given, [*_baselines(tx), *_FINDERS])
+        raise UnknownName("run or baseline", given, near) from error
 
 
-def find_of_run(tx: Connection, asked: str) -> Reference:
+def find_of_run(tx: Connection, given: str) -> Reference:
     """A run by its number, label, UUID or `last`."""
-    run = find_run(tx, asked, COMPARED)
+    run = find_run(tx, given, COMPARED)
     label = f" ({run.label})" if run.label else ""
-    return Reference(kind=ReferenceKind.RUN, name=f"run {run.id}{label}", run=run.id)
+    return Reference(name=f"run {run.id}{label}", chosen=WholeRun(number=run.id))
 
 
-def find_of_bundle(tx: Connection, asked: str) -> Reference:
-    """A bundle that ran, by its SHA-256 or the beginning of it."""
-    start = asked.strip().lower()
+def find_of_bundle(tx: Connection, given: str) -> Reference:
+    """The results of a bundle, as `find_bundle` finds it."""
+    sha = find_bundle(tx, given)
+    return Reference(name=f"bundle {sha[:12]}", chosen=Arm(name=sha))
+
+
+def find_bundle(tx: Connection, given: str) -> str:
+    """The SHA-256 of a bundle that ran, by all its digits or the first of them."""
+    start = given.strip().lower()
     if not PREFIX <= len(start) <= _SHA_DIGITS or not set(start) <= _HEX:
-        raise UsageError(f"'{asked}' is no SHA-256 of a bundle nor {PREFIX} digits or more of one")
+        raise UsageError(f"'{given}' is no SHA-256 of a bundle nor {PREFIX} digits or more of one")
     known = {*_ends(tx, schema.attempt.c.bundle, start), *_ends(tx, schema.bundle.c.sha, start)}
     if not known:
-        raise UnknownName("bundle", asked)
+        raise UnknownName("bundle", given)
     if len(known) > 1:
-        raise UsageError(f"'{asked}' begins several bundles: give more of it")
-    [sha] = known
-    return Reference(kind=ReferenceKind.BUNDLE, name=f"bundle {sha[:12]}", bundle=sha)
+        raise UsageError(f"'{given}' begins several bundles: give more of it")
+    return known.pop()
 
 
-def find_of_date(tx: Connection, asked: str) -> Reference:
+def _find_build(tx: Connection, given: str) -> Reference:
+    """The results of a build that ran, by its name or the first digits of its hash."""
+    builds = names_of_builds(tx)
+    word = given.strip()
+    shas = [sha for sha, name in builds.items() if name == word]
+    shas = shas or [sha for sha in builds if word and sha.startswith(word.lower())]
+    if not shas:
+        known = list(filter(None, builds.values()))
+        raise UnknownName("build", given, names.nearest(given, known))
+    if len(shas) > 1:
+        raise UsageError(f"several builds are called '{given}': give a hash")
+    name = builds[shas[0]] or shas[0][:12]
+    return Reference(name=f"build {name}", chosen=Arm(kind=ArmKind.BUILD, name=shas[0]))
+
+
+def find_of_date(tx: Connection, given: str) -> Reference:
     """Until a moment in ISO 8601, UTC where it names no zone; of a day, until its end."""
-    text = asked.strip()
+    text = given.strip()
     try:
         moment = datetime.fromisoformat(text)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         is_day = len(text) <= len("2026-11-01")
         until = (moment + timedelta(days=is_day)).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"'{asked}' is no date such as 2026-11-01 or 2026-11-01T12:00") from error
-    return Reference(kind=ReferenceKind.DATE, name=f"results until {text}", until=until)
+        raise UsageError(f"'{given}' is no date such as 2026-11-01 or 2026-11-01T12:00") from error
+    return Reference(name=f"results until {text}", chosen=LatestBefore(moment=until))
 
 
 def find_baseline(tx: Connection, name: str) -> Reference:
     """What was pinned under a name."""
-    found = _baseline(tx, name)
-    if not found:
+    stored = _baseline(tx, name)
+    if not stored:
         raise UnknownName("baseline", name, names.nearest(name, _baselines(tx)))
-    kind, value = found
+    kind, value = stored
     pinned = _FINDERS[kind](tx, value)
     return replace(pinned, name=f"baseline {name}: {pinned.name}")
 
 
-def _find_driver(tx: Connection, asked: str) -> Reference:
-    environment = schema.environment.c
-    rows = tx.execute(
-        select(environment.hash, environment.driver, environment.driver_version).order_by(
-            environment.hash
-        )
-    ).all()
-    wanted = asked.strip().casefold()
-    found = {
-        row.hash: f"{row.driver} {row.driver_version}"
-        for row in rows
-        if wanted in (word.casefold() for word in _words(row.driver, row.driver_version))
+def _find_driver(tx: Connection, given: str) -> Reference:
+    drivers = _drivers_of_name(tx, given)
+    if not drivers:
+        known = dict.fromkeys(word for names_of in _name_drivers(tx).values() for word in names_of)
+        raise UnknownName("driver", given, names.nearest(given, list(known)))
+    whole_names = " and ".join(dict.fromkeys(drivers.values()))
+    arm = Arm(kind=ArmKind.DRIVER, name=given.strip())
+    return Reference(name=f"driver {whole_names}", chosen=arm)
+
+
+def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
+    """The environments with a driver of this name or version: names and versions by hashes."""
+    lowered = name.strip().casefold()
+    return {
+        environment: names_of[-1]
+        for environment, names_of in _name_drivers(tx).items()
+        if lowered in map(str.casefold, names_of)
     }
-    if not found:
-        known = dict.fromkeys(word for row in rows for word in _words(row[1], row[2]))
-        raise UnknownName("driver", asked, names.nearest(asked, list(known)))
-    said = " and ".join(dict.fromkeys(found.values()))
-    return Reference(kind=ReferenceKind.DRIVER, name=f"driver {said}", environments=tuple(found))
 
 
-def _words(driver: str, version: str) -> tuple[str, str, str]:
-    return version, driver, f"{driver} {version}"
+def _name_drivers(tx: Connection) -> dict[str, tuple[str, str, str]]:
+    """The names of each environment's driver: its version, its name, and both."""
+    known = schema.environment.c
+    rows = tx.execute(
+        select(known.hash, known.driver, known.driver_version).order_by(known.hash)
+    ).all()
+    return {
+        row.hash: (row.driver_version, row.driver, f"{row.driver} {row.driver_version}")
+        for row in rows
+    }
 
 
-def _find_device(tx: Connection, asked: str) -> Reference:
-    key = one(asked, named_devices(tx), settings().host).key
-    return Reference(kind=ReferenceKind.DEVICE, name=f"device {key}", device=key)
+def _find_device(tx: Connection, given: str) -> Reference:
+    key = one(given, named_devices(tx), settings().host).key
+    return Reference(name=f"device {key}", chosen=LatestOfDevice(key=key))
 
 
 _FINDERS: Mapping[str, Callable[[Connection, str], Reference]] = {
     ReferenceKind.RUN: find_of_run,
     ReferenceKind.BUNDLE: find_of_bundle,
+    ReferenceKind.BUILD: _find_build,
     ReferenceKind.DRIVER: _find_driver,
     ReferenceKind.DEVICE: _find_device,
     ReferenceKind.DATE: find_of_date,
@@ -145,9 +208,9 @@ _FINDERS: Mapping[str, Callable[[Connection, str], Reference]] = {
 
 def _ends(tx: Connection, column: Column[Any], start: str) -> list[str]:
     """The first and the last value that begin so: one where they agree; each is one look-up."""
-    asked = select(column).where(column.between(start, start + "g")).limit(1)
-    found = [tx.execute(asked.order_by(order)).scalar() for order in (column, column.desc())]
-    return [str(value) for value in found if value]
+    query = select(column).where(column.between(start, start + "g")).limit(1)
+    ends = [tx.execute(query.order_by(order)).scalar() for order in (column, column.desc())]
+    return [str(value) for value in ends if value]
 
 
 def _baseline(tx: Connection, name: str) -> tuple[str, str] | None:

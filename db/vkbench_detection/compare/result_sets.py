@@ -12,11 +12,17 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from vkbench.job import Mode
+from vkbench.job import Arm, Mode
 from vkbench_db import schema
-from vkbench_db.batches import batches
+from vkbench_db.rows import batches
 from vkbench_detection.changes.questions import begins_level
-from vkbench_detection.compare.references import Reference, ReferenceKind
+from vkbench_detection.compare.references import (
+    LatestBefore,
+    LatestOfDevice,
+    Reference,
+    WholeRun,
+    ran_arm,
+)
 from vkbench_detection.compare.sides import (
     ComparedWork,
     Cuts,
@@ -33,13 +39,13 @@ def works(
     tx: Connection, reference: Reference, *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
     """All finished work, timed by these metrics or by all."""
-    return _group_rows(tx, _details(_conditions_for_jobs(reference), metrics))
+    return _group_rows(tx, _details([_is_of(tx, reference)], metrics))
 
 
 def works_of_jobs(
     tx: Connection, jobs: Iterable[int], *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
-    """The work of these jobs, likewise."""
+    """The finished work of these jobs, timed by these metrics or by all."""
     grouped: dict[Key, list[TimedRow]] = {}
     for page in batches(sorted(set(jobs))):
         _add(grouped, tx, _details([schema.job.c.id.in_(page)], metrics))
@@ -85,14 +91,14 @@ def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
     change, job = schema.change_point.c, schema.job.c
     began: dict[int, list[object]] = {}
     for page in batches(sorted(number for number in set(series) if number is not None)):
-        asked = (
+        query = (
             select(change.series_id, job.finished_at)
             .join(schema.job, job.id == change.after_job)
             .where(
                 *(change.series_id.in_(page), begins_level(), job.finished_at.is_not(None)),
             )
         )
-        for number, moment in tx.execute(asked).cursor.fetchall():
+        for number, moment in tx.execute(query).cursor.fetchall():
             began.setdefault(number, []).append(moment)
     return began
 
@@ -102,7 +108,7 @@ def _details(
 ) -> Select[*tuple[Any, ...]]:
     """Rows of the chosen jobs, a metric each: their key, the metric, what `TimedRow` has."""
     job, attempt, timing = schema.job.c, schema.attempt.c, schema.measurement.c
-    asked = (timing.metric.in_(metrics),) if metrics else ()
+    of_metrics = (timing.metric.in_(metrics),) if metrics else ()
     return (
         select(
             *(job.device_id, job.case_id, job.mode, job.variant, timing.metric),
@@ -112,36 +118,30 @@ def _details(
             *(timing.flag, timing.series_id, timing.roof_fraction),
         )
         .select_from(schema.job)
-        .outerjoin(
-            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
-        )
-        .outerjoin(schema.measurement, and_(timing.job_id == job.id, *asked))
+        .outerjoin(schema.attempt, schema.is_settling)
+        .outerjoin(schema.measurement, and_(timing.job_id == job.id, *of_metrics))
         .where(job.mode.not_in((Mode.PAIRED, Mode.PEER)), job.finished_at.is_not(None), *chosen)
     )
 
 
-def _conditions_for_jobs(reference: Reference) -> list[ColumnElement[bool]]:
-    """The conditions for the jobs that a reference means."""
+def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
+    """Whether a job is one of those that a reference means."""
     job = schema.job.c
-    match reference.kind:
-        case ReferenceKind.RUN:
-            return [job.run_id == reference.run]
-        case ReferenceKind.BUNDLE:
-            return [job.id.in_(_newest_of(schema.attempt.c.bundle == reference.bundle))]
-        case ReferenceKind.DRIVER:
-            return [
-                job.id.in_(_newest_of(schema.attempt.c.environment.in_(reference.environments)))
-            ]
-        case ReferenceKind.DEVICE:
+    match reference.chosen:
+        case Arm() as arm:
+            return job.id.in_(_newest_of(ran_arm(tx, arm)))
+        case WholeRun(number=run):
+            return job.run_id == run
+        case LatestOfDevice(key=device):
             latest = select(schema.latest.c.job_id).join(schema.device)
-            return [job.id.in_(latest.where(schema.device.c.key == reference.device))]
-        case ReferenceKind.DATE:
-            return [job.id.in_(_latest_until(reference.until))]
+            return job.id.in_(latest.where(schema.device.c.key == device))
+        case LatestBefore(moment=moment):
+            return job.id.in_(_latest_until(moment))
 
 
 def _newest_of(attempts: ColumnElement[bool]) -> Select[Any]:
     """The newest jobs of each piece of work among those that such attempts settled."""
-    job, attempt = schema.job.c, schema.attempt.c
+    job = schema.job.c
     work = (job.device_id, job.case_id, job.mode, job.variant)
     ranked = (
         select(
@@ -150,7 +150,7 @@ def _newest_of(attempts: ColumnElement[bool]) -> Select[Any]:
             .over(partition_by=work, order_by=(job.finished_at.desc(), job.id.desc()))
             .label("rank"),
         )
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .where(attempts, job.finished_at.is_not(None))
         .subquery()
     )

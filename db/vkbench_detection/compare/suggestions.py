@@ -16,7 +16,7 @@ from vkbench.job import JobState, Mode
 from vkbench.run import COMPARED
 from vkbench.words.units import count_of
 from vkbench_db import schema
-from vkbench_db.ask.device_names import named_devices
+from vkbench_db.ask.devices.names import named_devices
 from vkbench_db.rows import fetch
 
 NIGHTS: Final = 3  # runs that are suggested beside the one before, the newest
@@ -59,7 +59,7 @@ class _Ran:
     driver_version: str
     bundle: str
 
-    def named(self, what: str) -> str:
+    def name_of(self, what: str) -> str:
         """The driver or the bundle, as `references.find` knows it."""
         is_driver = what == "driver"
         return f"{self.driver} {self.driver_version}" if is_driver else self.bundle[:SHA_SHOWN]
@@ -74,13 +74,13 @@ def suggestions(tx: Connection) -> list[Suggestion]:
 def _runs(tx: Connection) -> list[_Run]:
     run = schema.run.c
     is_timed = exists().where(_is_timed(run.id))
-    asked = (
+    query = (
         select(run.id, run.label, run.created_at)
         .where(schema.run.c.kind.in_(COMPARED), is_timed)
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(RUNS)
     )
-    return list(fetch(tx, asked, _Run))
+    return list(fetch(tx, query, _Run))
 
 
 def _nights(tx: Connection, runs: Sequence[_Run]) -> Iterator[Suggestion]:
@@ -104,24 +104,26 @@ def _before(tx: Connection, run: _Run, earlier: Sequence[_Run]) -> _Run | None:
         .join(other, and_(*same))
         .where(
             *(job.id.in_(probed.scalars().all()), other.c.state == JobState.PASSED),
-            other.c.run_id.in_([each.id for each in earlier]),
+            other.c.run_id.in_([other_run.id for other_run in earlier]),
             other.c.finished_at.is_not(None),
         )
     ).scalars()
     shared = Counter(rows)
     most = max(shared.values(), default=0)
-    return next((each for each in earlier if most and 2 * shared[each.id] >= most), None)
+    return next(
+        (other_run for other_run in earlier if most and 2 * shared[other_run.id] >= most), None
+    )
 
 
 def _moves(tx: Connection, runs: Sequence[int]) -> Iterator[Suggestion]:
-    """The last driver of each device beside the one before, and its kernels likewise."""
+    """The last driver and the last bundle of each device beside the ones before."""
     places: dict[tuple[str, str, str], list[str]] = {}
     ran = _ran(tx, runs)
     for device in named_devices(tx):
-        mine = [each for each in ran if each.device == device.key]
+        mine = [end for end in ran if end.device == device.key]
         for what in ("driver", "bundle"):
             if pair := _last_two(tx, mine, what):
-                old, new = (each.named(what) for each in pair)
+                old, new = (end.name_of(what) for end in pair)
                 places.setdefault((what, old, new), []).append(f"{device.name} of {device.host}")
     for (what, old, new), devices in places.items():
         others = f" and {count_of(len(devices) - 1, 'more device')}" if len(devices) > 1 else ""
@@ -144,7 +146,7 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
         .correlate(schema.run, schema.device)
         .scalar_subquery()
     )
-    asked = (
+    query = (
         select(
             *(schema.device.c.key.label("device"), schema.device.c.id.label("device_id")),
             run.id.label("run"),
@@ -156,25 +158,25 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
         .join(schema.environment, environment.hash == attempt.environment)
         .order_by(run.created_at.desc(), run.id.desc())
     )
-    return list(fetch(tx, asked, _Ran))
+    return list(fetch(tx, query, _Ran))
 
 
 def _last_two(tx: Connection, ran: Sequence[_Ran], what: str) -> tuple[_Ran, _Ran] | None:
     """Old and new: the newest run, and the newest that differs from it and has cases of it."""
-    known = [each for each in ran if each.named(what).strip()]
+    known = [earlier for earlier in ran if earlier.name_of(what).strip()]
     if not known:
         return None
     newest = known[0]
-    for each in known:
-        if each.named(what) != newest.named(what):
-            return (each, newest) if _share_work(tx, each, newest) else None
+    for earlier in known:
+        if earlier.name_of(what) != newest.name_of(what):
+            return (earlier, newest) if _share_work(tx, earlier, newest) else None
     return None
 
 
 def _share_work(tx: Connection, old: _Ran, new: _Ran) -> bool:
     job, other = schema.job.c, schema.job.alias("other")
     same = (getattr(other.c, name) == getattr(job, name) for name in _WORK)
-    asked = (
+    query = (
         select(job.id)
         .select_from(schema.job)
         .join(other, and_(*same))
@@ -184,7 +186,7 @@ def _share_work(tx: Connection, old: _Ran, new: _Ran) -> bool:
         )
         .limit(1)
     )
-    return tx.execute(asked).first() is not None
+    return tx.execute(query).first() is not None
 
 
 def _is_timed(run: ColumnElement[int] | int) -> ColumnElement[bool]:

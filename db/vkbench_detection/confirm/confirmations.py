@@ -23,7 +23,7 @@ from vkbench_detection.changes.decisions import Conclusion, Decision
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import before_change
 from vkbench_detection.confirm.pairs import PairResults
-from vkbench_detection.confirm.remeasured import Remeasured, judged
+from vkbench_detection.confirm.remeasured import Remeasured, judge_change
 from vkbench_detection.confirm.waiting import Arms
 from vkbench_detection.find.verdict_changes import record_wrong_pairs
 
@@ -58,12 +58,12 @@ class Confirmed:
 def running(tx: Connection, devices: Collection[str] | None = None) -> list[Running]:
     """Confirmations that have not ended; with `devices`, those on devices with these keys."""
     table, job, device = schema.confirmation.c, schema.job.c, schema.device.c
-    asked = select(
+    query = select(
         table.id, table.change_point_id, table.run_id, table.pairs, table.created_at
     ).where(table.finished_at.is_(None))
     if devices is not None:
         theirs = select(job.run_id).join(schema.device, device.id == job.device_id)
-        asked = asked.where(table.run_id.in_(theirs.where(device.key.in_(devices))))
+        query = query.where(table.run_id.in_(theirs.where(device.key.in_(devices))))
     return [
         Running(
             id=row.id,
@@ -72,7 +72,7 @@ def running(tx: Connection, devices: Collection[str] | None = None) -> list[Runn
             pairs=row.pairs,
             created_at=row.created_at,
         )
-        for row in tx.execute(asked.order_by(table.id))
+        for row in tx.execute(query.order_by(table.id))
     ]
 
 
@@ -90,8 +90,8 @@ def running_counts(tx: Connection) -> Mapping[int, int]:
 def measured_by(tx: Connection, run: int) -> int:
     """The change that a run of pairs measured again."""
     table = schema.confirmation.c
-    asked = select(table.change_point_id).where(table.run_id == run)
-    return int(tx.execute(asked).scalar_one())
+    query = select(table.change_point_id).where(table.run_id == run)
+    return int(tx.execute(query).scalar_one())
 
 
 def decided_about(tx: Connection, number: int) -> Confirmed:
@@ -120,7 +120,7 @@ def first_pairs(arms: Arms) -> int:
 
 
 def begin(tx: Connection, change: int, run: int, pairs: int, now: float) -> None:
-    """Store that a run of so many pairs measures a suspicion again."""
+    """Store that a run of pairs measures a suspicion again."""
     row = {
         "change_point_id": change,
         "run_id": run,
@@ -132,21 +132,21 @@ def begin(tx: Connection, change: int, run: int, pairs: int, now: float) -> None
     transitions.begin(tx, change, f"{pairs} pairs in run {run}", now)
 
 
-def judge(tx: Connection, confirmation: Running, found: PairResults) -> Remeasured:
+def judge(tx: Connection, confirmation: Running, results: PairResults) -> Remeasured:
     """What pairs that have all ended say, or how many more of them are needed."""
     change = _change(tx, confirmation)
     before = before_change(tx, change)
-    judgement = judged(change, found, before, is_same=_is_same(tx, confirmation.run))
+    judgement = judge_change(change, results, before, is_same=_is_same(tx, confirmation.run))
     if _is_cancelled(tx, confirmation.run):
         return replace(judgement, more=0)
     return replace(judgement, more=max(0, min(judgement.more, MOST_PAIRS - confirmation.pairs)))
 
 
 def extend(tx: Connection, confirmation: Running, pairs: int) -> None:
-    """Store that so many more pairs are asked for."""
+    """Store that a confirmation asks for more pairs."""
     table = schema.confirmation.c
-    asked = confirmation.pairs + pairs
-    tx.execute(update(schema.confirmation).where(table.id == confirmation.id).values(pairs=asked))
+    most = confirmation.pairs + pairs
+    tx.execute(update(schema.confirmation).where(table.id == confirmation.id).values(pairs=most))
 
 
 def finish(tx: Connection, confirmation: Running, judgement: Remeasured, now: float) -> None:
@@ -165,12 +165,14 @@ def finish(tx: Connection, confirmation: Running, judgement: Remeasured, now: fl
 
 def interrupt(tx: Connection, change: int, now: float) -> None:
     """End the confirmation of a change that proves to lie elsewhere, if one runs."""
-    for each in running(tx):
-        if each.change == change:
-            cancel(tx, each.run, now)
+    for confirmation in running(tx):
+        if confirmation.change == change:
+            cancel(tx, confirmation.run, now)
             values = {"finished_at": now, "verdict": "moved"}
             table = schema.confirmation.c
-            tx.execute(update(schema.confirmation).where(table.id == each.id).values(**values))
+            tx.execute(
+                update(schema.confirmation).where(table.id == confirmation.id).values(**values)
+            )
 
 
 def abandon(tx: Connection, confirmation: Running, now: float) -> None:
@@ -182,9 +184,9 @@ def abandon(tx: Connection, confirmation: Running, now: float) -> None:
 
 def _change(tx: Connection, confirmation: Running) -> ChangePoint:
     table = schema.change_point.c
-    asked = select(schema.change_point).where(table.id == confirmation.change)
-    [found] = fetch(tx, asked, ChangePoint)
-    return found
+    query = select(schema.change_point).where(table.id == confirmation.change)
+    [change] = fetch(tx, query, ChangePoint)
+    return change
 
 
 def _is_same(tx: Connection, run: int) -> bool:
@@ -196,5 +198,5 @@ def _is_same(tx: Connection, run: int) -> bool:
 
 
 def _is_cancelled(tx: Connection, run: int) -> bool:
-    asked = select(schema.run.c.cancelled_at).where(schema.run.c.id == run)
-    return tx.execute(asked).scalar() is not None
+    query = select(schema.run.c.cancelled_at).where(schema.run.c.id == run)
+    return tx.execute(query).scalar() is not None

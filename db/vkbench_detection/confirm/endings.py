@@ -10,10 +10,10 @@ from sqlalchemy import Connection, func, literal, or_, select
 
 from vkbench.job import SHARDS
 from vkbench_db import schema
-from vkbench_db.schema.moment import Moment
+from vkbench_db.schema.metadata import Moment
 from vkbench_detection.changes.decisions import Conclusion, Decision
 from vkbench_detection.changes.states import ChangeState
-from vkbench_detection.confirm.fleet import GONE_SECONDS, watched
+from vkbench_detection.confirm.fleet import GONE_SECONDS, watched_devices
 from vkbench_detection.statistics.segments import LAST
 
 
@@ -35,18 +35,18 @@ def undecidable(tx: Connection, now: float) -> list[Decision]:
         .join(schema.job, job.id == change.after_job)
         .where(
             change.state == ChangeState.SUSPECTED,
-            or_(series.device_id.not_in(watched(tx, now)), series.track == SHARDS),
+            or_(series.device_id.not_in(watched_devices(tx, now)), series.track == SHARDS),
         )
     )
-    found = []
+    endings = []
     for row in rows:
         if row.results >= LAST:
-            found.append(_doubt(row.id, f"{row.results} results came since then: it is too old"))
+            endings.append(_doubt(row.id, f"{row.results} results came since then: it is too old"))
         elif max(row.found_at, row.newest_at) <= now - GONE_SECONDS:
             days = round(GONE_SECONDS / 86_400)
             text = f"for {days} days no worker has measured it again, and no more results came"
-            found.append(_doubt(row.id, text))
-    return found
+            endings.append(_doubt(row.id, text))
+    return endings
 
 
 def _doubt(change: int, note: str) -> Decision:

@@ -13,7 +13,7 @@ WATCHED_SECONDS = 86_400.0  # a device that is away for longer is not waited for
 GONE_SECONDS = 30 * 86_400.0  # without a worker and a result: no more are expected
 
 
-def served(tx: Connection, now: float) -> set[int]:
+def served_devices(tx: Connection, now: float) -> set[int]:
     """Devices that do what is submitted now."""
     device = schema.device.c
     rows = tx.execute(
@@ -26,14 +26,14 @@ def served(tx: Connection, now: float) -> set[int]:
     return set(rows.scalars())
 
 
-def watched(tx: Connection, now: float) -> set[int]:
+def watched_devices(tx: Connection, now: float) -> set[int]:
     """Devices on which a suspicion waits to be measured again, by workers or by people."""
     device = schema.device.c
     rows = tx.execute(select(device.id).where(device.last_seen >= now - WATCHED_SECONDS))
     return set(rows.scalars())
 
 
-def gone(tx: Connection, now: float) -> set[int]:
+def gone_devices(tx: Connection, now: float) -> set[int]:
     """Devices that no worker has served and no result has come from for GONE_SECONDS."""
     device, job = schema.device.c, schema.job.c
     ended = select(job.id).where(job.device_id == device.id, job.finished_at > now - GONE_SECONDS)

@@ -79,7 +79,7 @@ def levels(known: Iterable[Point], begins: Collection[int], since: Iterable[Poin
             segments.append([])
         segments[-1].append(log(point.seconds))
     *earlier, segment = map(np.asarray, segments)
-    centred = [each - np.median(each) for each in earlier if len(each)]
+    centred = [values - np.median(values) for values in earlier if len(values)]
     return Before(
         segment=segment,
         earlier=np.concatenate([np.empty(0), *centred]),

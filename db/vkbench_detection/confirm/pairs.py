@@ -12,7 +12,7 @@ from vkbench.job import UNFINISHED, JobState, PlannedJob, Source
 from vkbench.result import Side, WrongArm
 from vkbench_db import schema
 from vkbench_db.work.jobs import job_of
-from vkbench_detection.find.failures import are_of_case, told, tries
+from vkbench_detection.find.failures import are_of_case, describe_tries, tries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def last_source(tx: Connection, case: str, device: str) -> Source | None:
     if WEIGHTS not in parse(case).params and not is_model(case):
         return None
     job = schema.job.c
-    found = tx.execute(
+    source = tx.execute(
         select(job.source)
         .join(schema.device, schema.device.c.id == job.device_id)
         .join(schema.kernel_case, schema.kernel_case.c.id == job.case_id)
@@ -97,12 +97,16 @@ def last_source(tx: Connection, case: str, device: str) -> Source | None:
         .order_by(job.id.desc())
         .limit(1)
     ).scalar()
-    return Source(**found) if found else None
+    return Source(**source) if source else None
 
 
 def _describe_crash(tx: Connection, ended: Mapping[int, str]) -> str:
     tried = tries(tx, list(ended))
-    own = (told(tried[job], reason) for job, reason in ended.items() if are_of_case(tried[job]))
+    own = (
+        describe_tries(tried[job], reason)
+        for job, reason in ended.items()
+        if are_of_case(tried[job])
+    )
     return next(own, "")
 
 

@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil, log
 
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
 from vkbench_detection.statistics.ratios import Ratio
 from vkbench_detection.statistics.screen import Direction
-from vkbench_detection.statistics.sizes import LATER, decided, is_clear, size
+from vkbench_detection.statistics.sizes import LATER, decide_early, is_clear, size
 
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
@@ -61,19 +60,23 @@ class _Case:
         return Direction(self.change.direction)
 
 
-def judged(change: ChangePoint, found: PairResults, before: Before, *, is_same: bool) -> Remeasured:
+def judge_change(
+    change: ChangePoint, results: PairResults, before: Before, *, is_same: bool
+) -> Remeasured:
     """The judgement of a change point by its pairs and the results before it."""
-    if found.new_wrong:
-        text = f"outputs of the new bundle are wrong: {found.new_wrong}"
+    if results.new_wrong:
+        text = f"outputs of the new bundle are wrong: {results.new_wrong}"
         return replace(_end_change(ChangeState.DISMISSED, text, "wrong"), is_new_wrong=True)
-    if found.old_wrong:
-        text = f"outputs of the old bundle are wrong: {found.old_wrong}"
+    if results.old_wrong:
+        text = f"outputs of the old bundle are wrong: {results.old_wrong}"
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
-    if not found.old:
-        return _end_change(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
+    if not results.old:
+        return _end_change(
+            ChangeState.AMBIGUOUS, f"no pair was measured: {results.failed}", "failed"
+        )
     if is_same and pairs_decide_alone(change):
         return _end_change(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
-    case = _Case(change, found, before, is_same)
+    case = _Case(change, results, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
 
 
@@ -85,7 +88,7 @@ def pairs_decide_alone(change: ChangePoint) -> bool:
 
 def _of_arms(case: _Case) -> Remeasured:
     old, new = case.found.old, case.found.new
-    judgement, looked = decided(
+    judgement, looked = decide_early(
         lambda n: judge(old[:n], new[:n], direction=case.direction), len(old)
     )
     if judgement.verdict is PairVerdict.MORE:
@@ -129,7 +132,7 @@ def _beside_series(case: _Case) -> Remeasured:
     if not before.are_enough:
         text = "too few results before it to hold new ones against"
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
-    judgement, looked = decided(
+    judgement, looked = decide_early(
         lambda n: judge(before.seconds, fresh[:n], direction=case.direction),
         min(len(fresh), MOST_FRESH),
     )

@@ -43,46 +43,48 @@ class Turn:
 
 
 def next_turn(
-    tx: Connection, devices: set[int], now: float, only: Only = lambda each: True
+    tx: Connection, devices: set[int], now: float, only: Only = lambda suspicion: True
 ) -> Turn:
     """What to measure again on these devices now, of the suspicions that `only` admits.
 
     A suspicion whose bundle is not kept becomes ambiguous: the pass over the history decides it.
     """
     suspected = waiting(tx, devices)
-    decisions = [_without_bundle(each) for each in suspected if each.arms is None]
-    able = [each for each in suspected if each.arms is not None and only(each)]
-    chosen = [each for each in able if each.is_new_kernel]
+    decisions = [_without_bundle(suspicion) for suspicion in suspected if suspicion.arms is None]
+    able = [suspicion for suspicion in suspected if suspicion.arms is not None and only(suspicion)]
+    chosen = [suspicion for suspicion in able if suspicion.is_new_kernel]
     for key, group in _events(able).items():
         conclusion = _conclude_by_sample(tx, key, len(group), now)
         if conclusion:
-            theirs = [each for each in group if _is_like(each, conclusion)]
-            decisions += [Decision(change=each.change, conclusion=conclusion) for each in theirs]
-            chosen += [each for each in group if each not in theirs]
+            theirs = [suspicion for suspicion in group if _is_like(suspicion, conclusion)]
+            decisions += [Decision(change=point.change, conclusion=conclusion) for point in theirs]
+            chosen += [suspicion for suspicion in group if suspicion not in theirs]
         else:
             chosen += group if len(group) < EVENT else _sample(group)
-    ordered = sorted(chosen, key=lambda each: each.change)
+    ordered = sorted(chosen, key=lambda suspicion: suspicion.change)
     measured, doubted = _bound_running(tx, ordered, running_counts(tx))
     return Turn(measured=measured, decisions=[*decisions, *doubted], suspected=len(able))
 
 
-def _without_bundle(each: Waiting) -> Decision:
+def _without_bundle(suspicion: Waiting) -> Decision:
     text = "its bundle is not kept: only more results can tell"
     return Decision(
-        change=each.change, conclusion=Conclusion(state=ChangeState.AMBIGUOUS, note=text)
+        change=suspicion.change, conclusion=Conclusion(state=ChangeState.AMBIGUOUS, note=text)
     )
 
 
-def _is_like(each: Waiting, conclusion: Conclusion) -> bool:
+def _is_like(suspicion: Waiting, conclusion: Conclusion) -> bool:
     """Whether the measured sample speaks for a suspicion."""
-    return not each.is_again or conclusion.state != ChangeState.DISMISSED
+    return not suspicion.is_again or conclusion.state != ChangeState.DISMISSED
 
 
 def _events(suspected: Iterable[Waiting]) -> Mapping[Key, list[Waiting]]:
     events: dict[Key, list[Waiting]] = defaultdict(list)
-    for each in suspected:
-        if not each.is_new_kernel:
-            events[each.device_id, each.direction, each.environments].append(each)
+    for suspicion in suspected:
+        if not suspicion.is_new_kernel:
+            events[suspicion.device_id, suspicion.direction, suspicion.environments].append(
+                suspicion
+            )
     return events
 
 
@@ -135,20 +137,20 @@ def _bound_running(
     """
     counts = Counter(running)
     measured, doubted = [], []
-    for each in chosen:
-        if counts[each.device_id] >= MOST_RUNNING:
+    for suspicion in chosen:
+        if counts[suspicion.device_id] >= MOST_RUNNING:
             continue
-        conclusion = _conclusion_without_pairs(tx, each)
+        conclusion = _conclusion_without_pairs(tx, suspicion)
         if conclusion:
-            doubted.append(Decision(change=each.change, conclusion=conclusion))
+            doubted.append(Decision(change=suspicion.change, conclusion=conclusion))
         else:
-            counts[each.device_id] += 1
-            measured.append(each)
+            counts[suspicion.device_id] += 1
+            measured.append(suspicion)
     return measured, doubted
 
 
-def _conclusion_without_pairs(tx: Connection, each: Waiting) -> Conclusion | None:
+def _conclusion_without_pairs(tx: Connection, suspicion: Waiting) -> Conclusion | None:
     """What is concluded of a suspicion that its pairs, of one bundle, could not make plain."""
-    if each.arms is None or not each.arms.are_same or pairs_decide_alone(each.point):
+    if suspicion.arms is None or not suspicion.arms.are_same or pairs_decide_alone(suspicion.point):
         return None
-    return concluded_beside_series(each.point, before_change(tx, each.point))
+    return concluded_beside_series(suspicion.point, before_change(tx, suspicion.point))

@@ -49,7 +49,7 @@ class Waiting:
 
     @property
     def direction(self) -> str:
-        """Where the times went."""
+        """Whether times became slower or faster."""
         return self.point.direction
 
 
@@ -79,7 +79,7 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
         .where(event.change_point_id == change.id, event.state.in_(DECIDED))
         .scalar_subquery()
     )
-    asked = (
+    query = (
         select(
             schema.change_point,
             *(series.variant, series.metric, series.device_id),
@@ -94,7 +94,7 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
         .where(series.track != SHARDS)  # pairs do not divide a case: the history decides these
         .order_by(change.found_at, change.id)
     )
-    return fetch(tx, asked, _Suspected)
+    return fetch(tx, query, _Suspected)
 
 
 def _arms(tx: Connection, row: _Suspected) -> Arms | None:
@@ -105,7 +105,7 @@ def _arms(tx: Connection, row: _Suspected) -> Arms | None:
     is_other = row.before_kernel != row.after_kernel and row.before_bundle not in ("", new)
     is_kept = row.before_bundle == row.packaged or has_arm(tx, row.before_bundle)
     old = row.before_bundle if is_other and is_kept else new
-    return Arms(old=Arm(sha=old, kind=kind), new=Arm(sha=new, kind=kind))
+    return Arms(old=Arm(name=old, kind=kind), new=Arm(name=new, kind=kind))
 
 
 def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:

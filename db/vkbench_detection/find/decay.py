@@ -14,17 +14,17 @@ from math import exp, log, pi, sqrt
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from vkbench.job import SHARDS
+from vkbench.errors import UsageError
+from vkbench.job import SHARDS, Arm
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Cause, Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.compare.references import Reference, ReferenceKind
-from vkbench_detection.confirm.fleet import watched
+from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
+from vkbench_detection.confirm.fleet import watched_devices
 from vkbench_detection.find.levels import (
     begins_level,
     changes_of,
@@ -60,22 +60,26 @@ def look(
     if not references:
         return []
     usual = device_sigmas(tx)
-    found = []
-    for each in _list_served(tx, series, now):
-        suspicion = _suspicion(tx, each, references, each.sigma or usual[each.device], now)
-        found += [suspicion] if suspicion else []
-    return suspect(tx, found, now)
+    suspicions = []
+    for served in _list_served(tx, series, now):
+        suspicion = _suspicion(tx, served, references, served.sigma or usual[served.device], now)
+        suspicions += [suspicion] if suspicion else []
+    return suspect(tx, suspicions, now)
 
 
 def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Series]:
     table, device = schema.series.c, schema.device.c
-    asked = (
+    query = (
         select(table.id, table.sigma, device.key.label("device"), device.bundle.label("packaged"))
         .join(schema.device, device.id == table.device_id)
-        .where(table.id.in_(series), table.device_id.in_(watched(tx, now)), table.track != SHARDS)
+        .where(
+            table.id.in_(series),
+            table.device_id.in_(watched_devices(tx, now)),
+            table.track != SHARDS,
+        )
         .order_by(table.id)
     )
-    return fetch(tx, asked, _Series)
+    return fetch(tx, query, _Series)
 
 
 def _suspicion(
@@ -99,8 +103,8 @@ def _suspicion(
         error = sigma * sqrt(pi / 2 * (1 / len(old) + 1 / len(new)))
         since = _since(tx, known, old[-1])
         others = sum(log(row.ratio or 1.0) for row in since if row.cause != Cause.KERNEL)
-        told = sum(log(row.ratio or 1.0) for row in since)
-        if min(change - others, change - told) < max(LEAST_CHANGE, SIGMAS * error):
+        shifts = sum(log(row.ratio or 1.0) for row in since)
+        if min(change - others, change - shifts) < max(LEAST_CHANGE, SIGMAS * error):
             continue
         return Suspicion(
             series=series.id,
@@ -122,7 +126,7 @@ def _was_asked_lately(row: ChangePoint, now: float) -> bool:
 def _is_being_mended(tx: Connection, series: int) -> bool:
     """Whether people know that a kernel of it is slower."""
     change, member, table = schema.change_point.c, schema.regression_member.c, schema.regression.c
-    asked = (
+    query = (
         select(table.id)
         .join(schema.regression_member, member.regression_id == table.id)
         .join(schema.change_point, change.id == member.change_point_id)
@@ -131,18 +135,18 @@ def _is_being_mended(tx: Connection, series: int) -> bool:
             *(table.direction == Direction.SLOWER, table.state.in_(UNSETTLED)),
         )
     )
-    return tx.execute(asked.limit(1)).first() is not None
+    return tx.execute(query.limit(1)).first() is not None
 
 
 def _can_be_paired(
     tx: Connection, series: _Series, before: Origin, after: Origin, known: Sequence[ChangePoint]
 ) -> bool:
     """Whether both kernels differ, were not paired so before, and their bundles are kept."""
-    asked = {(row.before_kernel, row.after_kernel) for row in known if row.method == Method.DECAY}
-    is_new = before.kernel != after.kernel and (before.kernel, after.kernel) not in asked
+    paired = {(row.before_kernel, row.after_kernel) for row in known if row.method == Method.DECAY}
+    is_new = before.kernel != after.kernel and (before.kernel, after.kernel) not in paired
     return is_new and all(
-        each.bundle and (each.bundle == series.packaged or has_bundle(tx, each.bundle))
-        for each in (before, after)
+        origin.bundle and (origin.bundle == series.packaged or has_bundle(tx, origin.bundle))
+        for origin in (before, after)
     )
 
 
@@ -162,22 +166,24 @@ def _since(tx: Connection, known: Sequence[ChangePoint], start: Point) -> list[C
 
 def _points_of(tx: Connection, series: int, reference: Reference) -> list[Point]:
     """The last results of a series that a baseline names, the oldest first."""
-    timing, job, attempt = schema.measurement.c, schema.job.c, schema.attempt.c
+    timing, job = schema.measurement.c, schema.job.c
     rows = tx.execute(
         select(timing.job_id, timing.measured_at, timing.seconds)
         .join(schema.job, job.id == timing.job_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
-        .where(timing.series_id == series, timing.flag == "", _is_of(reference))
+        .join(schema.attempt, schema.is_settling)
+        .where(timing.series_id == series, timing.flag == "", _is_of(tx, reference))
         .order_by(timing.measured_at.desc(), timing.job_id.desc())
         .limit(OLDEST)
     ).all()
     return [Point(row.job_id, row.measured_at or 0.0, row.seconds) for row in reversed(rows)]
 
 
-def _is_of(reference: Reference) -> ColumnElement[bool]:
-    match reference.kind:
-        case ReferenceKind.RUN:
-            return schema.job.c.run_id == reference.run
-        case ReferenceKind.BUNDLE:
-            return schema.attempt.c.bundle == reference.bundle
-    return schema.measurement.c.measured_at < reference.until
+def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
+    match reference.chosen:
+        case WholeRun(number=run):
+            return schema.job.c.run_id == run
+        case Arm() as arm:
+            return ran_arm(tx, arm)
+        case LatestBefore(moment=moment):
+            return schema.measurement.c.measured_at < moment
+    raise UsageError(f"no series is compared with {reference.name}")

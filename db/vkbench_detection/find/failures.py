@@ -23,7 +23,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from vkbench.job import JobState, Outcome
 from vkbench.result import DRIVER_FAILED, UNOPENED
 from vkbench_db import schema
-from vkbench_db.ask.device_health import DONE, mishaps
+from vkbench_db.ask.devices.health import DONE, mishaps
 from vkbench_db.rows import fetch, fetch_first
 
 PATIENCE_SECONDS = 3600.0  # for the device's next job
@@ -79,7 +79,7 @@ class Failure:
     @property
     def has_timed_out(self) -> bool:
         """Whether a try ran into the job's limit."""
-        return any(each.outcome == Outcome.TIMED_OUT for each in self.tries)
+        return any(attempt.outcome == Outcome.TIMED_OUT for attempt in self.tries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class _Done:
 def tries(tx: Connection, jobs: Sequence[int]) -> defaultdict[int, list[Try]]:
     """The attempts at jobs, by job; none of a job without any."""
     attempt = schema.attempt.c
-    asked = (
+    query = (
         select(
             *(attempt.job_id, attempt.outcome, attempt.telemetry, attempt.bundle),
             *(attempt.environment, attempt.worker, attempt.started_at),
@@ -103,20 +103,20 @@ def tries(tx: Connection, jobs: Sequence[int]) -> defaultdict[int, list[Try]]:
         .where(attempt.job_id.in_(jobs))
         .order_by(attempt.job_id, attempt.token)
     )
-    found = defaultdict[int, list[Try]](list)
-    for each in fetch(tx, asked, Try):
-        found[each.job_id].append(each)
-    return found
+    by_job = defaultdict[int, list[Try]](list)
+    for one in fetch(tx, query, Try):
+        by_job[one.job_id].append(one)
+    return by_job
 
 
 def are_of_case(tried: Sequence[Try]) -> bool:
     """Whether there were tries, and each ended as a case can end it."""
-    return bool(tried) and all(each.is_of_case for each in tried)
+    return bool(tried) and all(attempt.is_of_case for attempt in tried)
 
 
-def told(tried: Sequence[Try], reason: str) -> str:
+def describe_tries(tried: Sequence[Try], reason: str) -> str:
     """How tries ended, for people: "3 tries crashed: SIGSEGV"."""
-    ends = Counter(each.outcome for each in tried)
+    ends = Counter(attempt.outcome for attempt in tried)
     words = ", ".join(_describe_tries(count, _WORDS.get(end, end)) for end, count in ends.items())
     return f"{words}: {reason}" if reason else words
 
@@ -134,11 +134,11 @@ def decided_by(tx: Connection, device: int, first: float, last: float) -> list[i
     job = schema.job.c
     earlier = _last_done(tx, device, job.finished_at < first)
     since = max(earlier.finished_at if earlier else 0.0, first - PATIENCE_SECONDS)
-    asked = select(job.id).where(
+    query = select(job.id).where(
         *(job.device_id == device, job.finished_at.between(since, last)),
         job.state == JobState.FAILED,
     )
-    return list(tx.execute(asked.order_by(job.id)).scalars())
+    return list(tx.execute(query.order_by(job.id)).scalars())
 
 
 def _was_well(tx: Connection, failure: Failure) -> bool:
@@ -152,17 +152,17 @@ def _was_well(tx: Connection, failure: Failure) -> bool:
     # results of several jobs may come in together, and long after they were made
     since = min(done.started_at, done.finished_at)
     return not any(
-        each.device_id == failure.device_id
-        and each.case_id != failure.case_id
-        and done.started_at < each.at < first
-        for each in mishaps(tx, since, failure.finished_at)
+        mishap.device_id == failure.device_id
+        and mishap.case_id != failure.case_id
+        and done.started_at < mishap.at < first
+        for mishap in mishaps(tx, since, failure.finished_at)
     )
 
 
 def _last_done(tx: Connection, device: int, when: ColumnElement[bool]) -> _Done | None:
     job = schema.job.c
-    asked = _select_done_jobs().where(job.device_id == device, when)
-    return fetch_first(tx, asked.order_by(job.finished_at.desc(), job.id.desc()).limit(1), _Done)
+    query = _select_done_jobs().where(job.device_id == device, when)
+    return fetch_first(tx, query.order_by(job.finished_at.desc(), job.id.desc()).limit(1), _Done)
 
 
 def _is_well(tx: Connection, failure: Failure) -> bool:
@@ -172,11 +172,11 @@ def _is_well(tx: Connection, failure: Failure) -> bool:
     """
     job, began, last = schema.job.c, schema.attempt.c.started_at, failure.tries[-1]
     since = last.started_at or 0.0
-    asked = _select_done_jobs().where(
+    query = _select_done_jobs().where(
         *(job.device_id == failure.device_id, began > since),
         job.finished_at.between(failure.finished_at, failure.finished_at + PATIENCE_SECONDS),
     )
-    following = fetch_first(tx, asked.order_by(began).limit(1), _Done)
+    following = fetch_first(tx, query.order_by(began).limit(1), _Done)
     if following is None or following.case_id == failure.case_id:
         return False
     device = schema.device.c
@@ -189,10 +189,9 @@ def _is_well(tx: Connection, failure: Failure) -> bool:
 def _select_done_jobs() -> Select[*tuple[object, ...]]:
     """Select jobs that a device did to their ends, with the attempt that did so."""
     job, attempt = schema.job.c, schema.attempt.c
-    settled = (attempt.job_id == job.id) & (attempt.token == job.settled_token)
     return (
         select(job.case_id, job.finished_at, attempt.worker, attempt.started_at)
-        .join(schema.attempt, settled)
+        .join(schema.attempt, schema.is_settling)
         .where(job.state.in_(DONE), attempt.started_at.is_not(None))
     )
 

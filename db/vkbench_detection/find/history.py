@@ -16,19 +16,18 @@ from vkbench.peers import BY_NAME
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import VERDICTS
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import DECIDED, ChangeState
 from vkbench_detection.changes.transitions import apply, reopen, suspect
 from vkbench_detection.confirm.confirmations import interrupt
-from vkbench_detection.confirm.fleet import WATCHED_SECONDS, watched
+from vkbench_detection.confirm.fleet import WATCHED_SECONDS, watched_devices
 from vkbench_detection.find.shifts import History, judge_shifts
 from vkbench_detection.series.points import VERDICT, origins, points
 from vkbench_detection.statistics.segments import LAST
 
 
-def due(tx: Connection, now: float, limit: int) -> list[int]:
+def due_series(tx: Connection, now: float, limit: int) -> list[int]:
     """Series whose history is to be looked at now."""
     series = schema.series.c
     rows = tx.execute(
@@ -37,40 +36,40 @@ def due(tx: Connection, now: float, limit: int) -> list[int]:
     return list(rows.scalars())
 
 
-def changed(tx: Connection) -> list[int]:
+def changed_series(tx: Connection) -> list[int]:
     """Series with results that came in since their history was last looked at."""
     series = schema.series.c
     return list(tx.execute(select(series.id).where(series.scan_due_at.is_not(None))).scalars())
 
 
-def every(tx: Connection) -> list[int]:
+def every_series(tx: Connection) -> list[int]:
     """All series of our kernels' times: those of peers are never suspected."""
     series = schema.series.c
-    ours = (
+    own = (
         series.metric != VERDICT,
         series.variant.not_in(tuple(BY_NAME)),
         series.track != PEERS,
     )
-    return list(tx.execute(select(series.id).where(*ours)).scalars())
+    return list(tx.execute(select(series.id).where(*own)).scalars())
 
 
 def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     """Look for changes in whole series; return the change points that are new or decided now."""
     watch_alone(tx)
-    wanted = sorted(set(series))
-    served = watched(tx, now)
+    numbers = sorted(set(series))
+    served = watched_devices(tx, now)
     touched: list[int] = []
-    for history in _histories(tx, wanted):
+    for history in _histories(tx, numbers):
         is_measured = history.device in served and history.track != SHARDS
-        found = judge_shifts(history, is_served=is_measured)
-        apply(tx, found.decisions, now)  # first: a decision may move its change point to a place
-        for reopening in found.reopenings:
+        shifts = judge_shifts(history, is_served=is_measured)
+        apply(tx, shifts.decisions, now)  # first: a decision may move its change point to a place
+        for reopening in shifts.reopenings:
             interrupt(tx, reopening.change, now)
-        reopen(tx, found.reopenings, now)
-        touched += [reopening.change for reopening in found.reopenings]
-        touched += [decision.change for decision in found.decisions]
-        touched += suspect(tx, found.suspicions, now)
-    _put_off(tx, wanted, served, now)
+        reopen(tx, shifts.reopenings, now)
+        touched += [reopening.change for reopening in shifts.reopenings]
+        touched += [decision.change for decision in shifts.decisions]
+        touched += suspect(tx, shifts.suspicions, now)
+    _put_off(tx, numbers, served, now)
     return touched
 
 
@@ -91,12 +90,12 @@ def _put_off(tx: Connection, series: Sequence[int], served: Collection[int], now
 
 def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
     table, change = schema.series.c, schema.change_point.c
-    asked = select(table.id, table.device_id, table.track).where(table.id.in_(series))
-    for row in tx.execute(asked).all():
-        found = select(schema.change_point).where(
+    query = select(table.id, table.device_id, table.track).where(table.id.in_(series))
+    for row in tx.execute(query).all():
+        query = select(schema.change_point).where(
             change.series_id == row.id, change.direction.not_in(VERDICTS)
         )
-        every_change = fetch(tx, found.order_by(change.id), ChangePoint)
+        every_change = fetch(tx, query.order_by(change.id), ChangePoint)
         known = [
             change for change in every_change if change.method != Method.DECAY
         ]  # between neighbours
@@ -118,8 +117,8 @@ def _find_measured(tx: Connection, changes: Sequence[int]) -> set[int]:
     if not changes:
         return set()
     done = schema.confirmation.c
-    asked = select(done.change_point_id).where(done.change_point_id.in_(changes))
-    return set(tx.execute(asked).scalars())
+    query = select(done.change_point_id).where(done.change_point_id.in_(changes))
+    return set(tx.execute(query).scalars())
 
 
 def _find_decision_times(tx: Connection, changes: Sequence[int]) -> dict[int, float]:
@@ -127,9 +126,9 @@ def _find_decision_times(tx: Connection, changes: Sequence[int]) -> dict[int, fl
     if not changes:
         return {}
     event = schema.change_point_event.c
-    asked = (
+    query = (
         select(event.change_point_id, func.max(event.at).label("at"))
         .where(event.change_point_id.in_(changes), event.state.in_(DECIDED))
         .group_by(event.change_point_id)
     )
-    return {row.change_point_id: row.at for row in tx.execute(asked)}
+    return {row.change_point_id: row.at for row in tx.execute(query)}

@@ -19,9 +19,8 @@ from sqlalchemy import Connection, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Suspicion
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.confirm.levels import LASTING
@@ -68,7 +67,7 @@ class _Move:
 
     @property
     def direction(self) -> Direction:
-        """Where the times went."""
+        """Whether times became slower or faster."""
         return Direction.SLOWER if self.change > 0 else Direction.FASTER
 
 
@@ -81,27 +80,27 @@ def judge_young(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     }
     young = {number: level for number, level in levels.items() if FEWEST <= len(level) < LEAST}
     moments = origins(tx, [job for level in young.values() for job, _ in level])
-    found = {number: _last_move(level, moments) for number, level in young.items()}
-    moves = {n: move for n, move in found.items() if move and abs(move.change) >= JUMP_CHANGE}
+    last_moves = {number: _last_move(level, moments) for number, level in young.items()}
+    moves = {n: move for n, move in last_moves.items() if move and abs(move.change) >= JUMP_CHANGE}
     if not moves:
         return []
     usual = device_sigmas(tx)
     suspicions = [
-        _suspicion(tx, each, moves[each.id], each.sigma or usual[each.device])
-        for each in _rows(tx, moves)
+        _suspicion(tx, row, moves[row.id], row.sigma or usual[row.device])
+        for row in _rows(tx, moves)
     ]
-    return suspect(tx, [each for each in suspicions if each], now)
+    return suspect(tx, [suspicion for suspicion in suspicions if suspicion], now)
 
 
 def _rows(tx: Connection, series: Collection[int]) -> list[_Young]:
     table, device = schema.series.c, schema.device.c
-    asked = (
+    query = (
         select(table.id, table.case_id, table.device_id, device.key.label("device"), table.sigma)
         .join(schema.device, device.id == table.device_id)
         .where(table.id.in_(series))
         .order_by(table.id)
     )
-    return fetch(tx, asked, _Young)
+    return fetch(tx, query, _Young)
 
 
 def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Suspicion | None:
@@ -110,7 +109,7 @@ def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Sus
         return None
     if any(_is_asked(row, move) for row in changes_of(tx, series.id)):
         return None
-    said = "plain beside its scatter" if is_plain else "as its kin"
+    manner = "plain beside its scatter" if is_plain else "as its kin"
     return Suspicion(
         series=series.id,
         method=Method.KIN,
@@ -118,15 +117,15 @@ def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Sus
         before_job=move.before_job,
         after_job=move.after_job,
         ratio=exp(move.change),
-        note=f"{exp(move.change):.4f} after {move.results} results of a young level, {said}",
+        note=f"{exp(move.change):.4f} after {move.results} results of a young level, {manner}",
     )
 
 
 def _last_move(level: Level, moments: Mapping[int, Origin]) -> _Move | None:
     """Where the kernel moved last, or after that the environment, for LASTING results."""
     made_with = [moments.get(job, Origin()) for job, _ in level]
-    start, place = 0, _last_change([each.kernel for each in made_with])
-    driver = _last_change([each.environment for each in made_with])
+    start, place = 0, _last_change([origin.kernel for origin in made_with])
+    driver = _last_change([origin.environment for origin in made_with])
     if driver > place and _have_moved(level[place:driver], level[driver:]):
         start, place = place, driver
     if not place:
@@ -170,7 +169,7 @@ def _is_asked(row: ChangePoint, move: _Move) -> bool:
 def _has_kin(tx: Connection, series: _Young, move: _Move) -> bool:
     """Whether a change of these kernels is suspected or confirmed on another device."""
     change, table = schema.change_point.c, schema.series.c
-    asked = (
+    query = (
         select(change.id)
         .join(schema.series, table.id == change.series_id)
         .where(
@@ -179,4 +178,4 @@ def _has_kin(tx: Connection, series: _Young, move: _Move) -> bool:
             *(change.after_kernel == move.after_kernel, change.state.in_(AGREEING)),
         )
     )
-    return tx.execute(asked.limit(1)).first() is not None
+    return tx.execute(query.limit(1)).first() is not None

@@ -10,8 +10,7 @@ from sqlalchemy import Connection, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.methods import Method
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.series.points import Point
 
@@ -19,8 +18,8 @@ from vkbench_detection.series.points import Point
 def changes_of(tx: Connection, series: int) -> list[ChangePoint]:
     """The changes of a series' times, suspected and decided ones, the first found first."""
     change = schema.change_point.c
-    asked = select(schema.change_point).where(change.series_id == series, change.ratio.is_not(None))
-    return fetch(tx, asked.order_by(change.id), ChangePoint)
+    query = select(schema.change_point).where(change.series_id == series, change.ratio.is_not(None))
+    return fetch(tx, query.order_by(change.id), ChangePoint)
 
 
 def begins_level(row: ChangePoint) -> bool:

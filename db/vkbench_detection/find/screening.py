@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, literal, or_, select
 
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.schema.moment import Moment
+from vkbench_db.rows import batches
+from vkbench_db.schema.metadata import Moment
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Reopening, Suspicion, moves
-from vkbench_detection.changes.methods import Method
-from vkbench_detection.changes.questions import LookedInto, looked_into, undecided
+from vkbench_detection.changes.questions import LookedInto, looked_into, undecided_directions
 from vkbench_detection.changes.transitions import pass_over, reopen, suspect
 from vkbench_detection.confirm.levels import LASTING
 from vkbench_detection.series import screens
@@ -46,8 +46,8 @@ def behind(tx: Connection) -> list[int]:
         measurement.measured_at > func.coalesce(table.screened_at, literal(0.0, Moment)),
     )
     # whatever was placed also waits for the pass over its history: an index has those few series
-    asked = select(table.id).where(table.scan_due_at.is_not(None), newer.exists())
-    return list(tx.execute(asked).scalars())
+    query = select(table.id).where(table.scan_due_at.is_not(None), newer.exists())
+    return list(tx.execute(query).scalars())
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _screen(tx: Connection, series: Sequence[int], now: float) -> list[int]:
         after[number], raised = _step_screen(number, stored[number], results)
         alarms += raised
     screens.store(tx, after)
-    known = undecided(tx, {alarm.series for alarm in alarms})
+    known = undecided_directions(tx, {alarm.series for alarm in alarms})
     return _suspect(tx, _first(alarms, known), now)
 
 
@@ -76,7 +76,7 @@ def _step_screen(
 ) -> tuple[Screen, list[_Raised]]:
     raised = []
     for point in results:
-        screen, alarm = screen.stepped(point)
+        screen, alarm = screen.add_point(point)
         if alarm:
             raised.append(_Raised(series, screen, alarm))
     return screen, raised
@@ -193,8 +193,8 @@ def _read_new_points(tx: Connection, series: Sequence[int]) -> Mapping[int, list
         )
         .order_by(measurement.series_id, measurement.measured_at, measurement.job_id)
     )
-    found: dict[int, list[Point]] = {}
+    by_series: dict[int, list[Point]] = {}
     for row in rows:
         point = Point(row.job_id, row.measured_at or 0.0, row.seconds)
-        found.setdefault(row.series_id or 0, []).append(point)
-    return found
+        by_series.setdefault(row.series_id or 0, []).append(point)
+    return by_series

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import (
     Cause,
     Conclusion,
@@ -26,7 +26,6 @@ from vkbench_detection.changes.decisions import (
     cause_of,
     moves,
 )
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import NEAREST, UNDECIDED, ChangeState
 from vkbench_detection.series.points import Origin, Point
 from vkbench_detection.statistics import onsets, segments
@@ -56,7 +55,7 @@ class History:
 
     @cached_property
     def seconds(self) -> list[float]:
-        """What each result took."""
+        """Seconds of each result."""
         return [point.seconds for point in self.points]
 
     @cached_property
@@ -231,7 +230,7 @@ def _may_decide(
     is_served: bool,
     decides: bool,
 ) -> bool:
-    """Whether results alone may decide a change point that is open, or of which less was known."""
+    """Whether results alone may decide a change point that is open or was decided on fewer."""
     if row.state == ChangeState.SUSPECTED:
         return decides
     if row.state not in (ChangeState.AMBIGUOUS, ChangeState.DISMISSED):
@@ -281,14 +280,14 @@ def _figures(ratio: Ratio) -> Figures:
 
 def _decide_faded(history: History, claimed: set[int]) -> list[Decision]:
     """Decide suspicions that enough results came after, and that none of the shifts is."""
-    found = []
+    decisions = []
     for row in history.known:
         after = history.place(row.after_job)
         if row.state != ChangeState.SUSPECTED or row.id in claimed or not after:
             continue
         if len(history.points) - after >= ENOUGH:
-            found.append(Decision(change=row.id, conclusion=_remainder(history, row, after)))
-    return found
+            decisions.append(Decision(change=row.id, conclusion=_remainder(history, row, after)))
+    return decisions
 
 
 def _remainder(history: History, row: ChangePoint, after: int) -> Conclusion:

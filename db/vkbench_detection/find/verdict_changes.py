@@ -16,13 +16,12 @@ from vkbench.job import JobState, Mode
 from vkbench.result import Side
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import FAILED, WRONG, Conclusion, Suspicion, cause_of
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.questions import is_known
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.find.failures import Failure, Try, is_to_blame, told, tries
+from vkbench_detection.find.failures import Failure, Try, describe_tries, is_to_blame, tries
 from vkbench_detection.series.points import VERDICT, Identity, Origin, origins, series_ids
 
 
@@ -47,7 +46,7 @@ def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[i
 
     Return the ids of new ones. A job that comes late finds the change that is stored already.
     """
-    found = []
+    suspicions = []
     for row in _find_wrong_links(tx, jobs):
         before = tx.execute(chain(row, before=True).limit(1)).first()
         if before is None or before.state != JobState.PASSED:
@@ -55,8 +54,8 @@ def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[i
         identity = _identity(row.device_id, row.case_id, row.variant, row.track)
         series = series_ids(tx, [identity])[identity]
         if not is_known(tx, series, before.id, WRONG):
-            found.append(_wrong_change(series, before.id, row.id, row.reason))
-    return suspect(tx, _conclude_suspicions(tx, found), now)
+            suspicions.append(_wrong_change(series, before.id, row.id, row.reason))
+    return suspect(tx, _conclude_suspicions(tx, suspicions), now)
 
 
 def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float) -> list[int]:
@@ -68,19 +67,19 @@ def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float
         .order_by(job.id)
         .limit(1)
     ).one()
-    asked = select(series.device_id, series.case_id, series.variant, series.track)
-    identity = _identity(*tx.execute(asked.where(series.id == change.series_id)).one())
+    query = select(series.device_id, series.case_id, series.variant, series.track)
+    identity = _identity(*tx.execute(query.where(series.id == change.series_id)).one())
     verdicts = series_ids(tx, [identity])[identity]
     if is_known(tx, verdicts, change.before_job, WRONG):
         return []
-    found = [_wrong_change(verdicts, change.before_job, first.id, first.reason)]
-    return suspect(tx, _conclude_suspicions(tx, found), now)
+    suspicions = [_wrong_change(verdicts, change.before_job, first.id, first.reason)]
+    return suspect(tx, _conclude_suspicions(tx, suspicions), now)
 
 
 def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
     """Store a confirmed change for each of the jobs that fails by its case, after a right one."""
     tried = tries(tx, jobs)
-    found: dict[tuple[int, str, int], Suspicion] = {}
+    suspicions: dict[tuple[int, str, int], Suspicion] = {}
     for link in links(tx, jobs):
         failure = Failure(
             job=link.id,
@@ -99,11 +98,11 @@ def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[
         identity = _identity(link.device_id, link.case_id, link.variant, link.track)
         series = series_ids(tx, [identity])[identity]
         stretch = (series, link.mode, before.id)
-        if stretch in found or _has_failed(tx, series, link, before.id):
+        if stretch in suspicions or _has_failed(tx, series, link, before.id):
             continue
         if is_to_blame(tx, failure):
-            found[stretch] = _failed_change(tx, series, before.id, failure, link.reason)
-    return suspect(tx, list(found.values()), now)
+            suspicions[stretch] = _failed_change(tx, series, before.id, failure, link.reason)
+    return suspect(tx, list(suspicions.values()), now)
 
 
 def chain(
@@ -137,7 +136,7 @@ def chain(
 def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
     """What `chain` needs to know of each of these jobs."""
     job, run = schema.job.c, schema.run.c
-    asked = (
+    query = (
         select(
             *(job.id, job.case_id, job.device_id, job.mode, job.variant, job.state),
             *(job.finished_at, job.reason, run.track, job.limit_seconds),
@@ -146,7 +145,7 @@ def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
         .where(job.id.in_(jobs))
         .order_by(job.finished_at, job.id)
     )
-    return fetch(tx, asked, Link)
+    return fetch(tx, query, Link)
 
 
 def _find_wrong_links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
@@ -168,7 +167,7 @@ def _identity(device: int, case: int, variant: str, track: str) -> Identity:
 def _has_failed(tx: Connection, series: int, link: Link, before: int) -> bool:
     """Whether a job of the chain, between the last right one and this one, is a change already."""
     change, job, right = schema.change_point.c, schema.job.c, schema.job.alias("right_one")
-    asked = (
+    query = (
         select(change.id)
         .join(schema.job, job.id == change.after_job)
         .join(right, right.c.id == before)
@@ -177,7 +176,7 @@ def _has_failed(tx: Connection, series: int, link: Link, before: int) -> bool:
             *(job.finished_at >= right.c.finished_at, job.finished_at <= link.finished_at),
         )
     )
-    return tx.execute(asked.limit(1)).first() is not None
+    return tx.execute(query.limit(1)).first() is not None
 
 
 def _failed_change(
@@ -195,7 +194,7 @@ def _failed_change(
         after=bad,
         conclusion=Conclusion(
             state=ChangeState.CONFIRMED,
-            note=told(failure.tries, reason),
+            note=describe_tries(failure.tries, reason),
             cause=cause_of(good, bad),
         ),
     )
@@ -226,8 +225,10 @@ def _wrong_change(series: int, before: int, after: int, note: str) -> Suspicion:
     )
 
 
-def _conclude_suspicions(tx: Connection, found: Sequence[Suspicion]) -> list[Suspicion]:
-    known = origins(tx, [job for change in found for job in (change.before_job, change.after_job)])
+def _conclude_suspicions(tx: Connection, suspicions: Sequence[Suspicion]) -> list[Suspicion]:
+    known = origins(
+        tx, [job for change in suspicions for job in (change.before_job, change.after_job)]
+    )
     return [
         replace(
             change,
@@ -237,5 +238,5 @@ def _conclude_suspicions(tx: Connection, found: Sequence[Suspicion]) -> list[Sus
                 cause=cause_of(known[change.before_job], known[change.after_job]),
             ),
         )
-        for change in found
+        for change in suspicions
     ]

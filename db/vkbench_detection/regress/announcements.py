@@ -36,12 +36,14 @@ class Announcement:
     note: str
 
 
-def unannounced(tx: Connection, channels: Sequence[str], now: float) -> list[tuple[int, str, str]]:
+def unannounced_news(
+    tx: Connection, channels: Sequence[str], now: float
+) -> list[tuple[int, str, str]]:
     """News of regressions (regression, name, channel) that have no delivery yet."""
     news = _news(tx, now)
-    known = alerts.known(tx, {regression for regression, _ in news})
-    wanted = dict.fromkeys((*row, channel) for row in news for channel in channels)
-    return [key for key in wanted if key not in known]
+    known = alerts.known_deliveries(tx, {regression for regression, _ in news})
+    expected = dict.fromkeys((*row, channel) for row in news for channel in channels)
+    return [key for key in expected if key not in known]
 
 
 def announcements(tx: Connection, regressions: Collection[int]) -> dict[int, list[Announcement]]:
@@ -52,18 +54,18 @@ def announcements(tx: Connection, regressions: Collection[int]) -> dict[int, lis
         .where(event.regression_id.in_(regressions), event.state.in_(ANNOUNCED))
         .order_by(event.id)
     )
-    found: dict[int, list[Announcement]] = {}
+    by_regression: dict[int, list[Announcement]] = {}
     times: Counter[tuple[int, str]] = Counter()
     for row in rows:
         times[row.regression_id, row.state] += 1
-        each = Announcement(
+        announcement = Announcement(
             regression=row.regression_id,
             name=_name(row.state, times[row.regression_id, row.state]),
             kind=row.state,
             note=row.note,
         )
-        found.setdefault(row.regression_id, []).append(each)
-    return found
+        by_regression.setdefault(row.regression_id, []).append(announcement)
+    return by_regression
 
 
 def _name(kind: str, time: int) -> str:
@@ -74,7 +76,7 @@ def _name(kind: str, time: int) -> str:
 def _news(tx: Connection, now: float) -> list[tuple[int, str]]:
     """Regression and name of what happened lately, in its order."""
     event, regression = schema.regression_event.c, schema.regression.c
-    found = tx.execute(
+    rows = tx.execute(
         select(event.regression_id, regression.opened_at, func.count().label("events"))
         .join(schema.regression, regression.id == event.regression_id)
         .where(
@@ -85,13 +87,13 @@ def _news(tx: Connection, now: float) -> list[tuple[int, str]]:
         .group_by(event.regression_id, regression.opened_at)
         .order_by(func.min(event.id))
     ).all()
-    measured = _find_measured_times(tx, {row.regression_id for row in found})
-    news = announcements(tx, {row.regression_id for row in found})
+    measured = _find_measured_times(tx, {row.regression_id for row in rows})
+    news = announcements(tx, {row.regression_id for row in rows})
     return [
-        (row.regression_id, each.name)
-        for row in found
+        (row.regression_id, name.name)
+        for row in rows
         if measured.get(row.regression_id, now) >= row.opened_at - STALE_SECONDS
-        for each in news[row.regression_id][-row.events :]
+        for name in news[row.regression_id][-row.events :]
     ]
 
 

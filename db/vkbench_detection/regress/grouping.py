@@ -13,9 +13,8 @@ from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Cause
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 
 KEY_DIGITS = 12  # of a hash in a key; databases keep keys
@@ -98,11 +97,11 @@ class Ungrouped(ChangePoint):
     measured_at: float  # when its first bad job ended
 
 
-def ungrouped(tx: Connection) -> list[Ungrouped]:
+def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
     """Confirmed changes that belong to no regression yet, with what decides their group."""
     change, member = schema.change_point.c, schema.regression_member.c
     series, case, device = schema.series.c, schema.kernel_case.c, schema.device.c
-    asked = (
+    query = (
         select(
             schema.change_point,
             *(case.kernel.label("family"), device.key.label("device")),
@@ -118,7 +117,7 @@ def ungrouped(tx: Connection) -> list[Ungrouped]:
         .where(change.state == ChangeState.CONFIRMED, member.change_point_id.is_(None))
         .order_by(change.id)
     )
-    return fetch(tx, asked, Ungrouped)
+    return fetch(tx, query, Ungrouped)
 
 
 def environment_facts(tx: Connection, hashes: set[str]) -> Facts:

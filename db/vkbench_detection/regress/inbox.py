@@ -10,14 +10,14 @@ from sqlalchemy import ColumnElement, Connection, Select, distinct, func, select
 from vkbench.errors import UnknownName
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import device_keys
-from vkbench_db.batches import batches
+from vkbench_db.ask.devices.names import device_keys
+from vkbench_db.rows import batches
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionRow:
-    """A regression, with its members counted."""
+class RegressionFacts:
+    """What a regression is, and where it stands."""
 
     id: int
     title: str
@@ -27,6 +27,12 @@ class RegressionRow:
     owner: str
     opened_at: float
     changed_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionRow(RegressionFacts):
+    """A regression, with its members counted."""
+
     changes: int
     devices: int
     cases: int
@@ -132,8 +138,8 @@ def regressions(
 def story(tx: Connection, regression: int) -> RegressionStory:
     """A regression with members and history; UnknownName if there is none of this number."""
     view = schema.v_regressions.c
-    found = _rows(tx, [view.regression == regression], None)
-    if not found:
+    matches = _rows(tx, [view.regression == regression], None)
+    if not matches:
         known = [str(row.id) for row in _rows(tx, [], 100)]
         raise UnknownName("regression", str(regression), names.nearest(str(regression), known))
     rows = tx.execute(
@@ -143,15 +149,15 @@ def story(tx: Connection, regression: int) -> RegressionStory:
     ).all()
     evidence = _evidence(tx, regression)
     members = [MemberRow(**row._mapping, evidence=evidence.get(row.change, "")) for row in rows]
-    return RegressionStory(row=found[0], members=members, events=_events(tx, regression))
+    return RegressionStory(row=matches[0], members=members, events=_events(tx, regression))
 
 
-def suspected(
+def suspected_changes(
     tx: Connection, *, devices: Sequence[str] = (), states: Sequence[str] = UNDECIDED
 ) -> list[SuspectRow]:
     """Changes in these states, the newest first."""
     change, series, device = schema.change_point.c, schema.series.c, schema.device.c
-    asked = (
+    query = (
         select(
             *(change.id.label("change"), change.state, change.direction, change.cause),
             *(change.ratio, change.p),
@@ -167,19 +173,19 @@ def suspected(
         .order_by(change.found_at.desc(), change.id.desc())
     )
     if devices:
-        asked = asked.where(device.key.in_(device_keys(tx, devices)))
+        query = query.where(device.key.in_(device_keys(tx, devices)))
     evidence = _last_words(tx, select(change.id).where(change.state.in_(states)))
     return [
         SuspectRow(**row._mapping, evidence=evidence.get(row.change, ""))
-        for row in tx.execute(asked)
+        for row in tx.execute(query)
     ]
 
 
 def uncertain(tx: Connection) -> Mapping[str, int]:
     """How many changes are suspected, being measured again, or ambiguous, by state."""
     change = schema.change_point.c
-    asked = select(change.state, func.count()).where(change.state.in_(UNCERTAIN))
-    return dict(tx.execute(asked.group_by(change.state)).all())
+    query = select(change.state, func.count()).where(change.state.in_(UNCERTAIN))
+    return dict(tx.execute(query.group_by(change.state)).all())
 
 
 _MEMBER = tuple(
@@ -211,15 +217,15 @@ def _rows(
         .order_by(view.opened_at.desc(), view.regression.desc())
         .limit(limit)
     )
-    found = [RegressionRow(**row._mapping) for row in rows]
-    kernels = _kernels(tx, [row.id for row in found])
-    return [replace(row, kernels=kernels[row.id]) for row in found]
+    regressions = [RegressionRow(**row._mapping) for row in rows]
+    kernels = _kernels(tx, [row.id for row in regressions])
+    return [replace(row, kernels=kernels[row.id]) for row in regressions]
 
 
 def _kernels(tx: Connection, regressions: Sequence[int]) -> Mapping[int, dict[str, int]]:
     """How many series of each kernel changed, by regression; most first."""
     view, count = schema.v_regressions.c, func.count().label("changes")
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for page in batches(regressions):
         rows = tx.execute(
             select(view.regression, view.kernel, count)
@@ -228,8 +234,8 @@ def _kernels(tx: Connection, regressions: Sequence[int]) -> Mapping[int, dict[st
             .order_by(count.desc(), view.kernel)
         )
         for regression, kernel, changes in rows:
-            found.setdefault(regression, {})[kernel] = changes
-    return found
+            counts.setdefault(regression, {})[kernel] = changes
+    return counts
 
 
 def _evidence(tx: Connection, regression: int) -> Mapping[int, str]:

@@ -13,9 +13,11 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from vkbench.errors import UnknownName
 from vkbench.job import JobState
 from vkbench_db import schema
-from vkbench_db.ask.peers import peer_pairs
+from vkbench_db.rows import record_of
 from vkbench_db.work.runs import run_progress
-from vkbench_detection.compare.peer_ratios import Standing, standings
+from vkbench_detection.peers.pairs import peer_pairs
+from vkbench_detection.peers.standings import Standing, standings
+from vkbench_detection.regress.inbox import RegressionFacts
 
 MOST_TROUBLE = 1000  # jobs of a run that are named; its counts are of all
 
@@ -46,17 +48,9 @@ class ChangedCase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionNews:
+class RegressionNews(RegressionFacts):
     """What a message about a regression says."""
 
-    id: int
-    title: str
-    state: str
-    direction: str
-    cause: str
-    owner: str
-    opened_at: float
-    changed_at: float
     note: str  # of its last event
     changes: tuple[ChangedCase, ...]
     kernels: Mapping[str, int] = field(default_factory=dict)  # changes of each, most first
@@ -98,7 +92,7 @@ class RunNews:
 def of_regression(tx: Connection, regression: int) -> RegressionNews:
     """What a message about a regression says; UnknownName if there is no such regression."""
     table, event = schema.regression.c, schema.regression_event.c
-    row = tx.execute(select(schema.regression).where(table.id == regression)).first()
+    row = tx.execute(select(schema.regression).where(table.id == regression)).mappings().first()
     if row is None:
         raise UnknownName("regression", str(regression))
     last = (
@@ -108,58 +102,49 @@ def of_regression(tx: Connection, regression: int) -> RegressionNews:
         .limit(1)
     )
     member = schema.regression_member.c
-    asked = _changes().join(
+    query = _changes().join(
         schema.regression_member, member.change_point_id == schema.change_point.c.id
     )
-    changes = _find_cases(tx, asked, member.regression_id == regression)
+    changes = _find_cases(tx, query, member.regression_id == regression)
     kernels = Counter(change.case.partition("/")[0] for change in changes)
-    return RegressionNews(
-        id=row.id,
-        title=row.title,
-        state=row.state,
-        direction=row.direction,
-        cause=row.cause,
-        owner=row.owner,
-        opened_at=row.opened_at,
-        changed_at=row.changed_at,
-        note=tx.execute(last).scalar() or "",
-        changes=changes,
-        kernels=dict(kernels.most_common()),
-    )
+    more = {"note": tx.execute(last).scalar() or "", "changes": changes}
+    return record_of({**row, **more, "kernels": dict(kernels.most_common())}, RegressionNews)
 
 
 def of_run(tx: Connection, run: int, label: str = "") -> RunNews:
     """What a message about a run says."""
     after = schema.job.alias("after")
-    asked = _changes().join(after, after.c.id == schema.change_point.c.after_job)
+    query = _changes().join(after, after.c.id == schema.change_point.c.after_job)
     return RunNews(
         id=run,
         label=label,
         counts=run_progress(tx, run).counts,
         trouble=_trouble(tx, run),
-        changes=_find_cases(tx, asked, after.c.run_id == run),
+        changes=_find_cases(tx, query, after.c.run_id == run),
         peers=_peers(tx, run),
     )
 
 
 def _peers(tx: Connection, run: int) -> tuple[PeerNews, ...]:
-    found: dict[tuple[str, str, str], list[Standing]] = defaultdict(list)
-    for each in standings(tx, peer_pairs(tx, run=run)):
-        found[each.pair.peer, each.pair.device_name, each.pair.device].append(each)
+    by_peer: dict[tuple[str, str, str], list[Standing]] = defaultdict(list)
+    for standing in standings(tx, peer_pairs(tx, run=run)):
+        by_peer[standing.pair.peer, standing.pair.device_name, standing.pair.device].append(
+            standing
+        )
     return tuple(
         PeerNews(
             peer=peer,
             device_name=device_name,
             cases=len(all_of),
             ratio=_mean_ratio(all_of),
-            fallen=tuple(each.pair.case_name for each in all_of if each.has_fallen),
+            fallen=tuple(one.pair.case_name for one in all_of if one.has_fallen),
         )
-        for (peer, device_name, _), all_of in found.items()
+        for (peer, device_name, _), all_of in by_peer.items()
     )
 
 
-def _mean_ratio(found: Sequence[Standing]) -> float | None:
-    ratios = [each.ratio.ratio for each in found if each.ratio]
+def _mean_ratio(standings: Sequence[Standing]) -> float | None:
+    ratios = [standing.ratio.ratio for standing in standings if standing.ratio]
     return statistics.geometric_mean(ratios) if ratios else None
 
 
@@ -185,10 +170,10 @@ def _trouble(tx: Connection, run: int) -> tuple[Trouble, ...]:
 
 
 def _find_cases(
-    tx: Connection, asked: Select[*tuple[Any, ...]], where: ColumnElement[bool]
+    tx: Connection, query: Select[*tuple[Any, ...]], where: ColumnElement[bool]
 ) -> tuple[ChangedCase, ...]:
     drivers = _drivers(tx)
-    rows = tx.execute(asked.where(where).order_by(schema.change_point.c.id)).all()
+    rows = tx.execute(query.where(where).order_by(schema.change_point.c.id)).all()
     return tuple(
         ChangedCase(
             **{name: getattr(row, name) for name in _READ},

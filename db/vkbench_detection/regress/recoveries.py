@@ -17,10 +17,10 @@ from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
+from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import VERDICTS, Cause
-from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
-from vkbench_detection.confirm.fleet import GONE_SECONDS, gone
+from vkbench_detection.confirm.fleet import GONE_SECONDS, gone_devices
 from vkbench_detection.find.verdict_changes import chain, links
 from vkbench_detection.regress.regressions import move
 from vkbench_detection.regress.stages import JOINED, UNSETTLED, RegressionStage
@@ -96,26 +96,26 @@ class Recovery:
 def settle(tx: Connection, now: float) -> list[int]:
     """Move regressions that are over to their next stage; return which."""
     watch_alone(tx)
-    found = recoveries(tx, now)
-    for step in found:
+    decisions = recoveries(tx, now)
+    for step in decisions:
         move(tx, step.regression, step.stage, now, note=step.note)
-    return [step.regression for step in found]
+    return [step.regression for step in decisions]
 
 
 def recoveries(tx: Connection, now: float) -> list[Recovery]:
     """Regressions whose members are back, have stayed so, or are gone; and what each becomes."""
     table = schema.regression.c
-    asked = (
+    query = (
         select(table.id, table.state, table.direction, table.changed_at)
         .where(table.state.in_(JOINED))
         .order_by(table.id)
     )
-    devices = gone(tx, now)
-    found = (
+    devices = gone_devices(tx, now)
+    returned = (
         _recovery(regression, _returns(tx, regression, devices), now)
-        for regression in fetch(tx, asked, _Regression)
+        for regression in fetch(tx, query, _Regression)
     )
-    return [recovery for recovery in found if recovery]
+    return [recovery for recovery in returned if recovery]
 
 
 def _recovery(regression: _Regression, returns: Sequence[Return], now: float) -> Recovery | None:
@@ -154,7 +154,7 @@ def _days(seconds: float) -> int:
 def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) -> list[Return]:
     """Whether each member is back, up to the first that is waited for; `devices` are gone."""
     change, member, job = schema.change_point.c, schema.regression_member.c, schema.job.c
-    asked = (
+    query = (
         select(
             *(change.series_id, job.device_id, change.direction, change.cause, change.ratio),
             *(change.before_job, change.after_job, job.finished_at),
@@ -165,13 +165,13 @@ def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) 
         .where(member.regression_id == regression.id)
         .order_by(change.id)
     )
-    found = []
-    for changed in fetch(tx, asked, _Member):
+    returns = []
+    for changed in fetch(tx, query, _Member):
         back = _verdict(tx, changed) if changed.direction in VERDICTS else _time(tx, changed)
-        found.append(replace(back, is_gone=changed.device_id in devices))
-        if not _is_over(regression, back) and not found[-1].is_gone:
+        returns.append(replace(back, is_gone=changed.device_id in devices))
+        if not _is_over(regression, back) and not returns[-1].is_gone:
             break
-    return found
+    return returns
 
 
 def _verdict(tx: Connection, member: _Member) -> Return:
@@ -222,7 +222,7 @@ def _has_its_cause(member: _Member, later: _Later) -> bool:
 
 def _later(tx: Connection, member: _Member) -> list[_Later]:
     change, job = schema.change_point.c, schema.job.c
-    asked = (
+    query = (
         select(
             *(change.state, change.direction, change.cause, change.ratio),
             *(change.after_kernel, change.after_environment, job.finished_at),
@@ -234,7 +234,7 @@ def _later(tx: Connection, member: _Member) -> list[_Later]:
         )
         .order_by(job.finished_at, change.id)
     )
-    return fetch(tx, asked, _Later)
+    return fetch(tx, query, _Later)
 
 
 def _results(tx: Connection, series: int, since: float) -> int:

@@ -24,7 +24,7 @@ from vkbench_detection.regress.grouping import (
     Ungrouped,
     environment_facts,
     group_of,
-    ungrouped,
+    ungrouped_changes,
 )
 from vkbench_detection.regress.stages import (
     AGAIN,
@@ -49,7 +49,7 @@ class Grouped:
 def group(tx: Connection, now: float) -> Grouped:
     """Give each confirmed change its regression, a new one or one that is open."""
     watch_alone(tx)
-    changes = ungrouped(tx)
+    changes = ungrouped_changes(tx)
     if not changes:
         return Grouped()
     befores = {change.before_environment for change in changes}
@@ -59,12 +59,12 @@ def group(tx: Connection, now: float) -> Grouped:
     opened, joined = [], []
     for _, members in groupby(changes, key=lambda change: groups[change.id].key):
         together = list(members)
-        found = groups[together[0].id]
-        known = _joinable(tx, found.key)
+        group_of_first = groups[together[0].id]
+        known = _joinable(tx, group_of_first.key)
         if known is None:
-            opened.append(_open(tx, found, together, now))
+            opened.append(_open(tx, group_of_first, together, now))
         else:
-            _join(tx, known, found, together, now)
+            _join(tx, known, group_of_first, together, now)
             joined.append(known.id)
     return Grouped(opened=tuple(opened), joined=tuple(joined))
 
@@ -141,8 +141,8 @@ class _Joinable:
 
 
 def _joinable(tx: Connection, key: str) -> _Joinable | None:
-    found = _of_key(key).where(schema.regression.c.state.in_(JOINED))
-    return fetch_first(tx, found, _Joinable)
+    query = _of_key(key).where(schema.regression.c.state.in_(JOINED))
+    return fetch_first(tx, query, _Joinable)
 
 
 def _of_key(key: str) -> Select[int, str, float]:
@@ -156,10 +156,10 @@ def _of_key(key: str) -> Select[int, str, float]:
     )
 
 
-def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float) -> int:
-    earlier = fetch_first(tx, _of_key(found.key), _Joinable)
+def _open(tx: Connection, new: Group, members: Sequence[Ungrouped], now: float) -> int:
+    earlier = fetch_first(tx, _of_key(new.key), _Joinable)
     row = {
-        "group_key": found.key,
+        "group_key": new.key,
         "direction": members[0].direction,
         "cause": members[0].cause,
         "title": "",
@@ -171,14 +171,14 @@ def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float
         insert(schema.regression).returning(schema.regression.c.id), [row]
     ).scalar_one()
     _add(tx, made, members)
-    _write_title(tx, made, found)
+    _write_title(tx, made, new)
     again = f"; again, after regression {earlier.id}, which is {earlier.state}" if earlier else ""
     note_event(tx, made, RegressionStage.OPEN, now, note=f"{_count_members(members)}{again}")
     return made
 
 
 def _join(
-    tx: Connection, known: _Joinable, found: Group, members: Sequence[Ungrouped], now: float
+    tx: Connection, known: _Joinable, grown: Group, members: Sequence[Ungrouped], now: float
 ) -> None:
     """Add changes; note what they are: a return, a growth, or more series of what it has."""
     was_fixed = known.state == RegressionStage.FIXED
@@ -191,7 +191,7 @@ def _join(
         update(schema.regression).where(table.id == known.id).values(state=stage, changed_at=now)
     )
     _add(tx, known.id, members)
-    _write_title(tx, known.id, found)
+    _write_title(tx, known.id, grown)
     event = AGAIN if is_back else GROWN if growth else stage
     note = "; ".join(filter(None, (growth, f"{_count_members(members)} more")))
     note_event(tx, known.id, event, now, note=note)
@@ -209,9 +209,9 @@ def _growth(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> st
         if change.device not in devices
     )
     new_kernels = dict.fromkeys(change.family for change in members if change.family not in kernels)
-    found = [f"now also on {_some(list(new_devices))}"] if new_devices else []
-    found += [f"now also {_some(list(new_kernels))}"] if new_kernels else []
-    return ", ".join(found)
+    parts = [f"now also on {_some(list(new_devices))}"] if new_devices else []
+    parts += [f"now also {_some(list(new_kernels))}"] if new_kernels else []
+    return ", ".join(parts)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -224,7 +224,7 @@ def _add(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> None:
     tx.execute(insert(schema.regression_member), rows)
 
 
-def _write_title(tx: Connection, regression: int, found: Group) -> None:
+def _write_title(tx: Connection, regression: int, whole: Group) -> None:
     """Say in the title what all its changes are now."""
     view, job, table = schema.v_regressions.c, schema.job.c, schema.regression.c
     measured_at = func.coalesce(job.finished_at, view.found_at).label("measured_at")
@@ -235,7 +235,7 @@ def _write_title(tx: Connection, regression: int, found: Group) -> None:
         .where(view.regression == regression)
         .order_by(view.change)
     )
-    title = found.title_of(fetch(tx, members, Member))
+    title = whole.title_of(fetch(tx, members, Member))
     tx.execute(update(schema.regression).where(table.id == regression).values(title=title))
 
 

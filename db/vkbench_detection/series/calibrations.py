@@ -66,13 +66,13 @@ def latest(tx: Connection, *, run: int | None = None, devices: Sequence[str] = (
         .where(*where)
         .order_by(schema.host.c.name, device.name, device.key, table.measured_at, table.id)
     )
-    found = {
+    by_device = {
         (row["device"], row["environment"]): record_of(
             {**row, "llc_bytes": row["facts"].get("llc_bytes", 0)}, Reached
         )
         for row in rows.mappings()
     }
-    return list(found.values())
+    return list(by_device.values())
 
 
 def settle(tx: Connection, now: float) -> int:
@@ -105,12 +105,12 @@ def _find_ended_runs(tx: Connection) -> list[tuple[int, int, str]]:
             done.id.is_(None),
         )
     )
-    found = {
+    runs = {
         (row.run_id, row.device_id, row.facts.get("type", ""))
         for row in candidates
         if row.selection.get("suite") == SUITE
     }
-    return [each for each in sorted(found) if not _is_unfinished(tx, each[0], each[1])]
+    return [run for run in sorted(runs) if not _is_unfinished(tx, run[0], run[1])]
 
 
 def _is_unfinished(tx: Connection, run: int, device: int) -> bool:
@@ -127,8 +127,8 @@ def _calibration(tx: Connection, run: int, device: int, kind: str) -> dict[str, 
     if not timings:
         return None
     last = max(timings, key=lambda row: row.finished_at)
-    ours = [row for row in timings if row.environment == last.environment]
-    rates = _rates(ours)
+    same = [row for row in timings if row.environment == last.environment]
+    rates = _rates(same)
     return {
         "device_id": device,
         "environment": last.environment,
@@ -140,9 +140,9 @@ def _calibration(tx: Connection, run: int, device: int, kind: str) -> dict[str, 
         "fma_f16": rates.get(("fma", "pairs")),
         "dot_i8": rates.get(("dot_i8", "int_dot")),
         "matrices": {name: rate for (of, name), rate in rates.items() if of == "matrix_rate"},
-        "launch_seconds": _launch(ours),
-        "tick_seconds": _tick(ours),
-        "noise": _noise(ours, canary_of(kind)),
+        "launch_seconds": _launch(same),
+        "tick_seconds": _tick(same),
+        "noise": _noise(same, canary_of(kind)),
     }
 
 
@@ -164,14 +164,14 @@ class _Timed:
 
 def _timings(tx: Connection, run: int, device: int) -> list[_Timed]:
     job, timing, attempt = schema.job.c, schema.measurement.c, schema.attempt.c
-    asked = (
+    query = (
         select(
             *(schema.kernel_case.c.name, schema.kernel_case.c.kernel, attempt.variant),
             *(timing.metric, timing.seconds, timing.bytes_moved, timing.flops),
             *(attempt.environment, attempt.telemetry, job.finished_at),
         )
         .join(schema.measurement, timing.job_id == job.id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(schema.attempt, schema.is_settling)
         .join(schema.kernel_case, schema.kernel_case.c.id == job.case_id)
         .where(
             job.run_id == run,
@@ -181,23 +181,23 @@ def _timings(tx: Connection, run: int, device: int) -> list[_Timed]:
             timing.seconds > 0,
         )
     )
-    return fetch(tx, asked, _Timed)
+    return fetch(tx, query, _Timed)
 
 
 def _rates(timings: Iterable[_Timed]) -> Mapping[tuple[str, str], float]:
     """The best rate by kernel and code path: operations hot, bytes cold, so that no cache helps."""
-    found: dict[tuple[str, str], float] = defaultdict(float)
+    rates: dict[tuple[str, str], float] = defaultdict(float)
     for row in timings:
         amount = row.flops if row.metric == "hot" else 0 if row.flops else row.bytes_moved
         if amount:
             key = (row.kernel, row.variant)
-            found[key] = max(found[key], amount / row.seconds)
-    return found
+            rates[key] = max(rates[key], amount / row.seconds)
+    return rates
 
 
 def _launch(timings: Iterable[_Timed]) -> float | None:
-    found = (row.seconds for row in timings if (row.name, row.metric) == (LAUNCH, "hot"))
-    return min(found, default=None)
+    seconds = (row.seconds for row in timings if (row.name, row.metric) == (LAUNCH, "hot"))
+    return min(seconds, default=None)
 
 
 def _tick(timings: Iterable[_Timed]) -> float | None:
@@ -207,11 +207,11 @@ def _tick(timings: Iterable[_Timed]) -> float | None:
 
 def _noise(timings: Iterable[_Timed], canary: str) -> float | None:
     """The relative scatter of the canary's timings: a robust sigma of their logarithms."""
-    found = [log(row.seconds) for row in timings if (row.name, row.metric) == (canary, "hot")]
-    if len(found) < LEAST_REPEATED:
+    logs = [log(row.seconds) for row in timings if (row.name, row.metric) == (canary, "hot")]
+    if len(logs) < LEAST_REPEATED:
         return None
     import numpy as np
 
     from vkbench_detection.statistics.noise import scatter
 
-    return scatter(np.asarray(found))
+    return scatter(np.asarray(logs))

@@ -38,7 +38,9 @@ class CanaryReading:
         return self.device_id, self.at
 
 
-def told(device: int, environment: str, telemetry: Mapping[str, float]) -> CanaryReading | None:
+def reading_in(
+    device: int, environment: str, telemetry: Mapping[str, float]
+) -> CanaryReading | None:
     """The canary in a result's telemetry, if it has one."""
     at, seconds = telemetry.get(CANARY_AT), telemetry.get(CANARY_SECONDS)
     if not (environment and at and seconds and seconds > 0):
@@ -49,12 +51,12 @@ def told(device: int, environment: str, telemetry: Mapping[str, float]) -> Canar
 
 def note(tx: Connection, seen: Iterable[CanaryReading]) -> set[Moment]:
     """Store new canaries; return which of all are off."""
-    wanted = sorted(set(seen))
-    known = _find_known_readings(tx, wanted)
-    for canary in wanted:
+    readings = sorted(set(seen))
+    known = _find_known_readings(tx, readings)
+    for canary in readings:
         if canary.key not in known:
             known[canary.key] = _store(tx, canary)
-    return {canary.key for canary in wanted if known[canary.key]}
+    return {canary.key for canary in readings if known[canary.key]}
 
 
 def deviation(seconds: float, history: Sequence[float]) -> float | None:
@@ -69,12 +71,12 @@ def deviation(seconds: float, history: Sequence[float]) -> float | None:
     return float((log(seconds) - np.median(logs)) / sigma_of(logs))
 
 
-def _find_known_readings(tx: Connection, wanted: Sequence[CanaryReading]) -> dict[Moment, bool]:
+def _find_known_readings(tx: Connection, readings: Sequence[CanaryReading]) -> dict[Moment, bool]:
     table = schema.canary.c
     rows = tx.execute(
         select(table.device_id, table.measured_at, table.is_off).where(
-            table.device_id.in_({canary.device_id for canary in wanted}),
-            table.measured_at.in_({canary.at for canary in wanted}),
+            table.device_id.in_({canary.device_id for canary in readings}),
+            table.measured_at.in_({canary.at for canary in readings}),
         )
     )
     return {(row.device_id, row.measured_at): row.is_off for row in rows}
@@ -99,7 +101,7 @@ def _store(tx: Connection, canary: CanaryReading) -> bool:
 def _history(tx: Connection, canary: CanaryReading) -> list[float]:
     """Seconds of the canaries before it, the latest first."""
     table = schema.canary.c
-    found = tx.execute(
+    seconds = tx.execute(
         select(table.seconds)
         .where(
             table.device_id == canary.device_id,
@@ -109,4 +111,4 @@ def _history(tx: Connection, canary: CanaryReading) -> list[float]:
         .order_by(table.measured_at.desc())
         .limit(KEPT)
     )
-    return list(found.scalars())
+    return list(seconds.scalars())

@@ -17,7 +17,7 @@ from vkbench.configuration import variant_of
 from vkbench.job import PEERS, JobState, Mode
 from vkbench.result import BOUNDS_CHECKED, NOT_COLD
 from vkbench_db import schema
-from vkbench_db.ask.device_health import DONE
+from vkbench_db.ask.devices.health import DONE
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
 from vkbench_detection.find.failures import decided_by
@@ -36,7 +36,7 @@ THROTTLED = "throttled"
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """What a batch placed."""
+    """What a batch of results placed in series."""
 
     jobs: int = 0  # taken off the fresh ones, whether they count or not
     series: frozenset[int] = frozenset()  # that have new results
@@ -87,9 +87,9 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     watch_alone(tx)
     known, rows = _read_fresh_jobs(tx, now, limit)
     failed = _find_failed_jobs(tx, limit)
-    told = {row.id: canary for row in rows if (canary := _canary(row))}
-    noted = canaries.note(tx, told.values())
-    off = {job for job, canary in told.items() if canary.key in noted}
+    readings = {row.id: canary for row in rows if (canary := _canary(row))}
+    noted = canaries.note(tx, readings.values())
+    off = {job for job, canary in readings.items() if canary.key in noted}
     tracked = [row for row in rows if row.track]
     passed = [row for row in tracked if row.state == JobState.PASSED]
     timed = [row for row in passed if row.mode in SCREENED and row.track != PEERS]
@@ -118,7 +118,7 @@ def _read_fresh_jobs(
 ) -> tuple[dict[str, str], list[_FreshJob]]:
     """Fresh jobs by number, without those whose environment may still be announced."""
     job, attempt, fresh = schema.job.c, schema.attempt.c, schema.fresh.c
-    asked = (
+    query = (
         select(
             *(job.id, job.device_id, job.case_id, job.mode, job.state, job.finished_at),
             *(schema.run.c.track, func.coalesce(attempt.variant, "").label("variant")),
@@ -127,14 +127,12 @@ def _read_fresh_jobs(
         )
         .join(schema.fresh, fresh.job_id == job.id)
         .join(schema.run, schema.run.c.id == job.run_id)
-        .outerjoin(
-            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
-        )
+        .outerjoin(schema.attempt, schema.is_settling)
         .where(job.state != JobState.FAILED)
         .order_by(fresh.job_id)
         .limit(limit)
     )
-    rows = fetch(tx, asked, _FreshJob)
+    rows = fetch(tx, query, _FreshJob)
     known = _clock_policies(tx, {row.environment for row in rows if row.environment})
     ready = [
         row
@@ -149,12 +147,12 @@ def _read_fresh_jobs(
 def _find_failed_jobs(tx: Connection, limit: int) -> list[int]:
     """Fresh jobs that failed."""
     job = schema.job.c
-    asked = (
+    query = (
         select(job.id)
         .join(schema.fresh, schema.fresh.c.job_id == job.id)
         .where(job.state == JobState.FAILED)
     )
-    return list(tx.execute(asked.order_by(job.id).limit(limit)).scalars())
+    return list(tx.execute(query.order_by(job.id).limit(limit)).scalars())
 
 
 def _find_decided_jobs(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[int]:
@@ -163,8 +161,8 @@ def _find_decided_jobs(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[in
     for row in rows:
         if row.state in DONE:
             moments[row.device_id].append(row.finished_at)
-    for device, each in moments.items():
-        yield from decided_by(tx, device, min(each), max(each))
+    for device, moment in moments.items():
+        yield from decided_by(tx, device, min(moment), max(moment))
 
 
 def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
@@ -178,7 +176,7 @@ def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
 def _canary(job: _FreshJob) -> canaries.CanaryReading | None:
     if not job.telemetry:
         return None
-    return canaries.told(job.device_id, job.environment, job.telemetry)
+    return canaries.reading_in(job.device_id, job.environment, job.telemetry)
 
 
 def _place(
@@ -190,7 +188,7 @@ def _place(
     """
     by_id = {row.id: row for row in jobs}
     measurement, verdict = schema.measurement.c, schema.verdict.c
-    asked = (
+    query = (
         select(
             *(measurement.job_id, measurement.metric, measurement.side),
             *(measurement.seconds, measurement.warnings),
@@ -203,7 +201,7 @@ def _place(
         .outerjoin(schema.verdict, verdict.job_id == measurement.job_id)
         .where(measurement.job_id.in_(by_id))
     )
-    timings = fetch(tx, asked, _Timing)
+    timings = fetch(tx, query, _Timing)
     reached = roofs.newest(tx, {(row.device_id, row.environment) for row in jobs})
     best = roofs.best(tx, {row.device_id for row in jobs})
     identities = [_identity(by_id[row.job_id], row, known) for row in timings]

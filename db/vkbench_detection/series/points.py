@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from vkbench_db import schema
-from vkbench_db.batches import batches
-from vkbench_db.rows import insert_missing
+from vkbench_db.rows import batches, insert_missing
 
 CHECKED = "bounds checked"  # ends the class of environments in which the device checked them
 VERDICT = "verdict"  # metric of the series in which results became wrong or jobs failed
@@ -47,15 +46,15 @@ class Origin:
     environment: str = ""  # hash
 
 
-def series_ids(tx: Connection, wanted: Iterable[Identity]) -> dict[Identity, int]:
+def series_ids(tx: Connection, given: Iterable[Identity]) -> dict[Identity, int]:
     """Series ids by identity; new series are stored."""
-    asked = set(wanted)
-    found = _find_known_series(tx, asked)
-    missing = [asdict(identity) for identity in sorted(asked - found.keys(), key=_order)]
+    identities = set(given)
+    known = _find_known_series(tx, identities)
+    missing = [asdict(identity) for identity in sorted(identities - known.keys(), key=_order)]
     if missing:
         insert_missing(tx, schema.series, missing)
-        found = _find_known_series(tx, asked)
-    return found
+        known = _find_known_series(tx, identities)
+    return known
 
 
 def points(tx: Connection, series: int, last: int) -> list[Point]:
@@ -105,18 +104,18 @@ def points_until(tx: Connection, series: int, job: int, most: int) -> list[Point
 def origins(tx: Connection, jobs: Iterable[int]) -> dict[int, Origin]:
     """The origin of each job's result, by job."""
     job, attempt = schema.job.c, schema.attempt.c
-    found: dict[int, Origin] = {}
+    by_job: dict[int, Origin] = {}
     for batch in batches(sorted(set(jobs))):
         rows = tx.execute(
             select(job.id, attempt.kernel_sha, attempt.bundle, attempt.environment)
-            .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+            .join(schema.attempt, schema.is_settling)
             .where(job.id.in_(batch))
         )
-        found |= {
+        by_job |= {
             row.id: Origin(kernel=row.kernel_sha, bundle=row.bundle, environment=row.environment)
             for row in rows
         }
-    return found
+    return by_job
 
 
 def _point(row: Row[int, float | None, float]) -> Point:
@@ -136,20 +135,20 @@ def _counting(series: int) -> Select[int, float | None, float]:
     )
 
 
-def _find_known_series(tx: Connection, wanted: set[Identity]) -> dict[Identity, int]:
+def _find_known_series(tx: Connection, identities: set[Identity]) -> dict[Identity, int]:
     series = schema.series.c
-    found: dict[Identity, int] = {}
+    known: dict[Identity, int] = {}
     names = ("device_id", "case_id", "variant", "metric", "side", "environment_class", "track")
-    for cases in batches(sorted({identity.case_id for identity in wanted})):
+    for cases in batches(sorted({identity.case_id for identity in identities})):
         columns = [schema.series.c[name] for name in names]
         rows: Sequence[Any] = tx.execute(
             select(series.id, *columns).where(series.case_id.in_(cases))
         ).all()
         for row in rows:
             identity = Identity(**{name: row._mapping[name] for name in names})
-            if identity in wanted:
-                found[identity] = row.id
-    return found
+            if identity in identities:
+                known[identity] = row.id
+    return known
 
 
 def _order(identity: Identity) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, func, select, update
 
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import device_keys
-from vkbench_db.batches import batches
+from vkbench_db.ask.devices.names import device_keys
+from vkbench_db.rows import batches
 
 VERDICT = "verdict"  # metric of series without times: vkbench_detection.series.points.VERDICT
 MOST = 200  # results that a profile is taken from, the newest
@@ -89,19 +89,17 @@ def noise(
             ),
             *(table.autocorrelation, table.smallest_effect, table.profiled_at),
         )
-        .join(schema.device, device.id == table.device_id)
-        .join(schema.host, schema.host.c.id == device.host_id)
-        .join(schema.kernel_case, known_case.id == table.case_id)
+        .select_from(schema.named_series)
         .where(table.metric != VERDICT, *where)
         .order_by(table.id)
     )
-    found = [NoiseRow(**row._mapping) for row in rows]
+    series = [NoiseRow(**row._mapping) for row in rows]
     for name, pattern in (("kernel", kernel), ("case_name", case)):
         if pattern:
-            known = sorted({getattr(row, name) for row in found})
+            known = sorted({getattr(row, name) for row in series})
             fitting = set(names.matching(pattern, known, name.removesuffix("_name")))
-            found = [row for row in found if getattr(row, name) in fitting]
-    return found
+            series = [row for row in series if getattr(row, name) in fitting]
+    return series
 
 
 def device_sigmas(tx: Connection) -> dict[str, float]:
@@ -125,7 +123,7 @@ def _presume_sigma(facts: Mapping[str, Any]) -> float:
 def _starts(tx: Connection, series: Sequence[int]) -> Mapping[int, float]:
     """Where the last segment of each series begins, if it has changed before."""
     change, timing = schema.change_point.c, schema.measurement.c
-    found = tx.execute(
+    starts = tx.execute(
         select(change.series_id, func.max(timing.measured_at))
         .join(
             schema.measurement,
@@ -137,7 +135,7 @@ def _starts(tx: Connection, series: Sequence[int]) -> Mapping[int, float]:
         )
         .group_by(change.series_id)
     )
-    return {number: at for number, at in found if at is not None}
+    return {number: at for number, at in starts if at is not None}
 
 
 def _profile_series(
@@ -157,13 +155,13 @@ def _profile_series(
     new = sum(known is None or row.measured_at > known for row in rows)
     if len(rows) < LEAST or (known is not None and new < RENEWED_AFTER):
         return None
-    found = profile([row.seconds for row in reversed(rows)])
+    measured = profile([row.seconds for row in reversed(rows)])
     return {
         "number": series,
-        "new_sigma": found.sigma,
-        "new_noise_kind": str(found.kind),
-        "new_autocorrelation": found.ar1,
-        "new_smallest_effect": found.floor,
+        "new_sigma": measured.sigma,
+        "new_noise_kind": str(measured.kind),
+        "new_autocorrelation": measured.ar1,
+        "new_smallest_effect": measured.floor,
         "new_profiled_at": rows[0].measured_at,
     }
 

@@ -51,7 +51,7 @@ class Roofs:
     llc_bytes: int = 0  # last-level cache, 0 where unknown
     is_cpu: bool = False  # its rates change with what else the processor does
 
-    def joined(self, other: Roofs) -> Roofs:
+    def take_better(self, other: Roofs) -> Roofs:
         """The better of both, rate by rate."""
 
         def better(one: float | None, two: float | None) -> float | None:
@@ -83,8 +83,8 @@ class Roofs:
         if kind in self.matrices:
             return self.matrices[kind]
         name = _VARIANTS.get(variant) or _PATHS.get(path, "fma_f32")
-        found: float | None = getattr(self, name)
-        return found
+        peak: float | None = getattr(self, name)
+        return peak
 
     def peak(self, load: RoofLoad) -> float | None:
         """Operations a second of the fastest unit that takes the numbers of a launch."""
@@ -143,7 +143,7 @@ def path_fraction(load: RoofLoad, seconds: float, roofs: Roofs | None) -> float 
 
 def newest(tx: Connection, places: Iterable[Place]) -> dict[Place, Roofs]:
     """The last calibration of each device and environment, where there is one."""
-    table, found = schema.calibration.c, {}
+    table, by_device = schema.calibration.c, {}
     for number, environment in sorted(set(places)):
         row = tx.execute(
             _select_calibrations()
@@ -152,8 +152,8 @@ def newest(tx: Connection, places: Iterable[Place]) -> dict[Place, Roofs]:
             .limit(1)
         ).first()
         if row:
-            found[number, environment] = _roofs(row)
-    return found
+            by_device[number, environment] = _roofs(row)
+    return by_device
 
 
 def best(tx: Connection, devices: Iterable[int]) -> dict[int, Roofs]:
@@ -161,14 +161,16 @@ def best(tx: Connection, devices: Iterable[int]) -> dict[int, Roofs]:
 
     One that was made while the device was throttled says nothing of what the device can do.
     """
-    found: dict[int, Roofs] = {}
+    by_device: dict[int, Roofs] = {}
     for number in sorted(set(devices)):
         for row in tx.execute(
             _select_calibrations().where(schema.calibration.c.device_id == number)
         ):
-            each = _roofs(row)
-            found[number] = found[number].joined(each) if number in found else each
-    return found
+            roofs = _roofs(row)
+            by_device[number] = (
+                by_device[number].take_better(roofs) if number in by_device else roofs
+            )
+    return by_device
 
 
 def _select_calibrations() -> Select[*tuple[Any, ...]]:

@@ -30,7 +30,7 @@ class Screen:
     jobs: tuple[int, ...] = ()
     at: float | None = None  # measured_at of the last one
 
-    def stepped(self, point: Point) -> tuple[Screen, Alarm | None]:
+    def add_point(self, point: Point) -> tuple[Screen, Alarm | None]:
         """The screen after one more result, and the alarm that this one raises."""
         state, alarm = statistics.step(self.state, log(point.seconds))
         jobs = (*self.jobs, point.job)[-KEPT_JOBS:]
@@ -81,18 +81,18 @@ def store(tx: Connection, screens: Mapping[int, Screen]) -> None:
 
 def restart(tx: Connection, series: int, job: int) -> None:
     """Begin a segment with the result of a job: from there on the series has a new level."""
-    found = points_from(tx, series, job, statistics.KEPT)
-    if found:
-        state = statistics.replayed(log(point.seconds) for point in found)
-        jobs = tuple(point.job for point in found)
-        store(tx, {series: Screen(state=state, jobs=jobs, at=found[-1].measured_at)})
+    points = points_from(tx, series, job, statistics.KEPT)
+    if points:
+        state = statistics.replay_values(log(point.seconds) for point in points)
+        jobs = tuple(point.job for point in points)
+        store(tx, {series: Screen(state=state, jobs=jobs, at=points[-1].measured_at)})
 
 
 def resume(tx: Connection, series: int) -> None:
     """Go on with the segment: no new level was confirmed."""
     screen = load(tx, [series])[series]
     if screen.jobs:
-        store(tx, {series: replace(screen, state=statistics.dismissed(screen.state))})
+        store(tx, {series: replace(screen, state=statistics.after_dismissal(screen.state))})
 
 
 def _screen(stored: Mapping[str, Any] | None, at: float | None) -> Screen:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from vkbench_detection.statistics import synthetic
-from vkbench_detection.statistics.discoveries import believed
+from vkbench_detection.statistics.discoveries import believe_which
 from vkbench_detection.statistics.means import day_spread, mean_of_days, mean_of_devices
 from vkbench_detection.statistics.noise import sigma_of
 from vkbench_detection.statistics.ratios import FLOOR, Floats, Mean
@@ -83,8 +83,8 @@ def coverages(*, comparisons: int, seed: int) -> Iterator[Coverage]:
     )
     for what, mean in means:
         for day in DAYS:
-            found = [_holds(mean(day, rng)) for _ in range(comparisons)]
-            yield _coverage(what, day.name, found, LEAST, MOST)
+            holds = [_holds(mean(day, rng)) for _ in range(comparisons)]
+            yield _coverage(what, day.name, holds, LEAST, MOST)
     for noise in NOISES:
         tables = [not _table_has_changes(noise, rng) for _ in range(comparisons)]
         yield _coverage("tables without a change", noise.name, tables, 1 - FALSE_TABLES, 1.0)
@@ -156,7 +156,7 @@ def _table_has_changes(noise: Noise, rng: np.random.Generator) -> bool:
             differences.tolist(), (np.abs(differences) / sigmas[:, 0]).tolist(), strict=True
         )
     ]
-    return any(believed(p_values))
+    return any(believe_which(p_values))
 
 
 def _p(sigmas: float, tails: Tails) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 FALSE_SHARE = 0.05  # of those believed
 
 
-def believed(p_values: Sequence[float], false_share: float = FALSE_SHARE) -> list[bool]:
+def believe_which(p_values: Sequence[float], false_share: float = FALSE_SHARE) -> list[bool]:
     """Benjamini and Hochberg: of those believed, at most this share is chance on average."""
     from scipy.stats import false_discovery_control
 

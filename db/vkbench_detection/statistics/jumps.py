@@ -46,7 +46,7 @@ class Jumps:
 
     @property
     def _freedom(self) -> float:
-        """Movements that share no result: so many tell their sigma."""
+        """How many movements share no result, which is how many tell their sigma."""
         return self.results / (2 * BESIDE)
 
     def _quantile(self, share: float) -> float:

@@ -35,11 +35,11 @@ class DaySpread:
     memory: float = 0.0  # correlation of a run with the next
 
     def variance(self, counts: Sequence[int]) -> float:
-        """Of the mean of sides that have so many results each."""
+        """Variance of a mean, by how many results each side has."""
         return self.sigma**2 * fmean(map(self._share, counts))
 
     def _share(self, count: int) -> float:
-        """How much of a run's variance is left in the median of so many runs in a row."""
+        """Share of a run's variance that is left in the median of runs in a row."""
         if count < 2:
             return 1.0
         memory = self.memory
@@ -91,14 +91,14 @@ def _deviations(logs: Floats, levels: Numbers) -> tuple[Floats, Floats]:
 def _memory(runs: Floats) -> float:
     if len(runs) < LEAST_REMEMBERED or not runs.std():
         return 0.0
-    found = float(np.corrcoef(runs[:-1], runs[1:])[0, 1])
-    if found * sqrt(len(runs)) < CHANCE_SIGMAS:
+    correlation = float(np.corrcoef(runs[:-1], runs[1:])[0, 1])
+    if correlation * sqrt(len(runs)) < CHANCE_SIGMAS:
         return 0.0
-    return min(MOST_MEMORY, found + 1 / len(runs))  # an estimate of few is low
+    return min(MOST_MEMORY, correlation + 1 / len(runs))  # an estimate of few is low
 
 
 def mean_of_days(middle: float, count: int, variances: Sequence[tuple[float, float]]) -> Mean:
-    """The mean of so many ratios, a logarithm, with its interval.
+    """The mean of ratios, from its logarithm, with its interval.
 
     `variances` has what the days of each device add, and with which freedom that was found.
     """
@@ -110,7 +110,7 @@ def mean_of_days(middle: float, count: int, variances: Sequence[tuple[float, flo
 
 
 def mean_without(middle: float, count: int, why: str) -> Mean:
-    """The same, and why nothing says how sure it is."""
+    """The mean without an interval, and why nothing says how sure it is."""
     return Mean(value=exp(middle), low=None, high=None, count=count, why=why)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vkbench_detection.statistics.ratios import Floats
-from vkbench_detection.statistics.segments import clipped
+from vkbench_detection.statistics.segments import clip_outliers
 
 NEAR = 8  # results between where a change is seen and where it may have begun
 AROUND = 24  # results on each side of a place that are looked at
@@ -38,7 +38,7 @@ def find_onset(logs: Sequence[float], index: int, moved: Collection[int]) -> Ons
     All results have the level before it or the one after it: a caller leaves others out.
     """
     first = max(0, index - AROUND)
-    values, sigma = clipped(np.asarray(logs[first : index + AROUND], dtype=np.float64))
+    values, sigma = clip_outliers(np.asarray(logs[first : index + AROUND], dtype=np.float64))
     places = range(max(1, index - first - NEAR), min(len(values) - 1, index - first + NEAR) + 1)
     fits = {first + place: _fit(values, place, sigma) for place in places}
     if not fits:

@@ -61,7 +61,7 @@ LONG_LOOKS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PairJudgement:
-    """What so many pairs say."""
+    """What a number of pairs says."""
 
     verdict: PairVerdict
     ratio: float  # new over old, above 1 slower
@@ -96,18 +96,18 @@ def judge(
     pairs = min(len(old), len(new))
     if not pairs:
         return _judgement(PairVerdict.MORE, 0.0, (-np.inf, np.inf), 1.0, 0, looks[0].pairs)
-    found = shift(np.log(np.asarray(old)), np.log(np.asarray(new)))
-    toward = direction or (Direction.SLOWER if found.shift >= 0 else Direction.FASTER)
-    change = found.shift if toward is Direction.SLOWER else -found.shift
-    p = found.above if toward is Direction.SLOWER else found.below
+    difference = shift(np.log(np.asarray(old)), np.log(np.asarray(new)))
+    toward = direction or (Direction.SLOWER if difference.shift >= 0 else Direction.FASTER)
+    change = difference.shift if toward is Direction.SLOWER else -difference.shift
+    p = difference.above if toward is Direction.SLOWER else difference.below
     p = p if direction else min(1.0, 2 * p)
     reached = [look for look in looks if look.pairs <= pairs]
     verdict = _verdict(reached[-1], toward, change, p) if reached else PairVerdict.MORE
     later = next((look.pairs for look in looks if look.pairs > pairs), None)
     if verdict is PairVerdict.MORE and later is None:
         verdict = PairVerdict.AMBIGUOUS
-    wanted = later if verdict is PairVerdict.MORE and later else pairs
-    return _judgement(verdict, found.shift, (found.low, found.high), p, pairs, wanted)
+    size = later if verdict is PairVerdict.MORE and later else pairs
+    return _judgement(verdict, difference.shift, (difference.low, difference.high), p, pairs, size)
 
 
 def _verdict(look: Look, toward: Direction, change: float, p: float) -> PairVerdict:

@@ -63,8 +63,8 @@ class Ratio:
         """Whether chance is unlikely and the change is worth a word."""
         return self.p <= alpha and abs(log(self.ratio)) >= log(1 + floor)
 
-    def stretched(self, factor: float) -> Ratio:
-        """The same from values that scatter so much wider than they look."""
+    def stretch(self, factor: float) -> Ratio:
+        """The ratio from values that scatter wider than they look, by a factor."""
         if factor == 1:
             return self
         sigmas = -NormalDist().inv_cdf(max(self.p, LEAST_P) / 2) / factor
@@ -98,7 +98,7 @@ class Shift:
     below: float
 
     def as_ratio(self) -> Ratio:
-        """The same in times."""
+        """The difference of logarithms as a ratio of times."""
         p = min(1.0, 2 * min(self.above, self.below))
         return Ratio(ratio=exp(self.shift), low=exp(self.low), high=exp(self.high), p=p)
 
@@ -124,9 +124,9 @@ def of_estimates(old: Estimate, new: Estimate) -> Ratio:
     return Ratio(ratio=exp(middle), low=exp(low), high=exp(high), p=_p(middle, width))
 
 
-def below(found: Estimate) -> float:
+def below(estimate: Estimate) -> float:
     """How far the lower bound is below the median, as a logarithm."""
-    return log(found.value / found.low) if found.low > 0 else inf
+    return log(estimate.value / estimate.low) if estimate.low > 0 else inf
 
 
 def geometric_mean(
@@ -148,7 +148,7 @@ def geometric_mean(
 def _together(logs: Floats, alike: Sequence[object]) -> tuple[Floats, Floats]:
     """The sums of what is alike, and how many each is of."""
     places: dict[object, int] = {}
-    groups = [places.setdefault(each, len(places)) for each in alike]
+    groups = [places.setdefault(value, len(places)) for value in alike]
     sums, counts = np.bincount(groups, logs), np.bincount(groups)
     return np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
 
@@ -209,8 +209,8 @@ def _table(n: int, m: int) -> tuple[float, ...]:
     u = np.arange(n * m + 1)[:, None]
     beaten = u // n + (np.arange(n) < u % n)  # how many of the old ones each new one is above
     old = np.broadcast_to(np.arange(m) + 0.5, (len(u), m))
-    found = mannwhitneyu(beaten, old, alternative="greater", method="exact", axis=1)
-    return tuple(np.asarray(found.pvalue, dtype=np.float64).tolist())
+    test = mannwhitneyu(beaten, old, alternative="greater", method="exact", axis=1)
+    return tuple(np.asarray(test.pvalue, dtype=np.float64).tolist())
 
 
 @lru_cache(maxsize=4096)
@@ -231,7 +231,7 @@ def _bootstrap(sums: Floats, counts: Floats, seed: int) -> tuple[float, float]:
     from scipy.stats import bootstrap
 
     # percentiles: BCa has no answer where all values are equal
-    found = bootstrap(
+    result = bootstrap(
         (sums, counts),
         _mean_of,
         paired=True,
@@ -241,7 +241,7 @@ def _bootstrap(sums: Floats, counts: Floats, seed: int) -> tuple[float, float]:
         confidence_level=CONFIDENCE,
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return exp(float(found.low)), exp(float(found.high))
+    return exp(float(result.low)), exp(float(result.high))
 
 
 def _p(middle: float, width: float) -> float:

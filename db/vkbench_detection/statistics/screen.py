@@ -39,7 +39,7 @@ SIGMA_OF_CLIPPED = 1.03
 
 
 class Direction(StrEnum):
-    """Where times have gone."""
+    """Whether times became slower or faster."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -114,7 +114,7 @@ def step(state: ScreenState, value: float) -> tuple[ScreenState, Alarm | None]:
     return replace(taken, ewma=0.0, moving_since=taken.count, skip=SKIPPED), alarm
 
 
-def dismissed(state: ScreenState) -> ScreenState:
+def after_dismissal(state: ScreenState) -> ScreenState:
     """The state after pairs found old and new the same, or nothing for certain.
 
     If the last results were all refused, then not the kernel but the device has a new level: they
@@ -123,10 +123,10 @@ def dismissed(state: ScreenState) -> ScreenState:
     streak = _refused_streak(state)
     if len(streak) < MOVED:
         return replace(state, skip=0)
-    return changed(state, streak[0])
+    return after_change(state, streak[0])
 
 
-def changed(state: ScreenState, start: int) -> ScreenState:
+def after_change(state: ScreenState, start: int) -> ScreenState:
     """The state after a change was confirmed: a segment begins with the result of this index."""
     kept = dict(zip(state.indices, state.values, strict=True)) | dict(state.refused)
     of_segment = sorted(index for index in kept if index >= start)
@@ -139,7 +139,7 @@ def changed(state: ScreenState, start: int) -> ScreenState:
     )
 
 
-def replayed(values: Iterable[float], state: ScreenState | None = None) -> ScreenState:
+def replay_values(values: Iterable[float], state: ScreenState | None = None) -> ScreenState:
     """The state after values that raise no alarm, whatever they are: a known good history."""
     state = state or ScreenState()
     for value in values:

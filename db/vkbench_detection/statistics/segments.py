@@ -116,40 +116,40 @@ def find(values: Sequence[float], moved: Collection[int] = ()) -> list[LevelShif
     logs = np.log(np.asarray(values[skipped:], dtype=np.float64))
     if len(logs) < 2 * SHORTEST:
         return []
-    smooth, sigma = clipped(logs)
+    smooth, sigma = clip_outliers(logs)
     inner = {at - skipped for at in moved if SHORTEST <= at - skipped <= len(logs) - SHORTEST}
     series = _Series(smooth, sigma, jumps(smooth), inner)
     kept = _strong(series, _candidates(series))
     ends = [0, *kept, len(logs)]
-    return [_change(series, skipped, at, found, ends) for at, found in kept.items()]
+    return [_change(series, skipped, at, boundary, ends) for at, boundary in kept.items()]
 
 
 def rest(values: Sequence[float], index: int, around: int) -> Rest:
-    """What is left of a change that was suspected at an index; so many results on each side."""
-    logs, _ = clipped(np.log(np.asarray(values, dtype=np.float64)))
+    """What is left of a change suspected at an index, by the results on each side."""
+    logs, _ = clip_outliers(np.log(np.asarray(values, dtype=np.float64)))
     ends = [0, index, len(logs)]
     plain = shift(logs[max(0, index - around) : index], logs[index : index + around]).as_ratio()
     return Rest(
-        levels=plain.stretched(_stretch(logs, ends)),
+        levels=plain.stretch(_stretch(logs, ends)),
         is_shifted=plain.is_significant(alpha=P, floor=LEAST_CHANGE),
         exceeds_wander=exceeds_wander(plain, logs, ends),
     )
 
 
 def _change(
-    series: _Series, skipped: int, at: int, found: _Boundary, ends: Sequence[int]
+    series: _Series, skipped: int, at: int, boundary: _Boundary, ends: Sequence[int]
 ) -> LevelShift:
-    is_jump = found.is_jump and exceeds_wander(found.jump, series.logs, ends)
-    if not found.is_level:
-        return LevelShift(index=skipped + at, ratio=found.jump, is_certain=is_jump)
-    is_far = exceeds_wander(found.levels, series.logs, ends, FAR_SIGMAS)
-    is_sure = is_far or found.levels.stretched(_doubt_of(series.logs, ends)).p <= P
-    is_odd = not found.is_walk or found.jump.p <= DOUBTED_P
+    is_jump = boundary.is_jump and exceeds_wander(boundary.jump, series.logs, ends)
+    if not boundary.is_level:
+        return LevelShift(index=skipped + at, ratio=boundary.jump, is_certain=is_jump)
+    is_far = exceeds_wander(boundary.levels, series.logs, ends, FAR_SIGMAS)
+    is_sure = is_far or boundary.levels.stretch(_doubt_of(series.logs, ends)).p <= P
+    is_odd = not boundary.is_walk or boundary.jump.p <= DOUBTED_P
     certain = is_jump or (is_sure and is_odd)
-    return LevelShift(index=skipped + at, ratio=found.levels, is_certain=certain)
+    return LevelShift(index=skipped + at, ratio=boundary.levels, is_certain=certain)
 
 
-def clipped(logs: Floats) -> tuple[Floats, float]:
+def clip_outliers(logs: Floats) -> tuple[Floats, float]:
     """A series without its outliers, and its sigma, which steps do not widen."""
     from scipy.ndimage import median_filter
     from scipy.stats import median_abs_deviation
@@ -186,11 +186,11 @@ def _strong(series: _Series, boundaries: Sequence[int]) -> dict[int, _Boundary]:
     known: dict[tuple[int, int, int], Ratio] = {}
     left = list(boundaries)
     while left:
-        found = _evidence(series, left, known)
-        weak = [at for at in left if not found[at].stands]
+        evidence = _evidence(series, left, known)
+        weak = [at for at in left if not evidence[at].stands]
         if not weak:
-            return found
-        left.remove(max(weak, key=lambda at: found[at].weakness))
+            return evidence
+        left.remove(max(weak, key=lambda at: evidence[at].weakness))
     return {}
 
 
@@ -210,7 +210,7 @@ def _boundary(
     series: _Series, side: tuple[int, int, int], plain: Ratio, stretch: float
 ) -> _Boundary:
     start, at, end = side
-    levels, jump = plain.stretched(stretch), series.jumps.at(at)
+    levels, jump = plain.stretch(stretch), series.jumps.at(at)
     alpha = series.moved_p if at in series.moved else SOUGHT_P
     is_lasting = lasts(jump, plain)
     is_odd = at in series.moved and plain.is_significant(alpha=P, floor=0.0)

@@ -119,26 +119,26 @@ class Found:
     delays: tuple[int | None, ...]  # results until it was, 1 the first; None: not within 20
 
     def recall(self, within: int) -> float:
-        """Share of streams in which it was found within so many results."""
+        """Share of streams in which the change was found within a number of results."""
         return sum(d is not None and d <= within for d in self.delays) / len(self.delays)
 
     @property
     def delay(self) -> float | None:
-        """Median of those found."""
-        found = [delay for delay in self.delays if delay is not None]
-        return median(found) if found else None
+        """Median of the delays of changes that were found."""
+        known = [delay for delay in self.delays if delay is not None]
+        return median(known) if known else None
 
     @property
     def wanted(self) -> Wanted | None:
-        """What is asked of this noise and change."""
-        asked = (w for w in RECALLS if (w.noise, w.change) == (self.noise, self.change))
-        return next(asked, None)
+        """The limit for this noise and change; None where there is none."""
+        rows = (w for w in RECALLS if (w.noise, w.change) == (self.noise, self.change))
+        return next(rows, None)
 
     @property
     def is_met(self) -> bool | None:
         """Whether enough was found soon enough; None where nothing is asked."""
-        wanted = self.wanted
-        return self.recall(wanted.within) >= wanted.recall if wanted else None
+        limits = self.wanted
+        return self.recall(limits.within) >= limits.recall if limits else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,22 +183,22 @@ class HistoryFound:
 
     @property
     def wanted(self) -> HistoryWanted | None:
-        """What is asked of this noise and change."""
-        asked = (w for w in HISTORY_WANTED if (w.noise, w.change) == (self.noise, self.change))
-        return next(asked, None)
+        """The limit for this noise and change; None where there is none."""
+        rows = (w for w in HISTORY_WANTED if (w.noise, w.change) == (self.noise, self.change))
+        return next(rows, None)
 
     @property
     def is_met(self) -> bool | None:
         """Whether enough was found; None where nothing is asked."""
-        wanted = self.wanted
-        if wanted is None:
+        limits = self.wanted
+        if limits is None:
             return None
-        return self.certain_share >= wanted.certain and self.told_share >= wanted.told
+        return self.certain_share >= limits.certain and self.told_share >= limits.told
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All that was tried."""
+    """Results of all trials of the detector."""
 
     quiet: tuple[Quiet, ...]
     found: tuple[Found, ...]
@@ -207,11 +207,11 @@ class Report:
 
     @property
     def verdicts(self) -> list[bool]:
-        """Of each target, whether it is met."""
+        """Whether each limit is met."""
         false: list[bool | None] = [row.is_met for row in self.quiet]
         false += [row.is_met for row in self.history_quiet]
-        found = [row.is_met for row in self.found] + [row.is_met for row in self.history_found]
-        return [met for met in (*false, *found) if met is not None]
+        verdicts = [row.is_met for row in self.found] + [row.is_met for row in self.history_found]
+        return [met for met in (*false, *verdicts) if met is not None]
 
 
 def run(
@@ -219,24 +219,24 @@ def run(
     streams: int,
     seed: int,
     kinds: Sequence[Noise] = KINDS,
-    told: Callable[[int, str], object] = lambda done, words: None,
+    report: Callable[[int, str], object] = lambda done, words: None,
 ) -> Report:
-    """Try every kind of noise; `told` hears how many are done and which is next."""
+    """Try every kind of noise; `report` hears how many are done and which is next."""
     quiet: list[Quiet] = []
-    found: list[Found] = []
+    rows: list[Found] = []
     history_quiet: list[HistoryQuiet] = []
     history_found: list[HistoryFound] = []
     for number, noise in enumerate(kinds):
-        told(number, noise.name)
+        report(number, noise.name)
         rng = np.random.default_rng((seed, number))
         quiet.append(_try_quiet_streams(noise, rng, streams))
-        found += _find_changes(noise, rng, streams)
+        rows += _find_changes(noise, rng, streams)
         histories = max(1, streams // HISTORIES)
         history_quiet.append(_history_quiet(noise, rng, histories))
         history_found += _history_found(noise, rng, histories)
     return Report(
         quiet=tuple(quiet),
-        found=tuple(found),
+        found=tuple(rows),
         history_quiet=tuple(history_quiet),
         history_found=tuple(history_found),
     )
@@ -249,12 +249,12 @@ def confirm(
     looks = pairs.LOOKS
     old, new = synthetic.pairs(noise, rng, looks[-1].pairs)
     before, after = np.exp(old).tolist(), np.exp(new + change).tolist()
-    wanted = looks[0].pairs
+    size = looks[0].pairs
     while True:
-        judgement = pairs.judge(before[:wanted], after[:wanted], direction=direction, looks=looks)
+        judgement = pairs.judge(before[:size], after[:size], direction=direction, looks=looks)
         if judgement.is_final:
             return judgement
-        wanted = judgement.next_look
+        size = judgement.next_look
 
 
 def _try_quiet_streams(noise: Noise, rng: np.random.Generator, streams: int) -> Quiet:
@@ -288,14 +288,14 @@ def _watch_stream(
 
 def _settle_alarm(state: ScreenState, alarm: Alarm, judgement: PairJudgement) -> ScreenState:
     if judgement.verdict in CONFIRMED:
-        return screen.changed(state, alarm.since)
-    return screen.dismissed(state)
+        return screen.after_change(state, alarm.since)
+    return screen.after_dismissal(state)
 
 
 def _find_changes(noise: Noise, rng: np.random.Generator, streams: int) -> Iterable[Found]:
     """Every stream is screened up to the change once, and then goes on with each of them."""
     tried = [(change, direction) for change in CHANGES for direction in Direction]
-    delays: dict[tuple[float, Direction], list[int | None]] = {each: [] for each in tried}
+    delays: dict[tuple[float, Direction], list[int | None]] = {key: [] for key in tried}
     for stream in synthetic.series(noise, rng, streams, BEFORE + AFTER):
         state, _ = _watch_stream(noise, rng, stream[:BEFORE])
         for (change, direction), seen in delays.items():
@@ -341,13 +341,13 @@ def _history_quiet(noise: Noise, rng: np.random.Generator, histories: int) -> Hi
 def _history_found(
     noise: Noise, rng: np.random.Generator, histories: int
 ) -> Iterable[HistoryFound]:
-    """The same series with each change; every other series becomes faster."""
+    """Judge the same series with each change; every other series becomes faster."""
     series = synthetic.series(noise, rng, histories, HISTORY_LENGTH)
     signs = np.where(np.arange(histories) % 2, -1.0, 1.0)[:, None]
     for change in HISTORY_CHANGES:
         after = np.arange(HISTORY_LENGTH) >= HISTORY_CHANGE
         values = np.exp(series + signs * log(1 + change) * after)
-        answers = [_answer(each.tolist()) for each in values]
+        answers = [_answer(value.tolist()) for value in values]
         yield HistoryFound(
             noise=noise.name,
             change=change,

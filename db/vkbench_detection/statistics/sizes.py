@@ -20,14 +20,14 @@ LATER = 6  # pairs after the decision, or values that are held against a series
 CLEAR = 0.025  # a change whose interval leaves out all that is smaller was not confirmed by luck
 
 
-def decided(judge: Callable[[int], PairJudgement], count: int) -> tuple[PairJudgement, int]:
+def decide_early(judge: Callable[[int], PairJudgement], count: int) -> tuple[PairJudgement, int]:
     """The judgement of the first look that decides, and how many it looked at; else of all `count`.
 
     `judge` judges the first so many.
     """
     for look in LOOKS:
-        if look.pairs <= count and (found := judge(look.pairs)).is_final:
-            return found, look.pairs
+        if look.pairs <= count and (judgement := judge(look.pairs)).is_final:
+            return judgement, look.pairs
     return judge(count), count
 
 

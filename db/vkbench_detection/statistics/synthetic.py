@@ -57,22 +57,22 @@ def series(noise: Noise, rng: np.random.Generator, streams: int, length: int) ->
 
 
 def days(noise: Noise, rng: np.random.Generator, streams: int, length: int) -> Floats:
-    """What all jobs of a day share, of so many days; a row each stream."""
-    found = _remembering(rng, (streams, length), noise.drift, noise.drift_memory)
+    """What all jobs of a day share, a column a day and a row a stream."""
+    logs = _remembering(rng, (streams, length), noise.drift, noise.drift_memory)
     if noise.wave:
         turns = np.arange(length) / PERIOD + rng.random((streams, 1))
-        found = found + noise.wave * np.sqrt(2) * np.sin(2 * np.pi * turns)
+        logs = logs + noise.wave * np.sqrt(2) * np.sin(2 * np.pi * turns)
     if noise.hours:
         hours = rng.random((streams, length))
-        found = found + noise.hours * np.sqrt(2) * np.sin(2 * np.pi * hours)
+        logs = logs + noise.hours * np.sqrt(2) * np.sin(2 * np.pi * hours)
     if noise.states:
         switches = np.cumsum(rng.random((streams, length)) < 1 / noise.stay, axis=1)
-        found = found + noise.states * (switches % 2)
-    return found
+        logs = logs + noise.states * (switches % 2)
+    return logs
 
 
 def pairs(noise: Noise, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """Old and new arm of so many pairs, measured in turn within minutes."""
+    """Times of the old and the new arm of pairs, measured in turn within minutes."""
     measured = jobs(noise, rng, (1, 2 * count))[0]
     order = np.array(arms(count))
     return measured[order == "old"], measured[order == "new"]
@@ -80,14 +80,14 @@ def pairs(noise: Noise, rng: np.random.Generator, count: int) -> tuple[Floats, F
 
 def jobs(noise: Noise, rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     """What each job has for itself."""
-    found = _remembering(rng, shape, noise.sigma, noise.memory)
+    logs = _remembering(rng, shape, noise.sigma, noise.memory)
     if noise.tails:
-        found = rng.standard_t(noise.tails, shape) * noise.sigma / _sigma_of_t(noise.tails)
+        logs = rng.standard_t(noise.tails, shape) * noise.sigma / _sigma_of_t(noise.tails)
     if noise.spikes:
-        found = found + (rng.random(shape) < noise.spikes) * np.log1p(rng.uniform(*SPIKE, shape))
+        logs = logs + (rng.random(shape) < noise.spikes) * np.log1p(rng.uniform(*SPIKE, shape))
     if noise.modes:
-        found = found + (rng.random(shape) < noise.second) * np.log1p(noise.modes)
-    return found
+        logs = logs + (rng.random(shape) < noise.second) * np.log1p(noise.modes)
+    return logs
 
 
 def _sigma_of_t(freedom: int) -> float:

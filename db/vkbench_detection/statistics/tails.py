@@ -47,7 +47,7 @@ class Tails:
     def _steepness(self) -> float:
         """The power by which the largest differences become rare, by Hill's estimate."""
         taken = self.sigmas[-max(2 * BEYOND, len(self.sigmas) // 50) :]
-        rise = fsum(log(each / taken[0]) for each in taken[1:] if taken[0]) / (len(taken) - 1)
+        rise = fsum(log(value / taken[0]) for value in taken[1:] if taken[0]) / (len(taken) - 1)
         return min(STEEPEST, max(FLATTEST, 1 / rise if rise else STEEPEST))
 
 

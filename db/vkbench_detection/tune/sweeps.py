@@ -13,9 +13,9 @@ from vkbench_detection.tune.winners import Standing, standings
 
 def settle(tx: Connection) -> int:
     """Store the findings of sweeps that have ended; return how many. Repeating it stores none."""
-    found = [each for run in tuning.unsettled(tx) for each in _find_winners(tx, run)]
-    tuning.store(tx, found)
-    return len(found)
+    winners = [winner for run in tuning.unsettled_sweeps(tx) for winner in _find_winners(tx, run)]
+    tuning.store(tx, winners)
+    return len(winners)
 
 
 def _find_winners(tx: Connection, run: int) -> list[Found]:
@@ -38,7 +38,7 @@ def _row(
     ran = {drivers.get(trial.environment) for trial in trials if trial.seconds}
     if not (standing.best and standing.estimated) or len(ran) != 1 or None in ran:
         return None
-    driver, version = next(each for each in ran if each)
+    driver, version = next(software for software in ran if software)
     return Found(
         run_id=run,
         device_id=trials[0].device_id,

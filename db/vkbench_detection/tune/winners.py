@@ -57,10 +57,10 @@ def standing(timed: Sequence[Timed]) -> Standing:
     was faster than each of the estimated one's, with the whole intervals of their medians, and by
     LEAST_GAIN.
     """
-    right = [each for each in timed if each.seconds]
+    right = [timing for timing in timed if timing.seconds]
     if not right:
         return Standing(timed=timed, estimated=None, best=None)
-    estimated, fastest = right[0], min(right, key=lambda each: each.typical)
+    estimated, fastest = right[0], min(right, key=lambda timing: timing.typical)
     wins = fastest.high < estimated.low and (
         max(fastest.seconds) < min(estimated.seconds) * (1 - LEAST_GAIN)
     )
@@ -68,14 +68,14 @@ def standing(timed: Sequence[Timed]) -> Standing:
 
 
 def _summarise_rounds(name: str, rounds: Sequence[Trial]) -> Timed:
-    failed = next((each for each in rounds if each.state != JobState.PASSED), None)
-    seconds = tuple(each.seconds for each in rounds if each.seconds)
+    failed = next((trial for trial in rounds if trial.state != JobState.PASSED), None)
+    seconds = tuple(trial.seconds for trial in rounds if trial.seconds)
     if failed or not seconds:
         reason = f"{failed.state}: {failed.reason}" if failed else "no time"
         return Timed(configuration=name, seconds=(), low=0.0, high=0.0, reason=reason)
     return Timed(
         configuration=name,
         seconds=seconds,
-        low=min(each.low for each in rounds if each.low is not None),
-        high=max(each.high for each in rounds if each.high is not None),
+        low=min(trial.low for trial in rounds if trial.low is not None),
+        high=max(trial.high for trial in rounds if trial.high is not None),
     )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from vkbench.messages.wire import Announcement
-from vkbench_db.ask import demonstration
+from vkbench_db import demonstration
 from vkbench_db.database import Database
 from vkbench_db.transfer.intake import import_records
 from vkbench_db.transfer.lines import EnvironmentLine, JobLine, RunLine

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vkbench.errors import UsageError
-from vkbench_db.ask.demonstration import is_file_of_one
 from vkbench_db.database import Database, upgrade
+from vkbench_db.demonstration import is_file_of_one
 
 Fill = Callable[[Database], None]
 

@@ -16,7 +16,7 @@ from vkbench.job import Job, Mode, Outcome, PlannedJob, pair_of
 from vkbench.messages.wire import Announcement
 from vkbench.result import ARMS, Result, Side, Timing, Verdict, pack_samples
 from vkbench.run import RunWords
-from vkbench_db.ask.queues import queues
+from vkbench_db.ask.devices.queues import queues
 from vkbench_db.database import Database, Transaction
 from vkbench_db.work import store
 from vkbench_detection.compare.baselines import pin
@@ -101,7 +101,7 @@ class Lab:
                 step.act(self.database, now)
             is_busy = self._measure_pairs(night, now)
             with self.database.reading() as tx:
-                is_busy |= bool(history.due(tx, now, 1))
+                is_busy |= bool(history.due_series(tx, now, 1))
             if not is_busy:
                 return
 

@@ -47,7 +47,7 @@ class Told:
 def score(tx: Transaction, lab: Lab) -> Score:
     """What the regressions of a lab say, held against what was planted."""
     changes = _ask_told_changes(tx, lab)
-    ambiguous = inbox.suspected(tx, states=(ChangeState.AMBIGUOUS,))
+    ambiguous = inbox.suspected_changes(tx, states=(ChangeState.AMBIGUOUS,))
     unsure = {
         (row.device, row.case_name, row.metric, Direction(row.direction)) for row in ambiguous
     }

@@ -18,7 +18,7 @@ from vkbench.errors import ServiceUnreachable, UsageError
 from vkbench.messages import wire
 from vkbench.messages.signing import Keys
 from vkbench.process import alive
-from vkbench_db.ask.queues import Queue, queues
+from vkbench_db.ask.devices.queues import Queue, queues
 from vkbench_db.database import Database
 from vkbench_scheduler.metrics.counters import REGISTRY
 from vkbench_scheduler.queue.connection import reach_redis

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from vkbench.errors import UsageError
-from vkbench.job import Arm, Mode, Pair, PlannedJob
+from vkbench.job import Arm, ArmKind, Mode, Pair, PlannedJob
 from vkbench.run import RunWords
 from vkbench_db.work.store import add_jobs, create_run
 from vkbench_detection.confirm.pairs import last_pairs, last_source
@@ -43,7 +43,7 @@ class PairPlan:
             case=self.case,
             mode=Mode.PAIRED,
             variant=self.variant,
-            bundle=self.new.sha,
+            bundle=self.new.name,
             arm_kind=self.new.kind,
             pair=Pair(old=self.old, metric=self.metric),
             limit_seconds=LIMIT_SECONDS,
@@ -69,8 +69,12 @@ def submit_pairs(
     """
     if plan.metric not in METRICS:
         raise UsageError(f"a pair is timed hot or cold, not '{plan.metric}'")
+    if plan.old.kind != plan.new.kind or plan.new.kind is ArmKind.DRIVER:
+        raise UsageError(
+            "a pair times two bundles or two builds in turns: a device has one driver at a time"
+        )
     asked = {"case": plan.case, "variant": plan.variant, "metric": plan.metric}
-    arms = {"old": plan.old.sha, "new": plan.new.sha}
+    arms = {"old": plan.old.name, "new": plan.new.name}
     run = create_run(
         tx,
         mode=Mode.PAIRED,

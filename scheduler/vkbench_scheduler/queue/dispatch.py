@@ -16,13 +16,13 @@ from sqlalchemy import Connection
 from vkbench.messages.wire import Chunk
 from vkbench.process import log
 from vkbench.settings import Settings
-from vkbench_db.batches import batches
 from vkbench_db.database import Database, try_lead
+from vkbench_db.rows import batches
 from vkbench_db.work.store import (
     DeviceLoad,
     Recent,
     Wanted,
-    awaited,
+    awaited_devices,
     loads,
     pick_all,
     recent_seconds,
@@ -76,7 +76,7 @@ class Dispatcher:
         `lacking` wait.
         """
         with self._database.reading() as tx:
-            waiting = awaited(tx, most_seconds=max(0.0, self._window - self._chunk))
+            waiting = awaited_devices(tx, most_seconds=max(0.0, self._window - self._chunk))
         roomy = [key for key, load in waiting.items() if self._has_room(load)]
         devices = taking(roomy) if roomy else []
         return sum(self._send(group, lacking) for group in batches(devices, AT_ONCE))

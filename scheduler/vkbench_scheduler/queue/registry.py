@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.messages.wire import Announcement, Lease
 from vkbench.process import log
-from vkbench_db.batches import batches
 from vkbench_db.database import Database, is_of_schema, reason_of
 from vkbench_db.errors import DatabaseUnreachable
+from vkbench_db.rows import batches
 from vkbench_db.work.store import (
     cancelled_since,
     mark_running,
     note_seen,
-    recalled,
+    recalled_devices,
     register_devices,
 )
 from vkbench_scheduler.bundles import find_stored
@@ -138,7 +138,7 @@ class Registry:
     def _remind(self) -> None:
         with self._database.reading() as tx:
             runs = cancelled_since(tx, time.time() - CANCEL_MEMORY_SECONDS)
-            devices = set(recalled(tx))
+            devices = set(recalled_devices(tx))
         if runs:
             self._presence.cancel(runs)
         if devices:

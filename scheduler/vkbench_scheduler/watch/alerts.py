@@ -29,7 +29,7 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep import alerts
 from vkbench_db.upkeep.alerts import Delivery
 from vkbench_detection.regress import news
-from vkbench_detection.regress.announcements import announcements, unannounced
+from vkbench_detection.regress.announcements import announcements, unannounced_news
 from vkbench_detection.regress.stages import GROWN
 from vkbench_scheduler.errors import AlertFailed
 from vkbench_scheduler.watch import webhook
@@ -55,12 +55,12 @@ def step(database: Database, ours: Settings, now: float) -> None:
     if not channels:
         return
     with database.reading() as tx:
-        missing = unannounced(tx, list(channels), now)
+        missing = unannounced_news(tx, list(channels), now)
     if missing:
         with database.transaction() as tx:
             _expect(tx, missing, now)
     with database.reading() as tx:
-        due = alerts.due(tx, list(channels), now, most_tries=MOST_TRIES, limit=MOST_DUE)
+        due = alerts.due_deliveries(tx, list(channels), now, most_tries=MOST_TRIES, limit=MOST_DUE)
     broken: set[str] = set()
     for together in islice(_messages(due), AT_ONCE):
         channel = together[0].channel

@@ -111,7 +111,7 @@ def _go_on(tx: Connection, bisection: Bisection, now: float) -> None:
     for place, device in zip(known.places, bisection.devices, strict=False):
         _begin(tx, bisection, place, device, now)
     if not known.places:
-        _end(tx, bisection, course.found(bisection), now)
+        _end(tx, bisection, course.end_with_culprit(bisection), now)
 
 
 def _begin(tx: Connection, bisection: Bisection, place: int, device: str, now: float) -> None:

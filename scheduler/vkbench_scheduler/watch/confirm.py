@@ -19,7 +19,7 @@ from vkbench_detection.changes.questions import is_any_suspected
 from vkbench_detection.changes.transitions import apply
 from vkbench_detection.confirm import confirmations
 from vkbench_detection.confirm.confirmations import PATIENCE_SECONDS, Running, first_pairs
-from vkbench_detection.confirm.fleet import device_ids, served
+from vkbench_detection.confirm.fleet import device_ids, served_devices
 from vkbench_detection.confirm.pairs import is_pending, pair_results
 from vkbench_detection.confirm.turns import Only, next_turn
 from vkbench_detection.confirm.waiting import Arms, Waiting
@@ -69,7 +69,7 @@ def begin(
             return Begun()
     with database.transaction() as tx:
         watch_alone(tx)
-        able = served(tx, now) if devices is None else device_ids(tx, devices)
+        able = served_devices(tx, now) if devices is None else device_ids(tx, devices)
         turn = next_turn(tx, able, now, only)
         apply(tx, turn.decisions, now)
         runs = [_submit(tx, each, each.arms, now) for each in turn.measured if each.arms]

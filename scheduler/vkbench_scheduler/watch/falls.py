@@ -11,10 +11,9 @@ from vkbench.process import log
 from vkbench.settings import Settings
 from vkbench.words import units
 from vkbench.words.markdown import code, escape_text
-from vkbench_db.ask.peers import pairs_of_jobs
 from vkbench_db.database import Database
-from vkbench_db.upkeep.peer_standings import note_told, untold
-from vkbench_detection.compare.peer_ratios import Standing, judge, standings
+from vkbench_detection.peers.pairs import pairs_of_jobs
+from vkbench_detection.peers.standings import Standing, judge, note_told, standings, untold_falls
 from vkbench_detection.regress.announcements import STALE_SECONDS
 from vkbench_detection.statistics.ratios import Ratio
 from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
@@ -37,7 +36,9 @@ def step(database: Database, ours: Settings, now: float) -> None:
     if not channels:
         return
     with database.reading() as tx:
-        jobs = untold(tx, judged_since=now - PATIENCE_SECONDS, measured_since=now - STALE_SECONDS)
+        jobs = untold_falls(
+            tx, judged_since=now - PATIENCE_SECONDS, measured_since=now - STALE_SECONDS
+        )
         waiting = standings(tx, pairs_of_jobs(tx, jobs)) if jobs else []
     for standing in waiting:
         if standing.ratio is None:  # stored as a fall when sides were not asked how noisy they are

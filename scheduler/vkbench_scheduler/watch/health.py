@@ -18,8 +18,8 @@ from sqlalchemy import Connection
 
 from vkbench.job import Outcome
 from vkbench.process import log
-from vkbench_db.ask import device_health
-from vkbench_db.ask.device_health import Mishap, ServedDevice
+from vkbench_db.ask.devices import health as device_health
+from vkbench_db.ask.devices.health import Mishap, ServedDevice
 from vkbench_db.database import Database
 from vkbench_db.upkeep.pauses import end_trial
 from vkbench_db.work.devices import SCHEDULER

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from vkbench.settings import Settings
 from vkbench_db.database import Database
-from vkbench_db.upkeep.pauses import UntoldPause, note_told, untold
+from vkbench_db.upkeep.pauses import UntoldPause, note_told, untold_pauses
 from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
 from vkbench_scheduler.watch.messages import Message
 
@@ -20,7 +20,7 @@ def step(database: Database, ours: Settings, now: float) -> None:
     if not channels:
         return
     with database.reading() as tx:
-        waiting = untold(tx, now - PATIENCE_SECONDS)
+        waiting = untold_pauses(tx, now - PATIENCE_SECONDS)
     for pause in waiting:
         if heard_by_all(channels, message_of(pause), now, device=pause.key):
             with database.transaction() as tx:

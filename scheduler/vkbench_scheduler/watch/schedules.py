@@ -25,7 +25,7 @@ from vkbench.process import log
 from vkbench.run import Purpose, RunWords
 from vkbench.selector import choose
 from vkbench_db.ask import queries
-from vkbench_db.ask.device_names import named_devices, only_served
+from vkbench_db.ask.devices.names import named_devices, only_served
 from vkbench_db.database import Database
 from vkbench_db.upkeep import schedules
 from vkbench_db.upkeep.schedules import Schedule
@@ -73,7 +73,7 @@ def add(
 def step(database: Database, now: float) -> None:
     """Run what is due; a schedule that cannot be run says why and stops no other."""
     with database.reading() as tx:
-        known = schedules.listed(tx, now)
+        known = schedules.list_schedules(tx, now)
     for schedule in known:
         if schedule.is_enabled:
             try:
@@ -137,7 +137,7 @@ def _submit_slot(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submi
     selection = wire.from_builtins(schedule.selection, Selection)
     keys = {each.key for each in only_served(choose(selection.devices, named_devices(tx)))}
     meant = [row.facts for row in queries.devices(tx) if row.key in keys]
-    busy = schedules.unfinished(tx, schedule.id)
+    busy = schedules.unfinished_runs(tx, schedule.id)
     free = [facts for facts in meant if facts.key not in busy]
     left_out = [
         f"{facts.name} ({facts.key}) left out: run {busy[facts.key]} has jobs left there"

@@ -16,7 +16,7 @@ from vkbench.settings import Settings
 from vkbench.words import units
 from vkbench.words.markdown import code, escape_text
 from vkbench_db import schema
-from vkbench_db.ask.queries import ResultRow, results_of
+from vkbench_db.ask.results import ResultRow, results_of
 from vkbench_db.database import Database
 from vkbench_db.upkeep import second_checks
 from vkbench_db.upkeep.second_checks import SecondCheck
@@ -55,7 +55,7 @@ def step(database: Database, ours: Settings, now: float) -> None:
     with database.reading() as tx:
         waiting = [
             each
-            for each in second_checks.untold(tx, now - PATIENCE_SECONDS)
+            for each in second_checks.untold_checks(tx, now - PATIENCE_SECONDS)
             if each.is_finished or now - each.created_at > WAIT_SECONDS
         ]
         suspects = [_suspect(tx, each) for each in waiting]

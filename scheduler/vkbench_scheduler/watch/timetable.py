@@ -110,7 +110,7 @@ def tune(database: Database, now: float) -> None:
 def look_back(database: Database, now: float) -> None:
     """Look for level shifts in whole series, each a day after its first new result."""
     with database.reading() as tx:
-        due = history.due(tx, now, SCANNED)
+        due = history.due_series(tx, now, SCANNED)
     if due and scan(database, due, now):
         conclude(database, now)
 
@@ -118,7 +118,7 @@ def look_back(database: Database, now: float) -> None:
 def settle(database: Database, now: float) -> None:
     """End what a process that died had begun: the storing or the cancelling of many jobs."""
     with database.reading() as tx:
-        found = arrivals.unsettled(tx)
+        found = arrivals.unsettled_runs(tx)
     for run in found:
         arrivals.settle(database, run, now)
 

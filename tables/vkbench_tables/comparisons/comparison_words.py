@@ -63,8 +63,7 @@ def _side_words(reference: Reference, places: Sequence[Place]) -> str:
     named = [f"{place.name} ({place.key}, host {place.host})" for place in places[:_MOST_NAMED]]
     more = len(places) - len(named)
     devices = " and ".join([*named, *([f"{more} more"] if more else [])])
-    is_named = reference.name == f"device {reference.device}"
-    return devices if is_named else f"{reference.name} on {devices}"
+    return devices if reference.is_device else f"{reference.name} on {devices}"
 
 
 def _verdict_words(comparison: Comparison) -> str:

@@ -16,7 +16,7 @@ from vkbench.errors import UsageError
 from vkbench.job import CHECKS, JobState
 
 if TYPE_CHECKING:
-    from vkbench_db.ask.queries import ResultRow
+    from vkbench_db.ask.results import ResultRow
 
     Results = Sequence[ResultRow]
 

@@ -21,7 +21,7 @@ from vkbench_tables.written.interchange import Interchange, sql_literal
 
 if TYPE_CHECKING:
     from vkbench_db.ask.model_results import ModelResult
-    from vkbench_db.ask.queries import ResultRow
+    from vkbench_db.ask.results import ResultRow
 
 TABLE: Final = "llama_bench"
 SHA_DIGITS: Final = 12

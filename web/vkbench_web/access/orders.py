@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.run import RunWords
 from vkbench_db.ask import queries
-from vkbench_db.ask.device_names import served_keys
+from vkbench_db.ask.devices.names import served_keys
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_scheduler.planning.selection import Selection

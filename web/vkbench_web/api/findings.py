@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.words import names
-from vkbench_db.ask.public import MOST_ROWS
+from vkbench_db.ask.sql.public import MOST_ROWS
 from vkbench_tables.comparisons import comparison
 from vkbench_tables.regressions import DIRECTIONS, ROWS, STATES, STORY, story_row
 from vkbench_tables.table import Table

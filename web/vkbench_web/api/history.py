@@ -13,8 +13,9 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState
 from vkbench.words import names
 from vkbench_db.ask import queries
-from vkbench_db.ask import samples as of_samples
 from vkbench_db.ask import series as of_series
+from vkbench_db.ask import timings as of_samples
+from vkbench_db.ask.results import results_of
 from vkbench_tables.results import COLUMNS, SAMPLES, rows_of
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.series import CHANGES, POINTS, SERIES
@@ -79,7 +80,7 @@ def one_job(request: Request, number: Number) -> Response:
     """A job: where it stands, and its result once it has finished."""
     with lab_of(request).reading() as tx:
         found = queries.jobs(tx, number=number)
-        results = rows_of(queries.results_of(tx, [number]))
+        results = rows_of(results_of(tx, [number]))
     if not found:
         raise UnknownName("job", str(number))
     table = Table(columns=JOBS, rows=[job_row(row) for row in found])

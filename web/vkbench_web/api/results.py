@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.words import names
-from vkbench_db.ask import queries, result_pages
-from vkbench_db.ask.canary_status import steadiness
+from vkbench_db.ask import queries
+from vkbench_db.ask import results as stored_results
+from vkbench_db.ask.devices.lately import steadiness
 from vkbench_tables import devices as of_devices
 from vkbench_tables import kernels as of_kernels
 from vkbench_tables.results import COLUMNS, rows_of, table
@@ -59,7 +60,7 @@ def results(
     """The latest result of each case, or all of a run or a series; a row a job."""
     kind, formats = kind_of(format)
     with lab_of(request).reading() as tx:
-        asked = result_pages.ResultFilter(
+        asked = stored_results.ResultFilter(
             device=device,
             kernel=kernel,
             format=formats,
@@ -70,7 +71,7 @@ def results(
             run=queries.find_run(tx, run).id if run else None,
             series=series,
         )
-        found = result_pages.page(tx, asked, sort=sort, limit=limit, offset=offset)
+        found = stored_results.page(tx, asked, sort=sort, limit=limit, offset=offset)
     return answer(table(rows_of(found)), kind)
 
 

@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench_db.ask import queries
-from vkbench_db.ask.canary_status import Steadiness, steadiness
-from vkbench_db.ask.lately import Lately, lately
-from vkbench_db.ask.queues import awaited, queues
+from vkbench_db.ask.devices.lately import Lately, Steadiness, lately, steadiness
+from vkbench_db.ask.devices.queues import queues, reasons_to_wait
 from vkbench_db.upkeep.attendance import Attendance, attendance
 from vkbench_tables.absence import absence
 from vkbench_tables.devices import COLUMNS, device_row
@@ -58,7 +57,7 @@ def fleet(request: Request) -> Response:
     now = lab.now()
     with lab.reading() as tx:
         steady, did, found = steadiness(tx), lately(tx), queries.devices(tx)
-        lacked = awaited(tx)
+        lacked = reasons_to_wait(tx)
         oldest = {queue.key: queue.oldest_at for queue in queues(tx)}
         busy = [row.key for row in found if row.queued or row.in_flight]
         present = attendance(tx, devices=busy)

@@ -18,10 +18,10 @@ from vkbench.job import JobState, Mode
 from vkbench.peers import BY_NAME
 from vkbench.words import names
 from vkbench.words.units import list_counts
-from vkbench_db.ask import heat_maps, queries
-from vkbench_db.ask.device_names import device_keys
-from vkbench_db.ask.peers import pairs_of_device, peers_of_device
+from vkbench_db.ask import latest_results, queries
+from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.database import Transaction
+from vkbench_detection.peers.pairs import pairs_of_device, peers_of_device
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.listing import FORMATS, file_of
 from vkbench_web.matrix import matrix
@@ -159,7 +159,7 @@ def _read_options(tx: Transaction, request: Request) -> Asked:
         if name not in _OPTIONS:
             raise UnknownName("option", name, names.nearest(name, _OPTIONS))
     keys = device_keys(tx, [given["device"]]) if given.get("device") else []
-    device = keys[0] if keys else heat_maps.last_seen_device(tx)
+    device = keys[0] if keys else latest_results.last_seen_device(tx)
     show = names.pick(given.get("show") or "correctness", SHOWS, "map")
     return Asked(
         device=device,
@@ -198,7 +198,7 @@ def _list_own_kernels(tx: Transaction) -> list[str]:
 
 def _correctness(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
     counts: dict[Key, dict[str, int]] = defaultdict(dict)
-    for row in heat_maps.states(tx, asked.device, modes=[asked.mode] if asked.mode else ()):
+    for row in latest_results.states(tx, asked.device, modes=[asked.mode] if asked.mode else ()):
         counts[row.kernel, row.format][row.state] = row.results
     return {key: _verdicts(asked, key, found) for key, found in counts.items()}
 
@@ -217,13 +217,13 @@ def _verdicts(asked: Asked, key: Key, found: Mapping[str, int]) -> Heat:
 
 
 def _roof(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
-    shares: dict[Key, list[heat_maps.RoofShare]] = defaultdict(list)
-    for row in heat_maps.roof_shares(tx, asked.device, asked.metric):
+    shares: dict[Key, list[latest_results.RoofShare]] = defaultdict(list)
+    for row in latest_results.roof_shares(tx, asked.device, asked.metric):
         shares[row.kernel, row.format].append(row)
     return {key: _share(asked, key, found) for key, found in shares.items()}
 
 
-def _share(asked: Asked, key: Key, found: Sequence[heat_maps.RoofShare]) -> Heat:
+def _share(asked: Asked, key: Key, found: Sequence[latest_results.RoofShare]) -> Heat:
     fractions = [row.fraction for row in found]
     shown = max(fractions) if asked.over == "best" else median(fractions)
     worst = min(found, key=lambda row: row.fraction)
@@ -313,7 +313,7 @@ def _tone(speed: float) -> str:
 
 
 def _peer_ratios(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
-    from vkbench_detection.compare.peer_ratios import ratio_of
+    from vkbench_detection.peers.standings import ratio_of
 
     found: dict[Key, dict[str, float]] = defaultdict(dict)
     for pair in pairs_of_device(tx, asked.device, asked.peer):

@@ -16,9 +16,8 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.job import FINISHED
 from vkbench.words import names
 from vkbench_db.ask import queries
-from vkbench_db.ask.kernel_states import kernel_states
+from vkbench_db.ask.latest_results import RooflinePoint, kernel_states, roofline_points
 from vkbench_db.ask.queries import DeviceRow
-from vkbench_db.ask.rooflines import RooflinePoint, roofline_points
 from vkbench_db.database import Transaction
 from vkbench_web.pages.kernels import tallies
 from vkbench_web.pages.roofline import picture, point_row, read_calibrations

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from vkbench.job import SEVERITY
 from vkbench.words.units import list_counts
 from vkbench_db.ask import queries
-from vkbench_db.ask.kernel_states import KernelState, kernel_states
+from vkbench_db.ask.latest_results import KernelState, kernel_states
 from vkbench_db.ask.queries import DeviceRow
 from vkbench_tables.kernels import COLUMNS, kernel_row
 from vkbench_tables.table import Cell, Column, Table, ValueKind

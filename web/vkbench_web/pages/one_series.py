@@ -13,9 +13,9 @@ from starlette.responses import Response
 from vkbench.errors import UsageError
 from vkbench.peers import list_what_is_included
 from vkbench_db.ask import series as ask
-from vkbench_db.ask.peers import pairs_of_case
 from vkbench_db.ask.series import SeriesChange, SeriesPoint, SeriesRow
 from vkbench_db.database import Transaction
+from vkbench_detection.peers.pairs import pairs_of_case
 from vkbench_tables import peers
 from vkbench_tables.series import CHANGES, POINTS
 from vkbench_tables.table import Cell, Table
@@ -171,7 +171,7 @@ _CHANGE_LINKS: Mapping[str, Link] = {
 
 def beside_peers(tx: Transaction, row: SeriesRow) -> Table:
     """The latest comparison of the series' case with each peer, on its device."""
-    from vkbench_detection.compare.peer_ratios import standings
+    from vkbench_detection.peers.standings import standings
 
     return peers.table_of_case(standings(tx, pairs_of_case(tx, row.device, row.case_name)))
 

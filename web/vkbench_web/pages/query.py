@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.errors import VkbenchError
-from vkbench_db.ask.public import MOST_ROWS, MOST_SECONDS
-from vkbench_db.ask.view_columns import MEANINGS, VIEWS, plain
+from vkbench_db.ask.sql.public import MOST_ROWS, MOST_SECONDS
+from vkbench_db.ask.sql.view_columns import MEANINGS, VIEWS, strip_markdown
 from vkbench_tables.table import Table
 from vkbench_web.asking import run_query
 from vkbench_web.faults import status_of
@@ -60,7 +60,7 @@ def query(request: Request) -> Response:
         "examples": EXAMPLES,
         "views": VIEWS,
         "meanings": {
-            view: {name: plain(meaning) for name, meaning in columns.items()}
+            view: {name: strip_markdown(meaning) for name, meaning in columns.items()}
             for view, columns in MEANINGS.items()
         },
         "most_rows": MOST_ROWS,

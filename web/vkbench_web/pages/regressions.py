@@ -88,7 +88,7 @@ def show_suspected(request: Request) -> Response:
     """Changes that are not certain."""
     lab = lab_of(request)
     with lab.reading() as tx:
-        rows = [asdict(row) for row in inbox.suspected(tx, states=UNCERTAIN)]
+        rows = [asdict(row) for row in inbox.suspected_changes(tx, states=UNCERTAIN)]
     table = Table(columns=SUSPECTED, rows=rows, nothing=NOTHING_DOUBTED)
     found = list_table(request, table, name="suspected")
     return found.download() or page(request, "suspected.html", found=found)

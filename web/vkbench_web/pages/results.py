@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.words import names
-from vkbench_db.ask import queries, result_pages
-from vkbench_db.ask.result_pages import FILTERS, SORTS, ResultFilter
+from vkbench_db.ask import queries
+from vkbench_db.ask import results as stored_results
+from vkbench_db.ask.results import FILTERS, SORTS, ResultFilter
 from vkbench_db.database import Transaction
 from vkbench_tables.results import rows_of, table
 from vkbench_web.api.results import MOST_ID, kind_of
@@ -62,7 +63,7 @@ def results(request: Request) -> Response:
         answer = found.download()
         if answer:
             return answer
-        choices = result_pages.choices(tx)
+        choices = stored_results.choices(tx)
         devices = queries.devices(tx)
     asked = {name: found.query.get(name, "") for name in (*FILTERS, "sort")}
     return page(
@@ -76,9 +77,9 @@ def read_page(tx: Transaction, request: Request) -> Results:
     kind, formats = kind_of(request.query_params.getlist("format"))
     is_file = any(word in FORMATS for word in request.query_params.getlist("format"))
     asked = filter_of(tx, request, [each for text in formats for each in _words(text)])
-    total = result_pages.count(tx, asked)
+    total = stored_results.count(tx, asked)
     number = min(page_number(query.get("page", "1")), max(1, -(-total // PAGE_ROWS)))
-    rows = result_pages.page(
+    rows = stored_results.page(
         tx,
         asked,
         sort=query.get("sort", "-finished_at"),

@@ -11,9 +11,8 @@ from starlette.responses import Response
 
 from vkbench.words import names
 from vkbench_db.ask import queries
-from vkbench_db.ask.device_names import device_keys
-from vkbench_db.ask.heat_maps import last_seen_device
-from vkbench_db.ask.rooflines import RooflinePoint, roofline_points
+from vkbench_db.ask.devices.names import device_keys
+from vkbench_db.ask.latest_results import RooflinePoint, last_seen_device, roofline_points
 from vkbench_db.database import Transaction
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.listing import Row, list_table

@@ -76,15 +76,15 @@ class Peers:
             command = self._build_command(arm)
         except VkbenchError as error:
             return result_of_end(job, Outcome.ERROR, str(error), began)
-        result = self._ask(arm.sha, command, replace(job, hot_only=True), ready, is_over)
-        return result and replace(result, variant=job.variant, kernel_sha=arm.sha, bundle=arm.sha)
+        result = self._ask(arm.name, command, replace(job, hot_only=True), ready, is_over)
+        return result and replace(result, variant=job.variant, kernel_sha=arm.name, bundle=arm.name)
 
     def _peer_command(self, peer: str) -> Sequence[str]:
         return python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
 
     def _build_command(self, arm: Arm) -> Sequence[str]:
         """The command of a build's process; its files are laid out, and what they were."""
-        build = self._builds.find(arm.sha)
+        build = self._builds.find(arm.name)
         folder = self._builds.lay_out(build)
         adapter = program_named(build.program).adapter
         arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))

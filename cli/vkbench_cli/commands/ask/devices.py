@@ -55,7 +55,7 @@ def devices(
 def _read_devices(ours: Settings) -> list[dict[str, Cell]]:
     from vkbench_cli.show.services import read_unfit
     from vkbench_db.ask import queries
-    from vkbench_db.ask.canary_status import steadiness
+    from vkbench_db.ask.devices.lately import steadiness
     from vkbench_db.upkeep.attendance import attendance
 
     with reading(ours) as tx:

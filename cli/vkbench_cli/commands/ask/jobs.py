@@ -51,7 +51,7 @@ def jobs(
     vkbench jobs last --state failed
     """
     from vkbench_db.ask import queries
-    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.blank import is_blank
 
     states = [names.pick(asked, list(JobState), "state") for asked in state]
     most = output.most(limit)

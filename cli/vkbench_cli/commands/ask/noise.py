@@ -78,7 +78,7 @@ def noise(
     \b
     vkbench noise --device H200 --kernel 'mul_mat*' --sort sigma
     """
-    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.blank import is_blank
     from vkbench_detection.series import profiles
 
     ours = store.settings()

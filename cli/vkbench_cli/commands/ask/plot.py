@@ -103,7 +103,7 @@ def _read_plot(tx: Transaction, row: SeriesRow, last: int) -> SeriesPlot:
 def _find_series(tx: Transaction, asked: str, metric: str, devices: list[str]) -> SeriesRow:
     """The series of a number, or of a case; UsageError lists the candidates."""
     from vkbench_db.ask import series
-    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.devices.names import device_keys
 
     if asked.isdecimal():
         return series.one(tx, int(asked))

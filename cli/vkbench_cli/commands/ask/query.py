@@ -32,7 +32,7 @@ def query(
     \b
     vkbench query "SELECT kernel, count(*) FROM v_latest GROUP BY kernel"
     """
-    from vkbench_db.ask import readonly
+    from vkbench_db.ask.sql import readonly
 
     text = sys.stdin.read() if sql == "-" else sql
     ours = store.settings()

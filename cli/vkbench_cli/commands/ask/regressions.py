@@ -103,7 +103,7 @@ def list_(
     vkbench regressions ls
     vkbench regressions ls --direction slower --direction wrong --fail-on open
     """
-    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.blank import is_blank
     from vkbench_detection.regress import inbox
 
     states = [names.pick(asked, STATES, "state") for asked in state]
@@ -177,14 +177,14 @@ def list_suspected(*, device: Devices = [], store: Store, output: Output) -> Non
     An ambiguous change was measured again, but neither confirmed nor dismissed: the evidence says
     why. Later results may still confirm it.
     """
-    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.blank import is_blank
     from vkbench_detection.regress import inbox
 
     with reading(store.settings()) as tx:
         if is_blank(tx):
             show(Table(columns=SUSPECTED, rows=(), nothing=NOTHING_YET), output)
             return
-        found = inbox.suspected(tx, devices=device, states=UNCERTAIN)
+        found = inbox.suspected_changes(tx, devices=device, states=UNCERTAIN)
     rows = [asdict(row) for row in found]
     show(Table(columns=SUSPECTED, rows=rows), output)
 
@@ -234,7 +234,7 @@ def scan(
         with Elapsed("placing new results"):
             detect(database, now)
         with database.reading() as tx:
-            wanted = history.every(tx) if everything else history.changed(tx)
+            wanted = history.every_series(tx) if everything else history.changed_series(tx)
         with CountedProgress("series", len(wanted)) as progress:
             touched = cut(database, wanted, now, progress.over)
         conclude(database, now)
@@ -274,7 +274,7 @@ def confirm(
     with sole_executor(ours.database_url()), open_database(ours) as database:
         devices = chosen_devices(device, ours) if device else all_devices()
         with database.reading() as tx:
-            rows = [row for row in inbox.suspected(tx) if change in (None, row.change)]
+            rows = [row for row in inbox.suspected_changes(tx) if change in (None, row.change)]
         here = {facts.key for facts in devices}
         tracks = {row.track for row in rows if row.device in here}
         if not tracks:

@@ -137,8 +137,8 @@ def html(
     vkbench report html h200.html --device H200 --series 100
     """
     from vkbench_cli.files import check_writable, whole_file
-    from vkbench_db.ask.blank import is_blank
-    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.devices.names import device_keys
+    from vkbench_db.blank import is_blank
     from vkbench_web.handout import handout
 
     check_writable(file)

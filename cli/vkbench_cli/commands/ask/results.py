@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from vkbench.case import MODEL, parse_shape
 from vkbench.errors import UsageError
-from vkbench.job import FINISHED, Mode
-from vkbench.words import names
+from vkbench.job import Mode
 from vkbench.words.units import count_of
 from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Limit, Output, show_newest, tell_cut
@@ -27,7 +25,7 @@ from vkbench_tables.written.text import markdown_table
 
 if TYPE_CHECKING:
     from vkbench_db.ask.model_results import ModelResult
-    from vkbench_db.ask.queries import ResultCount, ResultRow
+    from vkbench_db.ask.results import ResultCount, ResultRow
     from vkbench_db.database import Transaction
 
 NOTHING_YET = "no results yet: `vkbench run` makes some"
@@ -107,9 +105,10 @@ def results(
     vkbench results --series 12 --json
     vkbench results --run last --as junit > results.xml
     """
-    from vkbench_db.ask.blank import is_blank
     from vkbench_db.ask.queries import find_run
-    from vkbench_db.upkeep.tuning import sweeps
+    from vkbench_db.ask.results import ResultFilter, count_trials
+    from vkbench_db.ask.results import results as read_results
+    from vkbench_db.blank import is_blank
 
     _check_form(as_, format, output)
     sizes = [parse_shape(text) for text in shape]
@@ -119,24 +118,20 @@ def results(
         if not run and is_blank(tx):
             _print([], as_, output, most, NOTHING_YET)
             return
-        hidden = [] if trials or run or series else sweeps(tx)
-        filters = {
-            "devices": device,
-            "modes": _modes(Mode(mode), run),
-            "states": [names.pick(asked, list(FINISHED), "state") for asked in state],
-        }
-        found = _read_results(
-            tx,
-            kernel,
-            format,
+        chosen = ResultFilter(
+            device=device,
+            kernel=kernel,
+            format=format,
+            mode=_modes(Mode(mode), run),
+            state=state,
             run=find_run(tx, run).id if run else None,
-            latest=not (history or run or series),
             series=series,
-            without=hidden,
-            limit=most * METRICS + 1 if most and not (sizes or suite) else None,
-            **filters,
+            history=history,
+            trials=trials,
         )
-        tried = _counts(tx, hidden, kernel, format, **filters) if hidden else []
+        rows = most * METRICS + 1 if most and not (sizes or suite) else None
+        found = read_results(tx, chosen, limit=rows)
+        tried = count_trials(tx, chosen)
         works = _works_of(suite, Mode(mode)) if suite else None
         models = _models(tx, found) if as_ in llama_bench.WRITERS else {}
 
@@ -209,35 +204,6 @@ def _modes(asked: Mode, run: str) -> list[Mode]:
     if asked is Mode.BOTH:
         return [] if run else [Mode.CORRECTNESS, Mode.PERFORMANCE]
     return [asked]
-
-
-def _read_results(
-    tx: Transaction, kernels: list[str], formats: list[str], **filters: Any
-) -> list[ResultRow]:
-    """Results of all kernels and formats asked for, newest first."""
-    from vkbench_db.ask import queries
-
-    found: list[ResultRow] = []
-    for kernel, fmt in product(kernels or [""], formats or [""]):
-        found += queries.results(tx, kernel=kernel, format=fmt, **filters)
-    if len(kernels) > 1 or len(formats) > 1:  # globs may overlap
-        unique = {(row.job, row.metric, row.side): row for row in found}
-        found = sorted(unique.values(), key=lambda row: (-row.finished_at, -row.job))
-    return found
-
-
-def _counts(
-    tx: Transaction, runs: list[int], kernels: list[str], formats: list[str], **filters: Any
-) -> list[ResultCount]:
-    """How many results of some runs there are, of all kernels and formats asked for."""
-    from vkbench_db.ask.queries import result_counts
-
-    found = {
-        (each.case_name, each.mode): each  # globs may overlap
-        for kernel, fmt in product(kernels or [""], formats or [""])
-        for each in result_counts(tx, runs, kernel=kernel, format=fmt, **filters)
-    }
-    return list(found.values())
 
 
 def _works_of(suite: str, mode: Mode) -> set[tuple[str, str]]:

@@ -16,7 +16,7 @@ from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 if TYPE_CHECKING:
     from vkbench.settings import Settings
     from vkbench_cli.show.services import Fleet
-    from vkbench_db.ask.queues import Queue
+    from vkbench_db.ask.devices.queues import Queue
 
 SERVICES = (
     Column(key="service", heading="service", rank=Rank.KEY),
@@ -70,14 +70,15 @@ def status(*, store: Store, output: Output) -> int:
 def _read_fleet(ours: Settings, now: float) -> Fleet:
     """The services and queues, also where the database cannot be reached."""
     from vkbench_cli.show.services import Fleet, read_unfit
-    from vkbench_db.ask.blank import blank
-    from vkbench_db.ask.queues import queues
+    from vkbench_db.ask.devices.queues import queues
+    from vkbench_db.blank import blank_database
     from vkbench_db.upkeep.attendance import attendance
     from vkbench_db.work.refused import count_refused
 
     is_new = is_unmade(ours)
     try:
-        with blank() if is_new else open_database(ours) as database, database.reading() as tx:
+        store = blank_database() if is_new else open_database(ours)
+        with store as database, database.reading() as tx:
             return Fleet(
                 settings=ours,
                 now=now,

@@ -79,7 +79,7 @@ def _run(
 def _fleet(database: Database, timeout: float | None) -> int:
     from vkbench_cli.show.pace import trouble
     from vkbench_cli.show.waiting import wait_for_fleet, warn
-    from vkbench_db.ask import tallies
+    from vkbench_db.ask.devices import tallies
 
     since = time.time()
     with database.reading() as tx:

@@ -110,7 +110,7 @@ def list_(*, limit: Limit = None, store: Store, output: Output) -> None:
 
     most = output.most(limit)
     with reading(store.settings()) as tx:
-        found = bisections.listed(tx, most + 1 if most else None)
+        found = bisections.list_bisections(tx, most + 1 if most else None)
     rows = [_row(each) for each in found]
     show_newest(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output, most)
 
@@ -140,7 +140,7 @@ def stop(*, number: Number, store: Store) -> None:
 
 def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
     from vkbench_cli.show.waiting import warn
-    from vkbench_db.ask.device_names import served_keys
+    from vkbench_db.ask.devices.names import served_keys
 
     with open_database(store.settings()) as database:
         with database.reading() as tx:

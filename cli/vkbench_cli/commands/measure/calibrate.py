@@ -121,8 +121,8 @@ def _submit(selecting: Selecting, store: Store, output: Output) -> int:
 
 
 def _show_known(selectors: Sequence[str], store: Store, output: Output) -> int:
-    from vkbench_db.ask.blank import is_blank
-    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.devices.names import device_keys
+    from vkbench_db.blank import is_blank
     from vkbench_detection.series.calibrations import latest
 
     with reading(store.settings()) as tx:

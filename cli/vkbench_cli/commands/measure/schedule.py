@@ -106,7 +106,7 @@ def list_(*, store: Store, output: Output) -> None:
     from vkbench_db.upkeep import schedules
 
     with reading(store.settings()) as tx:
-        rows = [_row(schedule) for schedule in schedules.listed(tx)]
+        rows = [_row(schedule) for schedule in schedules.list_schedules(tx)]
     show(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output)
 
 

@@ -103,7 +103,7 @@ def _try_noise(streams: int, seed: int) -> list[dict[str, Cell]]:
     from vkbench_detection.statistics.synthetic import KINDS
 
     with CountedProgress("detector", len(KINDS)) as progress:
-        return rows_of_noise(run(streams=streams, seed=seed, told=progress.tell))
+        return rows_of_noise(run(streams=streams, seed=seed, report=progress.tell))
 
 
 def _scenarios(parts: Sequence[str]) -> list[Scenario]:

@@ -110,7 +110,7 @@ def resume(
 
 def _find_devices(tx: Transaction, selector: str) -> list[DeviceRow]:
     from vkbench_db.ask import queries
-    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.devices.names import device_keys
 
     keys = device_keys(tx, [selector])
     return [row for row in queries.devices(tx) if row.key in keys]

@@ -108,7 +108,7 @@ def submit_selection(
     from vkbench_cli.builds import refuse_build
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask import queries
-    from vkbench_db.ask.device_names import served_keys
+    from vkbench_db.ask.devices.names import served_keys
     from vkbench_scheduler.planning import sweeps
     from vkbench_scheduler.planning.submit import submit as store_run
 

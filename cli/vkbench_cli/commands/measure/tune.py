@@ -181,12 +181,12 @@ def _show_run(asked: str, store: Store, output: Output) -> int:
 
 def _show_known(devices: list[str], store: Store, output: Output) -> int:
     from vkbench_cli.show.sweeps import show_known
-    from vkbench_db.ask.blank import is_blank
-    from vkbench_db.ask.device_names import device_keys
-    from vkbench_db.upkeep.tuning import tuned
+    from vkbench_db.ask.devices.names import device_keys
+    from vkbench_db.blank import is_blank
+    from vkbench_db.upkeep.tuning import newest_findings
 
     with reading(store.settings()) as tx:
-        rows = [] if is_blank(tx) else tuned(tx, device_keys(tx, devices))
+        rows = [] if is_blank(tx) else newest_findings(tx, device_keys(tx, devices))
     show_known(rows, output, nothing=NOTHING_YET)
     return 0
 
@@ -194,7 +194,7 @@ def _show_known(devices: list[str], store: Store, output: Output) -> int:
 def _export(path: Path, devices: list[str], store: Store) -> int:
     from vkbench_cli.files import whole_file
     from vkbench_db.ask import queries
-    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.devices.names import device_keys
     from vkbench_scheduler.tuned import table_of
     from vkbench_shaders.tuning.tables import written
 

@@ -89,7 +89,7 @@ def ls(*, store: Store, output: Output) -> None:
 
     now = time.time()
     with reading(store.settings()) as tx:
-        rows = [_row(token, now) for token in tokens.listed(tx)]
+        rows = [_row(token, now) for token in tokens.list_tokens(tx)]
     show(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output)
 
 

@@ -18,5 +18,5 @@ def upgrade() -> None:
     )
     op.execute(
         "ALTER TABLE job ADD COLUMN arm_kind TEXT DEFAULT 'bundle' NOT NULL "
-        "CONSTRAINT ck_job_arm_kind CHECK (arm_kind IN ('bundle', 'build'))"
+        "CONSTRAINT ck_job_arm_kind CHECK (arm_kind IN ('bundle', 'build', 'driver'))"
     )

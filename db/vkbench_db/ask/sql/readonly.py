@@ -31,7 +31,7 @@ from sqlalchemy import URL
 
 from vkbench.errors import VkbenchError
 from vkbench_db import postgresql
-from vkbench_db.ask import public, reader
+from vkbench_db.ask.sql import public, reader
 from vkbench_db.database import NO_DRIVER, parse_url, require_file
 from vkbench_db.errors import DatabaseUnreachable, QueryRefused
 
@@ -41,7 +41,7 @@ MOST_ROWS = 100_000
 MOST_SECONDS = 60.0
 MOST_BYTES = 2**26  # of one value
 MOST_MEMORY = 2**30  # of the process that reads, of each temporary file, and of the answer
-_POSTGRESQL_READER = "vkbench_db.ask.postgresql_reader"
+_POSTGRESQL_READER = "vkbench_db.ask.sql.postgresql_reader"
 MOST_PUBLIC_BYTES = 2**25  # of all values of a public answer
 _PUBLIC_MEMORY = 2**28
 
@@ -76,11 +76,11 @@ def query(url: str, sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
 
 
 def query_blank(sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
-    """The same on a blank database, where no database has been made yet."""
-    from vkbench_db.ask.blank import blank
+    """Run a reading statement on a blank database, where none has been made yet."""
+    from vkbench_db.blank import blank_database
 
     statement = _statement(sql)
-    with blank() as database, closing(database.engine.raw_connection()) as raw:
+    with blank_database() as database, closing(database.engine.raw_connection()) as raw:
         connection = raw.driver_connection
         assert isinstance(connection, sqlite3.Connection)
         return _ask_sqlite("", connection.serialize(), statement, bounds)
@@ -118,9 +118,9 @@ def _query_sqlite(path: Path, sql: str, bounds: Bounds) -> tuple[list[str], Rows
 def _ask_sqlite(uri: str, image: bytes, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
     """Have `reader` run a statement on a file, or on the image of a database."""
     value = public.MOST_BYTES if bounds.is_public else MOST_BYTES
-    asked = _request(sql, bounds) | {"uri": uri, "value": value}
+    request = _request(sql, bounds) | {"uri": uri, "value": value}
     words = ["-S", reader.__file__]
-    return _ask_reader(words, asked, image, bounds, lambda said: _sqlite_error(said, bounds))
+    return _ask_reader(words, request, image, bounds, lambda error: _sqlite_error(error, bounds))
 
 
 def _request(sql: str, bounds: Bounds) -> dict[str, Any]:
@@ -185,23 +185,27 @@ def _lines(
             raise QueryRefused(f"the query gives more than {bounds.memory >> 20} MB")
         if not line.endswith(b"\n"):
             break
-        said = json.loads(line, object_hook=_cell)
-        if said == reader.END:
+        answer_line = json.loads(line, object_hook=_cell)
+        if answer_line == reader.END:
             return
-        if isinstance(said, dict):
-            raise error_of(said)
-        yield [tuple(row) for row in said] if said and isinstance(said[0], list) else said
+        if isinstance(answer_line, dict):
+            raise error_of(answer_line)
+        yield (
+            [tuple(row) for row in answer_line]
+            if answer_line and isinstance(answer_line[0], list)
+            else answer_line
+        )
     raise _refuse_query(_LATE, bounds.seconds)
 
 
-def _cell(said: dict[str, str]) -> Any:
-    if reader.BYTES in said:
-        return base64.b64decode(said[reader.BYTES])
-    return json.loads(said[reader.NESTED]) if reader.NESTED in said else said
+def _cell(cell: dict[str, str]) -> Any:
+    if reader.BYTES in cell:
+        return base64.b64decode(cell[reader.BYTES])
+    return json.loads(cell[reader.NESTED]) if reader.NESTED in cell else cell
 
 
-def _sqlite_error(said: dict[str, str], bounds: Bounds) -> VkbenchError:
-    reason = said[reader.ERROR]
+def _sqlite_error(error: dict[str, str], bounds: Bounds) -> VkbenchError:
+    reason = error[reader.ERROR]
     if "unable to open" in reason or "not a database" in reason:
         return DatabaseUnreachable(f"the database cannot be used: {reason}")
     if bounds.is_public and "is prohibited" in reason:
@@ -227,13 +231,13 @@ _PLAIN = {
 def _query_postgresql(url: URL, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
     if not find_spec("psycopg"):
         raise DatabaseUnreachable(NO_DRIVER)
-    asked = _request(sql, bounds) | {
+    request = _request(sql, bounds) | {
         "url": url.set(drivername="postgresql").render_as_string(hide_password=False),
         "connect_seconds": postgresql.connect_seconds(url),
     }
 
-    def error_of(said: dict[str, str]) -> VkbenchError:
-        reason, kind = said[reader.ERROR], said[reader.KIND]
+    def error_of(error: dict[str, str]) -> VkbenchError:
+        reason, kind = error[reader.ERROR], error[reader.KIND]
         if kind == reader.UNREACHABLE:
             place = postgresql.place(url)
             return DatabaseUnreachable(f"the database {place} cannot be used: {reason}")
@@ -243,7 +247,7 @@ def _query_postgresql(url: URL, sql: str, bounds: Bounds) -> tuple[list[str], Ro
             reason = _WRITES
         return _refuse_query(_PLAIN.get(reason, reason), bounds.seconds)
 
-    return _ask_reader(["-m", _POSTGRESQL_READER], asked, b"", bounds, error_of)
+    return _ask_reader(["-m", _POSTGRESQL_READER], request, b"", bounds, error_of)
 
 
 def _refuse_query(reason: str, seconds: float) -> QueryRefused:

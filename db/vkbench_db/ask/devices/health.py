@@ -49,17 +49,17 @@ def served_devices(tx: Connection) -> list[ServedDevice]:
         .limit(1)
         .scalar_subquery()
     )
-    asked = select(
+    query = select(
         *(device.id, device.key, device.resumed_at, device.on_trial),
         func.coalesce(last, false()).label("canary_off"),
     )
-    return fetch(tx, asked.where(~device.paused).order_by(device.id), ServedDevice)
+    return fetch(tx, query.where(~device.paused).order_by(device.id), ServedDevice)
 
 
 def mishaps(tx: Connection, since: float, until: float | None = None) -> list[Mishap]:
     """Attempts that were recorded from one moment to another and ended badly, on all devices."""
     attempt, job, case = schema.attempt.c, schema.job.c, schema.kernel_case.c
-    asked = (
+    query = (
         select(
             *(job.device_id, job.case_id, case.kernel, attempt.bundle, attempt.outcome),
             attempt.started_at.label("at"),
@@ -75,8 +75,8 @@ def mishaps(tx: Connection, since: float, until: float | None = None) -> list[Mi
         .order_by(attempt.started_at)
     )
     if until is not None:
-        asked = asked.where(attempt.recorded_at <= until)
-    return fetch(tx, asked, Mishap)
+        query = query.where(attempt.recorded_at <= until)
+    return fetch(tx, query, Mishap)
 
 
 def last_done(tx: Connection, device: int) -> float | None:
@@ -99,8 +99,8 @@ def last_done(tx: Connection, device: int) -> float | None:
 def has_done(tx: Connection, device: int, case: int) -> bool:
     """Whether a device has run a case to its end before."""
     job = schema.job.c
-    found = exists().where(job.case_id == case, job.device_id == device, job.state.in_(DONE))
-    return bool(tx.execute(select(found)).scalar())
+    done_before = exists().where(job.case_id == case, job.device_id == device, job.state.in_(DONE))
+    return bool(tx.execute(select(done_before)).scalar())
 
 
 def last_canaries(tx: Connection, device: int, count: int) -> Sequence[tuple[float, bool]]:

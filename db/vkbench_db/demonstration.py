@@ -26,8 +26,8 @@ def is_file_of_one(path: Path) -> bool:
     uri = f"{path.absolute().as_uri()}?mode=rw"  # read-only connections leave a -wal file
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
-            asked = connection.execute("SELECT 1 FROM host WHERE name = ?", (MARK,))
-            return asked.fetchone() is not None
+            rows = connection.execute("SELECT 1 FROM host WHERE name = ?", (MARK,))
+            return rows.fetchone() is not None
     except sqlite3.Error:
         return False
 

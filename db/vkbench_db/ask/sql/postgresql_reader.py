@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from vkbench_db.ask import reader
+from vkbench_db.ask.sql import reader
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -64,11 +64,11 @@ class Unfit(Exception):
 
 def main() -> None:
     """Read a request, and write the answer."""
-    asked = json.loads(sys.stdin.buffer.readline())
-    reader.limit(asked | {"seconds": asked["seconds"] + asked["connect_seconds"]})
+    request = json.loads(sys.stdin.buffer.readline())
+    reader.limit(request | {"seconds": request["seconds"] + request["connect_seconds"]})
     try:
-        with closing(_connect(asked)) as connection:  # rolls back: nothing commits
-            for page in _pages(connection, asked):
+        with closing(_connect(request)) as connection:  # rolls back: nothing commits
+            for page in _pages(connection, request):
                 reader.say(page)
         reader.say(reader.END)
     except MemoryError:
@@ -95,26 +95,26 @@ def _say_error(kind: str, reason: str) -> None:
     reader.say({reader.ERROR: reason, reader.KIND: kind})
 
 
-def _connect(asked: dict[str, Any]) -> Connection:
-    settings = [f"statement_timeout={int(asked['seconds'] * 1000)}", "timezone=UTC"]
-    settings += _SMALL if asked["views"] else ()
+def _connect(request: dict[str, Any]) -> Connection:
+    settings = [f"statement_timeout={int(request['seconds'] * 1000)}", "timezone=UTC"]
+    settings += _SMALL if request["views"] else ()
     return psycopg.connect(
-        asked["url"],
+        request["url"],
         options=" ".join(f"-c {setting}" for setting in settings),
         client_encoding="utf8",
-        connect_timeout=asked["connect_seconds"],
+        connect_timeout=request["connect_seconds"],
     )
 
 
-def _pages(connection: Connection, asked: dict[str, Any]) -> Iterator[list[Any]]:
+def _pages(connection: Connection, request: dict[str, Any]) -> Iterator[list[Any]]:
     """The columns, and then the rows, some at a time."""
-    if asked["views"]:
+    if request["views"]:
         _check_role(connection)
-        _check_statement(connection, asked["sql"], asked["views"])
+        _check_statement(connection, request["sql"], request["views"])
     _restrict(connection)
-    _declare(connection, asked["sql"])
+    _declare(connection, request["sql"])
     columns: list[str] = []
-    rows_at_once = _PUBLIC_ROWS if asked["views"] else reader.PAGE_ROWS
+    rows_at_once = _PUBLIC_ROWS if request["views"] else reader.PAGE_ROWS
     while True:
         cursor = connection.execute(b"FETCH FORWARD %d FROM vkbench_query" % rows_at_once)
         if not columns:
@@ -147,8 +147,10 @@ def _check_role(connection: Connection) -> None:
 
 def _check_statement(connection: Connection, sql: str, names: list[str]) -> None:
     """Unfit for a statement that reads more than the views, or calls what does more than count."""
-    found = connection.execute("SELECT oid FROM pg_class WHERE oid = ANY(%s::regclass[])", [names])
-    views = {oid for (oid,) in found}
+    view_rows = connection.execute(
+        "SELECT oid FROM pg_class WHERE oid = ANY(%s::regclass[])", [names]
+    )
+    views = {oid for (oid,) in view_rows}
     # on lines of its own, so that a comment at its end stays one
     made = f"CREATE TEMP VIEW vkbench_asked AS\n{sql}\n"
     result = connection.pgconn.exec_params(made.encode(), None)  # takes one statement only

@@ -1,13 +1,13 @@
-"""Results with filters, a page of them at a time: the latest of each case, of a run, of a series.
+"""Results with filters: the latest of each case, all of them, those of a run or of a series.
 
 The filters choose jobs from the table of latest results, or from the index of a run or a series.
-Only the rows of a page are joined.
+Only the rows that are shown are joined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, or_, select
@@ -15,13 +15,16 @@ from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, or_, s
 from vkbench.errors import UnknownName
 from vkbench.job import CHECKS, FINISHED, Mode
 from vkbench.result import Side
+from vkbench.run import RunKind
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.ask.device_names import device_keys
-from vkbench_db.ask.queries import ResultRow, results_of
+from vkbench_db.ask.devices.names import device_keys
+from vkbench_db.rows import batches, fetch
+from vkbench_db.schema import ResultRow as ResultRow
 
 _MODES = (*CHECKS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
+_SWEEPS = select(schema.run.c.id).where(schema.run.c.kind == RunKind.SWEEP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,36 +40,54 @@ class ResultFilter:
     state: Sequence[str] = ()
     run: int | None = None  # its results, and not the latest alone
     series: int | None = None  # likewise
+    history: bool = False  # all results, and not the latest alone
+    trials: bool = False  # those of sweeps too, which count as if they were not there otherwise
 
     @property
     def is_latest(self) -> bool:
         """Whether only the latest result of each case is meant."""
+        return self.is_of_all_runs and not self.history
+
+    @property
+    def is_of_all_runs(self) -> bool:
+        """Whether neither a run nor a series is named."""
         return self.run is None and self.series is None
 
 
-FILTERS = tuple(field.name for field in fields(ResultFilter))
+@dataclass(frozen=True, kw_only=True)
+class ResultCount:
+    """How many results a case has."""
+
+    case_name: str
+    shape: str
+    mode: str
+    results: int
+
+
+EVERY = ResultFilter(history=True, trials=True)
+FILTERS = ("device", "kernel", "format", "case", "variant", "mode", "state", "run", "series")
 SORTS = (
     *("finished_at", "case", "kernel", "format", "mode", "variant", "verdict", "host"),
     *("device_name", "run", "job", "nmse", "hot_seconds", "cold_seconds", "roof_fraction"),
 )
 
 
-def count(tx: Connection, asked: ResultFilter) -> int:
-    """How many jobs fit."""
-    source, where = _choose_jobs(tx, asked)
+def count(tx: Connection, chosen: ResultFilter) -> int:
+    """How many jobs a filter chooses."""
+    source, where = _choose_jobs(tx, chosen)
     return tx.execute(select(func.count()).select_from(source).where(*where)).scalar() or 0
 
 
 def page(
     tx: Connection,
-    asked: ResultFilter,
+    chosen: ResultFilter,
     *,
     sort: str = "-finished_at",
     limit: int | None = 100,
     offset: int = 0,
 ) -> list[ResultRow]:
     """The results of a page of jobs, in the order asked for: `sort` is of SORTS, "-" in front."""
-    source, where = _choose_jobs(tx, asked)
+    source, where = _choose_jobs(tx, chosen)
     number = _number(source)
     key = sort.removeprefix("-")
     if key not in SORTS:
@@ -87,6 +108,40 @@ def page(
     return results_of(tx, jobs.scalars().all())
 
 
+def results(
+    tx: Connection, chosen: ResultFilter = EVERY, *, limit: int | None = 50
+) -> list[ResultRow]:
+    """Results, the newest first; those of a series are of its metric alone."""
+    rows = page(tx, chosen, limit=limit)
+    return [row for row in rows if chosen.series in (None, row.series)][:limit]
+
+
+def count_trials(tx: Connection, chosen: ResultFilter) -> list[ResultCount]:
+    """How many results of sweeps each case has that a filter leaves out."""
+    if chosen.trials or not chosen.is_of_all_runs:
+        return []
+    job, case = schema.job.c, schema.kernel_case.c
+    _, where = _choose_jobs(tx, replace(chosen, history=True, trials=True))
+    counts = (
+        select(case.name.label("case_name"), case.shape, job.mode, func.count().label("results"))
+        .join(schema.kernel_case, case.id == job.case_id)
+        .where(job.run_id.in_(_SWEEPS), *where)
+        .group_by(case.name, case.shape, job.mode)
+    )
+    return fetch(tx, counts, ResultCount)
+
+
+def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
+    """The results of jobs, in their order."""
+    view = schema.v_results.c
+    rows: list[ResultRow] = []
+    for page in batches(jobs, 1000):
+        query = select(schema.v_results).where(view.job.in_(page)).order_by(view.metric, view.side)
+        rows += fetch(tx, query, ResultRow)
+    places = {job: place for place, job in enumerate(jobs)}
+    return sorted(rows, key=lambda row: places[row.job])
+
+
 def choices(tx: Connection) -> dict[str, list[str]]:
     """What there is to choose from: kernels, formats, modes and states."""
     case = schema.kernel_case.c
@@ -99,39 +154,62 @@ def choices(tx: Connection) -> dict[str, list[str]]:
 
 
 def _choose_jobs(
-    tx: Connection, asked: ResultFilter
+    tx: Connection, chosen: ResultFilter
 ) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
-    source: FromClause = schema.latest if asked.is_latest else schema.job
+    # The table of latest results knows no sweeps.
+    is_noted = chosen.is_latest and not chosen.trials
+    source: FromClause = schema.latest if is_noted else schema.job
     work, case = source.c, schema.kernel_case.c
     where: list[ColumnElement[bool]] = [work.finished_at.is_not(None)]
-    if asked.run is not None:
-        where.append(work.run_id == min(max(asked.run, 0), _MOST_ID))
-    if asked.series is not None:
-        of_series = schema.measurement.c.series_id == min(max(asked.series, 0), _MOST_ID)
+    if chosen.is_latest and chosen.trials:
+        where.append(_is_newest())
+    if chosen.history and chosen.is_of_all_runs and not chosen.trials:
+        where.append(work.run_id.not_in(_SWEEPS))
+    if chosen.run is not None:
+        where.append(work.run_id == min(max(chosen.run, 0), _MOST_ID))
+    if chosen.series is not None:
+        of_series = schema.measurement.c.series_id == min(max(chosen.series, 0), _MOST_ID)
         where.append(work.id.in_(select(schema.measurement.c.job_id).where(of_series)))
-    if asked.device:
-        keys = device_keys(tx, asked.device)
+    if chosen.device:
+        keys = device_keys(tx, chosen.device)
         ids = tx.execute(select(schema.device.c.id).where(schema.device.c.key.in_(keys)))
         where.append(work.device_id.in_(ids.scalars().all()))
     of_case: list[ColumnElement[bool]] = []
     for name in ("kernel", "format"):
-        if globs := getattr(asked, name):
+        if globs := getattr(chosen, name):
             of_case.append(case[name].in_(_match_stored(tx, name, globs)))
-    if asked.case:
-        of_case.append(_is_like(case.name, asked.case))
+    if chosen.case:
+        of_case.append(_is_like(case.name, chosen.case))
     if of_case:
         where.append(work.case_id.in_(select(case.id).where(*of_case)))
-    if asked.variant:
-        where.append(_is_like(work.variant, asked.variant))
-    modes = [names.pick(mode, _MODES, "mode") for mode in asked.mode]
-    if modes or asked.is_latest:  # pairs answer another question, and are shown when asked for
+    if chosen.variant:
+        where.append(_is_like(work.variant, chosen.variant))
+    modes = [names.pick(mode, _MODES, "mode") for mode in chosen.mode]
+    if modes or chosen.is_latest:  # pairs answer another question, and are shown when asked for
         where.append(work.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)))
-    if asked.state:
+    if chosen.state:
         where.append(
-            work.state.in_([names.pick(each, list(FINISHED), "state") for each in asked.state])
+            work.state.in_([names.pick(state, list(FINISHED), "state") for state in chosen.state])
         )
     return source, where
+
+
+def _is_newest() -> ColumnElement[bool]:
+    """Whether a job is the newest of its device, case, mode and variant, those of sweeps too."""
+    job, other = schema.job.c, schema.job.alias("newest").c
+    return job.id == (
+        select(other.id)
+        .where(
+            *(other.case_id == job.case_id, other.device_id == job.device_id),
+            *(other.mode == job.mode, other.variant == job.variant),
+            other.finished_at.is_not(None),
+        )
+        .order_by(other.finished_at.desc(), other.id.desc())
+        .limit(1)
+        .correlate(schema.job)
+        .scalar_subquery()
+    )
 
 
 def _number(source: FromClause) -> ColumnElement[int]:

@@ -40,10 +40,10 @@ Authorizer = Callable[..., int]
 
 def main() -> None:
     """Read a request, and write the answer."""
-    asked = json.loads(sys.stdin.buffer.readline())
-    limit(asked)
+    request = json.loads(sys.stdin.buffer.readline())
+    limit(request)
     try:
-        for page in _pages(asked):
+        for page in _pages(request):
             say(page)
         say(END)
     except MemoryError:
@@ -52,7 +52,7 @@ def main() -> None:
         say({ERROR: str(error)})
 
 
-def limit(asked: dict[str, Any]) -> None:
+def limit(request: dict[str, Any]) -> None:
     """Let the kernel hold this process to its time, memory and files, unless it is Windows.
 
     Services of this machine go first: a statement has the processors that they leave.
@@ -62,12 +62,12 @@ def limit(asked: dict[str, Any]) -> None:
     except ImportError:
         return
     os.nice(_NICENESS)
-    seconds = asked["seconds"]
+    seconds = request["seconds"]
     signal.setitimer(signal.ITIMER_REAL, seconds)  # nothing handles it, so it kills
     for what, most in (
         (resource.RLIMIT_CPU, int(seconds) + 1),
-        (resource.RLIMIT_AS, asked["memory"]),
-        (resource.RLIMIT_FSIZE, asked["files"]),
+        (resource.RLIMIT_AS, request["memory"]),
+        (resource.RLIMIT_FSIZE, request["files"]),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -76,24 +76,24 @@ def limit(asked: dict[str, Any]) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def _pages(asked: dict[str, Any]) -> Any:
+def _pages(request: dict[str, Any]) -> Any:
     """The columns, and then the rows, some at a time."""
-    cursor = _open_readonly(asked).execute(asked["sql"])
+    cursor = _open_readonly(request).execute(request["sql"])
     yield cursor.description and [column[0] for column in cursor.description]
     while rows := cursor.fetchmany(PAGE_ROWS):
         yield rows
 
 
-def _open_readonly(asked: dict[str, Any]) -> sqlite3.Connection:
-    if asked["uri"]:
-        connection = sqlite3.connect(asked["uri"], uri=True)
+def _open_readonly(request: dict[str, Any]) -> sqlite3.Connection:
+    if request["uri"]:
+        connection = sqlite3.connect(request["uri"], uri=True)
     else:
         connection = sqlite3.connect(":memory:")
         connection.deserialize(sys.stdin.buffer.read())
-    connection.execute(f"PRAGMA hard_heap_limit = {asked['memory'] // 2}")
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, asked["value"])
+    connection.execute(f"PRAGMA hard_heap_limit = {request['memory'] // 2}")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, request["value"])
     connection.execute("PRAGMA query_only = ON")
-    views = asked["views"]
+    views = request["views"]
     if views:  # many files, each within its bound, would be more than a stranger may have
         connection.execute("PRAGMA temp_store = MEMORY")
     connection.set_authorizer(guard(connection, views) if views else _authorize)

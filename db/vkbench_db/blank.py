@@ -13,7 +13,7 @@ from vkbench_db import schema
 from vkbench_db.database import Database
 
 
-def blank() -> Database:
+def blank_database() -> Database:
     """A database of this version's schema without a row."""
     engine = create_engine("sqlite://", poolclass=StaticPool)  # one connection: it is the database
     schema.TABLES.create_all(engine)

@@ -55,7 +55,7 @@ def queues(tx: Connection) -> list[Queue]:
         .group_by(job.device_id)
         .subquery()
     )
-    asked = (
+    query = (
         select(
             *(device.key, device.name, host.name.label("host"), worker_seen().label("last_seen")),
             *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
@@ -68,10 +68,10 @@ def queues(tx: Connection) -> list[Queue]:
         .where(device.last_seen.is_not(None))
         .order_by(host.name, device.name, device.key)
     )
-    return fetch(tx, asked, Queue)
+    return fetch(tx, query, Queue)
 
 
-def awaited(tx: Connection) -> Mapping[str, str]:
+def reasons_to_wait(tx: Connection) -> Mapping[str, str]:
     """Why jobs of devices wait for bundles, by the devices' keys.
 
     Looks at the first queued job of each run: a worker hands back what it cannot do in order.

@@ -188,6 +188,6 @@ VIEWS: Mapping[str, str] = {
 }
 
 
-def plain(meaning: str) -> str:
+def strip_markdown(meaning: str) -> str:
     """A meaning without its Markdown, for pages that have no docs/ beside them."""
     return sub(r"\[(.*?)\]\(.*?\)", r"\1", meaning).replace("`", "")

@@ -32,19 +32,19 @@ def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
 
 
 def served_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
-    """As `device_keys`, without devices that no worker here has announced."""
+    """Keys of the devices that selectors mean and that a worker here has announced."""
     meant = choose(selectors, named_devices(tx), settings().host)
     return [device.key for device in only_served(meant)]
 
 
 def only_served(meant: Sequence[NamedDevice]) -> list[NamedDevice]:
     """The devices that a worker here has announced; NothingToDo if all came with imports."""
-    found = [device for device in meant if device.is_served]
-    if not found:
-        told = ", ".join(f"{device.name} ({device.key})" for device in meant[:MOST_TOLD])
+    served = [device for device in meant if device.is_served]
+    if not served:
+        listed = ", ".join(f"{device.name} ({device.key})" for device in meant[:MOST_TOLD])
         more = f" and {len(meant) - MOST_TOLD} more" if len(meant) > MOST_TOLD else ""
-        raise NothingToDo(f"no worker here has served {told}{more}: known from an import alone")
-    return found
+        raise NothingToDo(f"no worker here has served {listed}{more}: known from an import alone")
+    return served
 
 
 def named_devices(tx: Connection) -> list[NamedDevice]:

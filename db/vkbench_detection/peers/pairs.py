@@ -60,7 +60,7 @@ def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None
 
 
 def pairs_of_jobs(tx: Connection, jobs: Collection[int]) -> list[PeerPair]:
-    """What these jobs compared."""
+    """The comparisons with peers that these jobs made."""
     return _pairs(tx, schema.job.c.id.in_(jobs))
 
 
@@ -82,7 +82,7 @@ def pairs_of_device(tx: Connection, device: str, peer: str) -> list[PeerPair]:
 def peers_of_device(tx: Connection, device: str) -> list[str]:
     """The peers that cases were compared with on a device; not those that all cases lack."""
     latest, table = schema.latest.c, schema.device.c
-    asked = (
+    query = (
         select(latest.variant)
         .join(schema.device, table.id == latest.device_id)
         .where(
@@ -93,15 +93,15 @@ def peers_of_device(tx: Connection, device: str) -> list[str]:
         .distinct()
         .order_by(latest.variant)
     )
-    return list(tx.execute(asked).scalars())
+    return list(tx.execute(query).scalars())
 
 
 def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
     job, timing = schema.job.c, schema.measurement
-    ours, theirs = timing.alias("ours"), timing.alias("theirs")
+    own, theirs = timing.alias("ours"), timing.alias("theirs")
     host, device, case = schema.host.c, schema.device.c, schema.kernel_case.c
     attempt = schema.attempt.c
-    asked = (
+    query = (
         select(
             *(
                 host.name.label("host"),
@@ -111,22 +111,19 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
             *(case.kernel, case.format),
             *(case.name.label("case_name"), job.variant.label("peer"), attempt.settings),
             *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
-            *(ours.c.clock, theirs.c.clock.label("peer_clock")),
-            *(ours.c.seconds.label("ours"), ours.c.low.label("ours_low")),
-            *(ours.c.high.label("ours_high"), theirs.c.seconds.label("theirs")),
+            *(own.c.clock, theirs.c.clock.label("peer_clock")),
+            *(own.c.seconds.label("ours"), own.c.low.label("ours_low")),
+            *(own.c.high.label("ours_high"), theirs.c.seconds.label("theirs")),
             *(theirs.c.low.label("theirs_low"), theirs.c.high.label("theirs_high")),
         )
-        .select_from(schema.job)
-        .join(schema.device, device.id == job.device_id)
-        .join(schema.host, host.id == device.host_id)
-        .join(schema.kernel_case, case.id == job.case_id)
-        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
-        .join(ours, (ours.c.job_id == job.id) & (ours.c.side == Side.OURS))
+        .select_from(schema.named_jobs)
+        .join(schema.attempt, schema.is_settling)
+        .join(own, (own.c.job_id == job.id) & (own.c.side == Side.OURS))
         .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.side == Side.THEIRS))
-        .where(*where, ours.c.seconds > 0, theirs.c.seconds > 0)
+        .where(*where, own.c.seconds > 0, theirs.c.seconds > 0)
         .order_by(host.name, device.name, job.variant, case.name, job.id)
     )
-    return fetch(tx, asked, PeerPair)
+    return fetch(tx, query, PeerPair)
 
 
 def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
@@ -136,7 +133,7 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
     timed = select(timing.job_id).where(
         timing.job_id == job.id, timing.side == Side.OURS, timing.seconds > 0
     )
-    asked = (
+    query = (
         select(job.id)
         .select_from(now)
         .join(schema.job, and_(*alike, job.finished_at <= now.c.finished_at, job.id != now.c.id))
@@ -144,11 +141,11 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
         .order_by(job.finished_at.desc(), job.id.desc())
         .limit(most)
     )
-    found = pairs_of_jobs(tx, list(tx.execute(asked).scalars()))
-    return sorted(found, key=lambda each: (each.finished_at, each.job), reverse=True)
+    pairs = pairs_of_jobs(tx, list(tx.execute(query).scalars()))
+    return sorted(pairs, key=lambda earlier: (earlier.finished_at, earlier.job), reverse=True)
 
 
-def uncompared(
+def uncompared_cases(
     tx: Connection, peers: Sequence[str] = (), run: int | None = None
 ) -> list[Uncompared]:
     """The cases of such jobs that have no timings to compare, in order of the reasons."""
@@ -157,16 +154,14 @@ def uncompared(
     untimed = select(timing.job_id).where(timing.job_id == job.id, timing.seconds <= 0)
     passed = job.state == JobState.PASSED
     reason = sql_case((passed, "a side took less time than its clock shows"), else_=job.reason)
-    asked = (
+    query = (
         select(
             *(host.name.label("host"), device.key.label("device")),
             *(device.name.label("device_name"), case.name.label("case_name")),
             *(job.variant.label("peer"), reason.label("reason")),
             *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
         )
-        .join(schema.device, device.id == job.device_id)
-        .join(schema.host, host.id == device.host_id)
-        .join(schema.kernel_case, case.id == job.case_id)
+        .select_from(schema.named_jobs)
         .where(
             ~passed | untimed.exists(),
             job.finished_at.is_not(None),
@@ -174,7 +169,7 @@ def uncompared(
         )
         .order_by(job.variant, reason, case.name, host.name, device.name, job.id)
     )
-    return fetch(tx, asked, Uncompared)
+    return fetch(tx, query, Uncompared)
 
 
 def _conditions_for_jobs(

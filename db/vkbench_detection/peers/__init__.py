@@ -1,0 +1,1 @@
+"""Peers: what other programs and our kernels took in turns, and which ratios fell."""
