@@ -122,10 +122,10 @@ def _import_run(
     """Store what a peer timed, and say which of its tests have no case."""
     with database.transaction() as tx:
         known = [row.facts for row in queries.devices(tx)]
-        found = run(tx, known, one(device, known) if device else None)
-        for reason, count in found.left_out.items():
+        peer_run = run(tx, known, one(device, known) if device else None)
+        for reason, count in peer_run.left_out.items():
             tell(f"left out {count_of(count, 'test')} {reason}: vkbench has no such case")
-        return import_records(tx, found.records, time.time())
+        return import_records(tx, peer_run.records, time.time())
 
 
 def _count_lines(path: Path) -> int:

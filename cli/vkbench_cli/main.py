@@ -85,8 +85,8 @@ for _row in COMMANDS:
     app.command(_row.name, help=_row.help)(_not_loaded)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"vkbench {vkbench.__version__}")
         raise typer.Exit
 

@@ -10,7 +10,7 @@ from vkbench_cli.show.telling import say
 
 
 def pages_at(
-    ours: Settings,
+    settings: Settings,
     host: str,
     port: int,
     *,
@@ -28,6 +28,6 @@ def pages_at(
         began(url)
 
     try:
-        serve(ours, host=host, port=port, names=names, began=tell)
+        serve(settings, host=host, port=port, names=names, began=tell)
     except OSError as error:
         raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}") from error

@@ -50,12 +50,12 @@ class Store:
 
     def settings(self) -> Settings:
         """The settings of this process with this database in them."""
-        ours = settings()
+        process_settings = settings()
         if not self.database:
-            return ours
+            return process_settings
         is_url = "://" in self.database
         url = self.database if is_url else f"sqlite:///{Path(self.database).expanduser().resolve()}"
-        return replace(ours, database=url)
+        return replace(process_settings, database=url)
 
 
 Suite = Annotated[

@@ -109,9 +109,9 @@ def lines(layout: TableLayout) -> Iterator[str]:
         yield from _side_by_side(layout, cells)
         for strip in layout.under:
             if strip.cells[row]:
-                said = f"{strip.heading}: {strip.cells[row]}" if strip.heading else strip.cells[row]
+                text = f"{strip.heading}: {strip.cells[row]}" if strip.heading else strip.cells[row]
                 yield from (
-                    INDENT + line for line in wrap_and_indent(said, layout.room - len(INDENT))
+                    INDENT + line for line in wrap_and_indent(text, layout.room - len(INDENT))
                 )
 
 
@@ -119,12 +119,12 @@ def wrap_text(text: str, width: int) -> list[str]:
     """Text in lines of at most `width`, broken between words or the parts of a name."""
     if len(text) <= width:
         return [text]
-    found = [""]
+    lines = [""]
     for part in _parts(text, width):
-        if len(found[-1]) + len(part.rstrip()) > width:
-            found.append("")
-        found[-1] += part
-    return [line.rstrip() for line in found if line.strip()]
+        if len(lines[-1]) + len(part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return [line.rstrip() for line in lines if line.strip()]
 
 
 def wrap_and_indent(text: str, width: int) -> list[str]:
@@ -179,14 +179,14 @@ def _refill_layout(
     """
     for group in _groups(strips):
         if group[0] not in beside and group[0] not in under:
-            more = [each for each in strips if each in beside or each in group]
+            more = [strip for strip in strips if strip in beside or strip in group]
             tight = narrow and group[0].rank is not Rank.MINOR
             beside = more if _widths(more, width, narrow=tight) is not None else beside
     return TableLayout(
         beside=beside,
         widths=_widths(beside, width, narrow=narrow) or [],
         under=under,
-        left_out=[each.name for each in strips if each not in beside and each not in under],
+        left_out=[strip.name for strip in strips if strip not in beside and strip not in under],
         room=width,
     )
 

@@ -94,9 +94,9 @@ class Progress:
         from rich.console import Group
         from rich.text import Text
 
-        said = Text(visible(self._sentence()), no_wrap=True, overflow="ellipsis")
+        sentence = Text(visible(self._sentence()), no_wrap=True, overflow="ellipsis")
         runs = Text(f"  {visible(self._words)}", style="dim", no_wrap=True, overflow="ellipsis")
-        return Group(said, self._bars(), *([runs] if self._words else []))
+        return Group(sentence, self._bars(), *([runs] if self._words else []))
 
     def _bars(self) -> Table:
         from rich.progress_bar import ProgressBar

@@ -92,10 +92,10 @@ def _is_telling(row: Mapping[str, Cell]) -> bool:
 
 def reasons(skipped: Sequence[Mapping[str, Cell]]) -> Iterator[str]:
     """Why jobs were skipped, each reason once with their number: `9 skipped: it needs coopmat`."""
-    found = Counter(str(row["reason"]) for row in skipped)
-    for reason, count in found.most_common(MOST_REASONS):
+    counts = Counter(str(row["reason"]) for row in skipped)
+    for reason, count in counts.most_common(MOST_REASONS):
         yield f"{count} skipped: {reason}"
-    others = found.total() - sum(count for _, count in found.most_common(MOST_REASONS))
+    others = counts.total() - sum(count for _, count in counts.most_common(MOST_REASONS))
     if others:
         yield f"{others} skipped for other reasons"
 

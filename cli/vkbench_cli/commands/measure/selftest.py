@@ -114,7 +114,7 @@ def _scenarios(parts: Sequence[str]) -> list[Scenario]:
     for part in parts:
         if part not in known:
             raise UnknownName("part of the self-test", part, names.nearest(part, known))
-    return [each for name, each in BY_NAME.items() if LAB in parts or name in parts]
+    return [scenario for name, scenario in BY_NAME.items() if LAB in parts or name in parts]
 
 
 def _try_lab(scenarios: Sequence[Scenario], series: int, seed: int) -> list[dict[str, Cell]]:
@@ -125,5 +125,5 @@ def _try_lab(scenarios: Sequence[Scenario], series: int, seed: int) -> list[dict
     tell(f"targets of the lab, which a scenario misses beyond chance: {', '.join(TARGETS)}")
     with CountedProgress("lab", len(scenarios)) as progress:
         seeds = (seed, seed + 1)
-        found = run(scenarios, series=(series + 1) // 2, seeds=seeds, told=progress.count)
-    return rows_of_lab(found)
+        rows = run(scenarios, series=(series + 1) // 2, seeds=seeds, told=progress.count)
+    return rows_of_lab(rows)

@@ -138,21 +138,21 @@ def _measure(
     from vkbench_detection.steps import detect
     from vkbench_local.executor import sole_executor
 
-    ours = store.settings()
+    settings = store.settings()
     log.set_up(logging.WARNING)
     with (
-        sole_executor(ours.database_url()),
-        Database.open(ours.database_url(), create=True) as database,
+        sole_executor(settings.database_url()),
+        Database.open(settings.database_url(), create=True) as database,
     ):
-        found, devices = plan_run(database, selecting, effort, ours, sweep)
-        if work(database, ours, found, devices) is Ended.INTERRUPTED:
-            tell(how_to_go_on(found.id, store))
+        run, devices = plan_run(database, selecting, effort, settings, sweep)
+        if work(database, settings, run, devices) is Ended.INTERRUPTED:
+            tell(how_to_go_on(run.id, store))
             return EXIT_INTERRUPTED
         detect(database, time.time())
         with database.reading() as tx:
-            show_sweep(tx, found, output)
-            counts = queries.find_run(tx, str(found.id)).progress.counts
-    tell(summary(found.id, counts, 0))
+            show_sweep(tx, run, output)
+            counts = queries.find_run(tx, str(run.id)).progress.counts
+    tell(summary(run.id, counts, 0))
     return exit_code(counts)
 
 
@@ -166,16 +166,16 @@ def _submit(
     return 0
 
 
-def _show_run(asked: str, store: Store, output: Output) -> int:
+def _show_run(run_name: str, store: Store, output: Output) -> int:
     from vkbench.run import RunKind
     from vkbench_cli.show.sweeps import show_sweep
     from vkbench_db.ask.queries import find_run
 
     with reading(store.settings()) as tx:
-        found = find_run(tx, asked, [RunKind.SWEEP])
-        if found.kind != RunKind.SWEEP:
-            raise UsageError(f"run {found.id} is no sweep: `vkbench results --run {found.id}`")
-        show_sweep(tx, found, output)
+        run = find_run(tx, run_name, [RunKind.SWEEP])
+        if run.kind != RunKind.SWEEP:
+            raise UsageError(f"run {run.id} is no sweep: `vkbench results --run {run.id}`")
+        show_sweep(tx, run, output)
     return 0
 
 

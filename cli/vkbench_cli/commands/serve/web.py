@@ -36,7 +36,7 @@ def web(
     who reaches the address can read; changes need a token. At 127.0.0.1 the pages answer only to
     the names of this machine and to --name: no other site's page can read them in a browser.
     """
-    ours = store.settings()
-    if not is_unmade(ours):
-        patiently(lambda: open_database(ours).close(), wait)
-    pages_at(ours, host, port, names=name)
+    settings = store.settings()
+    if not is_unmade(settings):
+        patiently(lambda: open_database(settings).close(), wait)
+    pages_at(settings, host, port, names=name)
