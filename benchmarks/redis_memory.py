@@ -29,13 +29,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--devices", type=int, default=4)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, own_lab(Path(folder)) as lab:
         lab.start_scheduler()
-        names = [f"device{number}" for number in range(asked.devices)]
+        names = [f"device{number}" for number in range(options.devices)]
         lab.start_fleet(*names)
         began = time.monotonic()
-        runs = [lab.submit(["sleep/f32/n0"] * (asked.jobs // len(names)), name) for name in names]
+        runs = [lab.submit(["sleep/f32/n0"] * (options.jobs // len(names)), name) for name in names]
         most, ended = watch(lab, runs)
         lab.check(*runs)
         seconds = time.monotonic() - began

@@ -34,13 +34,14 @@ def with_all_tuned(
     """The same for several devices."""
     tunable = [device for device, jobs in picked.items() if any(map(_is_open, jobs))]
     rows = tuned_now(tx, tunable) if tunable else []
-    told = {device: list(jobs) for device, jobs in picked.items()}
-    for device, found in groupby(rows, key=lambda row: row.device):
-        table = Table(tuned=_entries(found))
-        told[device] = [
-            _add_configuration(each, table) if _is_open(each) else each for each in told[device]
+    configured = {device: list(jobs) for device, jobs in picked.items()}
+    for device, tuned_rows in groupby(rows, key=lambda row: row.device):
+        table = Table(tuned=_entries(tuned_rows))
+        configured[device] = [
+            _add_configuration(pick, table) if _is_open(pick) else pick
+            for pick in configured[device]
         ]
-    return told
+    return configured
 
 
 def _is_open(picked: Picked) -> bool:

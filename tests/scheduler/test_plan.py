@@ -201,7 +201,7 @@ def test_a_selection_s_formats_replace_those_of_the_suite() -> None:
 
 
 def test_some_of_each_are_spread_over_all() -> None:
-    row = SuiteRow(kernels=("copy",), each=3, mode=Mode.CORRECTNESS)
+    row = SuiteRow(kernels=("copy",), most_cases=3, mode=Mode.CORRECTNESS)
     suite = Suite(name="some", description="", rows=(row,))
     sizes = [task.case.shape["n"] for task in tasks(suite, Selection()) if "f32" in task.case.name]
     listed = sorted(case.shape["n"] for case in KERNELS[0].cases if case.format == "f32")

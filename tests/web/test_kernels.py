@@ -87,7 +87,7 @@ def test_a_roofline_without_results_or_with_wrong_words(lab: Lab, pages: TestCli
 
 
 def test_a_picture_keeps_its_proportions() -> None:
-    spots = [Spot(x=x, y=y, said="", link="") for x, y in ((1.0, 1e9), (100.0, 1e11), (0.0, 1.0))]
+    spots = [Spot(x=x, y=y, title="", link="") for x, y in ((1.0, 1e9), (100.0, 1e11), (0.0, 1.0))]
     drawn = scatter(
         spots,
         [Roof(name="memory", slope=1e9), *(Roof(name=n, level=1e11) for n in "ab")],

@@ -148,7 +148,9 @@ def test_moments_are_of_one_clock_and_may_have_other_words(
         request = Request({"type": "http", "path": "/t", "query_string": b"", "headers": []})
         [column] = list_table(request, table, name="t").columns
         assert (column.heading, column.cells) == ("seen (UTC)", ["1970-01-01 00:00"])
-        [column] = list_table(request, table, name="t", said={"at": lambda row: "long ago"}).columns
+        [column] = list_table(
+            request, table, name="t", texts={"at": lambda row: "long ago"}
+        ).columns
         assert (column.heading, column.cells) == ("seen", ["long ago"])
     finally:
         monkeypatch.undo()

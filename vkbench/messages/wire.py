@@ -178,18 +178,18 @@ def check(record: object) -> None:
 
     A result has bounds of its own: its job has to end, whatever a runner says.
     """
-    found: Iterator[str] = iter(())
+    complaints_found: Iterator[str] = iter(())
     match record:
         case Announcement():
-            found = complaints(record)
+            complaints_found = complaints(record)
         case Lease():
-            found = chain(complaints(record), _strange_ids(record.jobs))
+            complaints_found = chain(complaints(record), _strange_ids(record.jobs))
         case Chunk():
-            found = chain(
+            complaints_found = chain(
                 _strange_ids((job.id, job.token) for job in record.jobs),
                 _complaints_about_pairs(record.jobs),
             )
-    for complaint in found:
+    for complaint in complaints_found:
         raise MalformedMessage(f"malformed {type(record).__name__}: {complaint}")
 
 

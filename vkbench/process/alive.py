@@ -44,11 +44,11 @@ def leave(data: Path, service: str, parts: Iterable[str]) -> None:
 
 def ages(data: Path, service: str) -> dict[str, float]:
     """For how many seconds each part of a service has been silent; none if it does not run."""
-    found = {}
+    silent = {}
     with suppress(OSError):
         for path in sorted(_folder(data, service).iterdir()):
-            found[path.name] = max(0.0, time.time() - path.stat().st_mtime)
-    return found
+            silent[path.name] = max(0.0, time.time() - path.stat().st_mtime)
+    return silent
 
 
 def _folder(data: Path, service: str) -> Path:

@@ -48,9 +48,9 @@ def small(points: Sequence[SeriesPoint], changes: Sequence[SeriesChange]) -> Sma
             for moment, value in zip(moments, values, strict=True)
         ],
         changes=[
-            (across(first[each.after_job]), each.direction, _describe_change(each))
-            for each in changes
-            if each.after_job in first and each.state == "confirmed"
+            (across(first[change.after_job]), change.direction, _describe_change(change))
+            for change in changes
+            if change.after_job in first and change.state == "confirmed"
         ],
         low=least,
         high=most,

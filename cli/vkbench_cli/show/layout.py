@@ -141,7 +141,7 @@ def _sacrifices(strips: Sequence[Strip]) -> Iterator[tuple[list[Strip], list[Str
     for group in _from_the_right(strips, Rank.MINOR):
         beside = _without(beside, group)
         yield beside, under, False
-    for strip in [each for each in reversed(beside[1:]) if each.is_prose]:
+    for strip in [strip for strip in reversed(beside[1:]) if strip.is_prose]:
         beside, under = _without(beside, [strip]), [strip, *under]
         yield beside, under, False
     yield beside, under, True

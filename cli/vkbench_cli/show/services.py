@@ -64,9 +64,9 @@ class Fleet:
         """Each service with its state, once."""
         if self.trouble:
             return [self._database(), self._redis()]
-        found = [self._database(), self._redis(), self._scheduler(), self._workers()]
-        found += [self._refused_messages()] if self.refused else []
-        return [*found, self._strange_messages()] if self.unfit.strange else found
+        services = [self._database(), self._redis(), self._scheduler(), self._workers()]
+        services += [self._refused_messages()] if self.refused else []
+        return [*services, self._strange_messages()] if self.unfit.strange else services
 
     @property
     def is_well(self) -> bool:

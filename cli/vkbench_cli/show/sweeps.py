@@ -82,7 +82,7 @@ def _show_kernels(
         }
         beside = _beside(of_kernel, names)
         show(beside or Table(columns=COLUMNS, rows=list(_rows(of_kernel, names))), output)
-    won = sum(each.best is not each.estimated for each in by_place.values())
+    won = sum(standing.best is not standing.estimated for standing in by_place.values())
     tell(f"faster than estimated: {won} of {len(by_place)} cases")
 
 

@@ -60,13 +60,13 @@ class FleetCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read the gauges of queues, devices and Redis."""
-        found, leased = self._queues(), self._stream()
-        yield _one("vkbench_database_up", "Whether the database answers.", found is not None)
+        queues, leased = self._queues(), self._stream()
+        yield _one("vkbench_database_up", "Whether the database answers.", queues is not None)
         yield _one("vkbench_redis_up", "Whether Redis answers.", leased is not None)
-        yield from _of_devices(found or ())
+        yield from _of_devices(queues or ())
         if leased is not None:
             yield from (_one(name, text, value) for name, text, value in leased)
-        yield from self._up(found or ())
+        yield from self._up(queues or ())
         yield self._silence()
 
     def _queues(self) -> list[Queue] | None:
@@ -95,12 +95,12 @@ class FleetCollector(Collector):
     def _group(self) -> Mapping[str, float | None]:
         with suppress(ResponseError):  # no stream yet
             groups = self._redis.xinfo_groups(wire.RESULTS)
-            ours = (group for group in groups if group["name"] == wire.RESULTS_GROUP.encode())
-            return next(ours, {})
+            own_groups = (group for group in groups if group["name"] == wire.RESULTS_GROUP.encode())
+            return next(own_groups, {})
         return {}
 
-    def _up(self, found: Iterable[Queue]) -> Iterator[Metric]:
-        keys = [queue.key for queue in found]
+    def _up(self, queues: Iterable[Queue]) -> Iterator[Metric]:
+        keys = [queue.key for queue in queues]
         try:
             leases = self._presence.leases(keys)
         except ServiceUnreachable:
@@ -123,7 +123,7 @@ class FleetCollector(Collector):
         return metric
 
 
-def _of_devices(found: Iterable[Queue]) -> Iterator[Metric]:
+def _of_devices(queues: Iterable[Queue]) -> Iterator[Metric]:
     now = time.time()
     labels = ["device"]
     jobs = GaugeMetricFamily(
@@ -136,7 +136,7 @@ def _of_devices(found: Iterable[Queue]) -> Iterator[Metric]:
     info = GaugeMetricFamily(
         "vkbench_device_info", "1; its labels name the device.", labels=["device", "host", "name"]
     )
-    for queue in found:
+    for queue in queues:
         jobs.add_metric([queue.key, "queued"], queue.queued)
         jobs.add_metric([queue.key, "in_flight"], queue.in_flight)
         oldest.add_metric([queue.key], max(0.0, now - (queue.oldest_at or now)))

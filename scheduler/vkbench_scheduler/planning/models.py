@@ -69,8 +69,8 @@ def model_jobs(
 
 def tasks_of(selection: Selection, peers: Sequence[str]) -> list[tuple[Mode, str]]:
     """Mode and variant of each job of a model's case: code paths, and peers behind them."""
-    ours = [(mode_of(selection), variant) for variant in paths(selection)]
-    return [*ours, *((Mode.PEER, peer) for peer in peers)]
+    own_tasks = [(mode_of(selection), variant) for variant in paths(selection)]
+    return [*own_tasks, *((Mode.PEER, peer) for peer in peers)]
 
 
 def seeded_job(
@@ -90,10 +90,10 @@ def mode_of(selection: Selection) -> Mode:
 
 def paths(selection: Selection) -> list[str]:
     """The code paths that a selection asks for."""
-    asked = selection.variant.casefold()
-    if asked == ALL:
+    variant = selection.variant.casefold()
+    if variant == ALL:
         return list(VARIANTS)
-    return [AUTO if asked == AUTO else names.pick(selection.variant, VARIANTS, "variant")]
+    return [AUTO if variant == AUTO else names.pick(selection.variant, VARIANTS, "variant")]
 
 
 def _job(

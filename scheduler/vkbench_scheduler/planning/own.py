@@ -39,24 +39,24 @@ def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str
     """Case, mode and variant of each job that a device gets."""
     what, known = f"case of {own.kernel}", (*own.cases, *own.seeded)
     chosen = [names.pick(name, known, what) for name in selection.cases] or own.cases
-    found = [
+    jobs = [
         (parse(case), mode, variant)
         for mode, cases in _cases_of_modes(own, selection.mode)
         for case, variant in product(cases, _variants(own, selection.variant))
         if case in chosen
     ]
-    if not found:
+    if not jobs:
         raise NothingToDo(f"{own.kernel} declares no case to be timed")
-    return found
+    return jobs
 
 
-def _cases_of_modes(own: OwnCases, asked: Mode) -> list[tuple[Mode, Sequence[str]]]:
+def _cases_of_modes(own: OwnCases, chosen: Mode) -> list[tuple[Mode, Sequence[str]]]:
     """The modes that a mode stands for, and the cases that they are for."""
     known = (*own.cases, *own.seeded)
-    each: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in CHECKS]
-    each.append((Mode.PERFORMANCE, own.timed))
-    wanted = (Mode.CORRECTNESS, Mode.PERFORMANCE) if asked is Mode.BOTH else (asked,)
-    return [(mode, cases) for mode, cases in each if mode in wanted]
+    by_mode: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in CHECKS]
+    by_mode.append((Mode.PERFORMANCE, own.timed))
+    modes = (Mode.CORRECTNESS, Mode.PERFORMANCE) if chosen is Mode.BOTH else (chosen,)
+    return [(mode, cases) for mode, cases in by_mode if mode in modes]
 
 
 def _is_seeded(kernel: OwnKernel, case: str) -> bool:
@@ -64,9 +64,9 @@ def _is_seeded(kernel: OwnKernel, case: str) -> bool:
     return without_seed(case)[1] > 0 and SEED not in kernel.params
 
 
-def _variants(own: OwnCases, asked: str) -> Sequence[str]:
-    if asked.casefold() == ALL:
+def _variants(own: OwnCases, variant: str) -> Sequence[str]:
+    if variant.casefold() == ALL:
         return own.variants
-    if asked.casefold() == AUTO:
+    if variant.casefold() == AUTO:
         return (AUTO,)
-    return (names.pick(asked, own.variants, f"variant of {own.kernel}"),)
+    return (names.pick(variant, own.variants, f"variant of {own.kernel}"),)

@@ -68,12 +68,12 @@ def submit_pairs(
     """
     if plan.metric not in METRICS:
         raise UsageError(f"a pair is timed hot or cold, not '{plan.metric}'")
-    asked = {"case": plan.case, "variant": plan.variant, "metric": plan.metric}
+    timed = {"case": plan.case, "variant": plan.variant, "metric": plan.metric}
     arms = {"old": plan.old.sha, "new": plan.new.sha}
     run = create_run(
         tx,
         mode=Mode.PAIRED,
-        selection={"pairs": asked | arms, "devices": list(devices)},
+        selection={"pairs": timed | arms, "devices": list(devices)},
         now=now,
         priority=priority,
         track="",
@@ -92,8 +92,8 @@ def more_pairs(tx: Connection, run: int, count: int) -> None:
 
 def estimate(measure_seconds: float) -> float:
     """A first guess at how long a pair takes, its process and its checks too."""
-    each = START_SECONDS + ARMS * (CHECK_SECONDS + WARM_SECONDS)
-    return each + VISITS * (WARM_SECONDS + measure_seconds / ARMS)
+    overhead = START_SECONDS + ARMS * (CHECK_SECONDS + WARM_SECONDS)
+    return overhead + VISITS * (WARM_SECONDS + measure_seconds / ARMS)
 
 
 def _swap_arms(job: PlannedJob) -> PlannedJob:

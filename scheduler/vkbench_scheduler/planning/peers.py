@@ -22,10 +22,10 @@ def peers_of(selection: Selection) -> tuple[str, ...]:
         raise UsageError("--peer compares timings: leave out --mode correctness and --property")
     if selection.variant.casefold() != AUTO:
         raise UsageError("--peer compares the best code path with others: leave out --variant")
-    found = dict.fromkeys(names.pick(name, BY_NAME, "peer") for name in selection.peers)
-    if selection.model and (lacking := [name for name in found if not BY_NAME[name].models]):
+    peers = dict.fromkeys(names.pick(name, BY_NAME, "peer") for name in selection.peers)
+    if selection.model and (lacking := [name for name in peers if not BY_NAME[name].models]):
         raise UsageError(f"{' and '.join(lacking)} cannot run whole models: leave out --model")
-    return tuple(found)
+    return tuple(peers)
 
 
 def peers_for(case: str, peers: Sequence[str]) -> list[str]:

@@ -62,28 +62,28 @@ def words(redis: Redis, keys: Sequence[str]) -> tuple[list[bytes | None], float]
         return [], 0.0
     with reach_redis():
         answers, now = _beginnings(redis, keys)
-    found = [_word(redis, key, answer) for key, answer in zip(keys, answers, strict=True)]
-    return found, now
+    contents = [_word(redis, key, answer) for key, answer in zip(keys, answers, strict=True)]
+    return contents, now
 
 
 def members(redis: Redis, key: str, is_ours: Callable[[bytes], bool]) -> list[bytes]:
     """The members of a set that may be ours; the others are removed, the set too if it is none."""
     try:
-        found = cast(set[bytes], redis.smembers(key))
+        all_members = cast(set[bytes], redis.smembers(key))
     except ResponseError as error:
         if not is_of_other_type(error):
             raise
         clear(redis, key)
         return []
-    strange = [member for member in found if not is_ours(member)]
+    strange = [member for member in all_members if not is_ours(member)]
     if strange:
         remove(redis, key, strange)
         example = visible(repr(strange[0][:40]))
         note(key, f"{count_of(len(strange), 'strange member')}, as {example}: removed")
-    ours = sorted(found.difference(strange))
-    if len(ours) > MOST_MEMBERS:
-        note(key, f"{len(ours)} members: {MOST_MEMBERS} are looked at")
-    return ours[:MOST_MEMBERS]
+    own_members = sorted(all_members.difference(strange))
+    if len(own_members) > MOST_MEMBERS:
+        note(key, f"{len(own_members)} members: {MOST_MEMBERS} are looked at")
+    return own_members[:MOST_MEMBERS]
 
 
 def remove(redis: Redis, key: str, members: Sequence[bytes]) -> None:
@@ -98,9 +98,9 @@ def _beginnings(redis: Redis, keys: Sequence[str]) -> tuple[list[object], float]
         for key in keys:
             pipe.getrange(key, 0, MOST_WORD_BYTES)
         pipe.time()
-        found: list[Any] = pipe.execute(raise_on_error=False)
-    answers: list[object] = found[:-1]
-    seconds, microseconds = found[-1]
+        replies: list[Any] = pipe.execute(raise_on_error=False)
+    answers: list[object] = replies[:-1]
+    seconds, microseconds = replies[-1]
     if any(isinstance(answer, NoPermissionError) for answer in answers):
         answers = list(redis.mget(keys))  # users of Redis as older versions set them up
     return answers, seconds + microseconds / 1e6

@@ -115,11 +115,11 @@ class Broker:
 
     def _jobs_of(self, message: bytes | str, device: str) -> list[tuple[int, int]]:
         try:
-            said = json.loads(base64.b64decode(json.loads(message)["body"]))[0][0]
-            if isinstance(said, str):
-                chunk = wire.unpack(said, Chunk, self._keys, device)
+            body = json.loads(base64.b64decode(json.loads(message)["body"]))[0][0]
+            if isinstance(body, str):
+                chunk = wire.unpack(body, Chunk, self._keys, device)
             elif BARE in self._keys.protocols:
-                chunk = wire.from_builtins(said, Chunk)
+                chunk = wire.from_builtins(body, Chunk)
             else:
                 return []
         except (ValueError, LookupError, TypeError, RecursionError, VkbenchError):

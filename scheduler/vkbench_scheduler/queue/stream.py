@@ -138,15 +138,15 @@ def _entries(redis: Redis) -> Iterator[Raw]:
     after = "-"
     for _ in range(MOST_PARTS):
         try:
-            found = cast(list[Raw], redis.xrange(wire.RESULTS, min=after, count=MOST_AT_ONCE))
+            entries = cast(list[Raw], redis.xrange(wire.RESULTS, min=after, count=MOST_AT_ONCE))
         except ResponseError as error:
             if not is_of_other_type(error):
                 raise
             return  # the collector clears it
-        yield from found
-        if len(found) < MOST_AT_ONCE:
+        yield from entries
+        if len(entries) < MOST_AT_ONCE:
             return
-        after = f"({found[-1][0].decode()}"
+        after = f"({entries[-1][0].decode()}"
 
 
 def _entry(keys: Keys, name: bytes, fields: dict[bytes, bytes] | None) -> Entry:

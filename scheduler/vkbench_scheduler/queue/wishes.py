@@ -43,11 +43,11 @@ class Wishes:
         self._newest.forget()
         refused = []
         with reach_redis():
-            found = border.members(
+            members = border.members(
                 self._redis, wire.WANTED, lambda member: len(member) <= MOST_WISH_BYTES
             )
-            now = self._stamps.next().sent if found else 0.0
-            for member in found:
+            now = self._stamps.next().sent if members else 0.0
+            for member in members:
                 try:
                     self._hear(member, now)
                 except VkbenchError as error:

@@ -31,9 +31,9 @@ def look(database: Database, now: float) -> None:
         log.event(_log, "ratios_fell", cases=len(fallen))
 
 
-def step(database: Database, ours: Settings, now: float) -> None:
+def step(database: Database, settings: Settings, now: float) -> None:
     """Tell what has not been told; if one channel fails, all hear it again with the same id."""
-    channels = channels_of(ours)
+    channels = channels_of(settings)
     if not channels:
         return
     with database.reading() as tx:

@@ -135,7 +135,7 @@ def _outcome(tx: Connection, schedule: Schedule, slot: float, now: float) -> tup
 def _submit_slot(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submitted, list[str]]:
     """The run of a slot on the devices that its selectors mean now, and who was left out."""
     selection = wire.from_builtins(schedule.selection, Selection)
-    keys = {each.key for each in only_served(choose(selection.devices, named_devices(tx)))}
+    keys = {device.key for device in only_served(choose(selection.devices, named_devices(tx)))}
     meant = [row.facts for row in queries.devices(tx) if row.key in keys]
     busy = schedules.unfinished(tx, schedule.id)
     free = [facts for facts in meant if facts.key not in busy]

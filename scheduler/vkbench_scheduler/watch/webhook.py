@@ -96,10 +96,10 @@ class _Sending(Thread):
 
     def give_up(self) -> None:
         """Break its connections, so that its thread ends."""
-        for each in self._connections:
-            if each.sock:
+        for connection in self._connections:
+            if connection.sock:
                 with suppress(OSError):
-                    each.sock.shutdown(SHUT_RDWR)
+                    connection.sock.shutdown(SHUT_RDWR)
 
 
 class _Keeping(AbstractHTTPHandler):
@@ -131,5 +131,5 @@ class _Https(_Keeping, HTTPSHandler):
 class _NoRedirect(HTTPRedirectHandler):
     """A message goes where it was meant to go, or nowhere."""
 
-    def redirect_request(self, *asked: object, **named: object) -> None:
+    def redirect_request(self, *arguments: object, **named: object) -> None:
         return None

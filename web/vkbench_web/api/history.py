@@ -59,11 +59,13 @@ def one_run(
     limit: Limit = 1000,
 ) -> Response:
     """A run and its jobs, in their order."""
-    states = [names.pick(asked, list(JobState), "state") for asked in state]
+    states = [names.pick(word, list(JobState), "state") for word in state]
     with lab_of(request).reading() as tx:
-        found = queries.find_run(tx, run)
-        rows = [job_row(row) for row in queries.jobs(tx, run=found.id, states=states, limit=limit)]
-    return answer_with(Table(columns=JOBS, rows=rows), run=record(RUNS, run_row(found)))
+        run_found = queries.find_run(tx, run)
+        rows = [
+            job_row(row) for row in queries.jobs(tx, run=run_found.id, states=states, limit=limit)
+        ]
+    return answer_with(Table(columns=JOBS, rows=rows), run=record(RUNS, run_row(run_found)))
 
 
 @router.get(
@@ -78,11 +80,11 @@ def one_run(
 def one_job(request: Request, number: Number) -> Response:
     """A job: where it stands, and its result once it has finished."""
     with lab_of(request).reading() as tx:
-        found = queries.jobs(tx, number=number)
+        job_rows = queries.jobs(tx, number=number)
         results = rows_of(queries.results_of(tx, [number]))
-    if not found:
+    if not job_rows:
         raise UnknownName("job", str(number))
-    table = Table(columns=JOBS, rows=[job_row(row) for row in found])
+    table = Table(columns=JOBS, rows=[job_row(row) for row in job_rows])
     return answer_with(table, result=record(COLUMNS, results[0]) if results else None)
 
 
@@ -94,7 +96,7 @@ def samples(request: Request, number: Number) -> Response:
     with lab_of(request).reading() as tx:
         if not queries.jobs(tx, number=number):
             raise UnknownName("job", str(number))
-        rows = [asdict(each) for each in of_samples.samples(tx, number)]
+        rows = [asdict(sample) for sample in of_samples.samples(tx, number)]
     return answer_with(Table(columns=SAMPLES, rows=rows))
 
 
@@ -140,18 +142,18 @@ def series(
         "track": track,
     }
     ranges = {"sigma": sigma, "smallest_effect": smallest_effect}
-    asked = of_series.SeriesFilter(
+    series_filter = of_series.SeriesFilter(
         texts={name: globs for name, globs in texts.items() if globs},
-        ranges={name: bounds(said) for name, said in ranges.items() if said},
+        ranges={name: bounds(text) for name, text in ranges.items() if text},
         words=q.split()[:10],
     )
     known = [column.key for column in SERIES]
     key = names.pick(sort.removeprefix("-"), known, "column") if sort else ""
     with lab_of(request).reading() as tx:
         rows = of_series.page(
-            tx, asked, sort=key, descending=sort.startswith("-"), limit=limit, offset=offset
+            tx, series_filter, sort=key, descending=sort.startswith("-"), limit=limit, offset=offset
         )
-        total = of_series.count(tx, asked)
+        total = of_series.count(tx, series_filter)
     return answer_with(Table(columns=SERIES, rows=[asdict(row) for row in rows]), total=total)
 
 
@@ -172,9 +174,9 @@ def one_series(
 ) -> Response:
     """The results of a series, the oldest first, with what moved at each."""
     with lab_of(request).reading() as tx:
-        [found] = histories(tx, [number], last)
+        [history] = histories(tx, [number], last)
     more: dict[str, Any] = {
-        "series": record(SERIES, asdict(found.row)),
-        "changes": [record(CHANGES, asdict(each)) for each in found.changes],
+        "series": record(SERIES, asdict(history.row)),
+        "changes": [record(CHANGES, asdict(change)) for change in history.changes],
     }
-    return answer_with(Table(columns=POINTS, rows=point_rows(found)), **more)
+    return answer_with(Table(columns=POINTS, rows=point_rows(history)), **more)

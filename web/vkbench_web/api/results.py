@@ -59,7 +59,7 @@ def results(
     """The latest result of each case, or all of a run or a series; a row a job."""
     kind, formats = kind_of(format)
     with lab_of(request).reading() as tx:
-        asked = result_pages.ResultFilter(
+        result_filter = result_pages.ResultFilter(
             device=device,
             kernel=kernel,
             format=formats,
@@ -70,8 +70,8 @@ def results(
             run=queries.find_run(tx, run).id if run else None,
             series=series,
         )
-        found = result_pages.page(tx, asked, sort=sort, limit=limit, offset=offset)
-    return answer(table(rows_of(found)), kind)
+        rows = result_pages.page(tx, result_filter, sort=sort, limit=limit, offset=offset)
+    return answer(table(rows_of(rows)), kind)
 
 
 @router.get("/devices", responses=responses("Device", of_devices.COLUMNS), response_class=Response)
@@ -100,18 +100,20 @@ def kernels(
     from vkbench_shaders.formats import FORMATS
 
     kind, formats = kind_of(format)
-    wanted = {name for glob in kernel or ["*"] for name in matching(glob)}
+    kernel_names = {name for glob in kernel or ["*"] for name in matching(glob)}
     every = [fmt.name for fmt in FORMATS]
-    typed = {name for glob in formats or ["*"] for name in names.matching(glob, every, "format")}
+    format_names = {
+        name for glob in formats or ["*"] for name in names.matching(glob, every, "format")
+    }
     rows = [
-        of_kernels.kernel_row(each)
-        for each in KERNELS
-        if each.name in wanted and typed & set(each.bindings[0].types)
+        of_kernels.kernel_row(entry)
+        for entry in KERNELS
+        if entry.name in kernel_names and format_names & set(entry.bindings[0].types)
     ]
     return answer(Table(columns=of_kernels.COLUMNS, rows=rows), kind)
 
 
-def kind_of(asked: list[str]) -> tuple[str, list[str]]:
+def kind_of(words: list[str]) -> tuple[str, list[str]]:
     """The kind of answer, and the storage formats, that `format` names."""
-    kinds = [word for word in asked if word in KINDS]
-    return kinds[-1] if kinds else "json", [word for word in asked if word and word not in KINDS]
+    kinds = [word for word in words if word in KINDS]
+    return kinds[-1] if kinds else "json", [word for word in words if word and word not in KINDS]

@@ -57,10 +57,10 @@ def fleet(request: Request) -> Response:
     lab = lab_of(request)
     now = lab.now()
     with lab.reading() as tx:
-        steady, did, found = steadiness(tx), lately(tx), queries.devices(tx)
+        steady, did, device_rows = steadiness(tx), lately(tx), queries.devices(tx)
         lacked = awaited(tx)
         oldest = {queue.key: queue.oldest_at for queue in queues(tx)}
-        busy = [row.key for row in found if row.queued or row.in_flight]
+        busy = [row.key for row in device_rows if row.queued or row.in_flight]
         present = attendance(tx, devices=busy)
     rows = [
         device_row(row, steady.get(row.key), now)
@@ -70,7 +70,7 @@ def fleet(request: Request) -> Response:
             "awaits": lacked.get(row.key, ""),
             "failed": did.get(row.key, Lately()).failed,
         }
-        for row in found
+        for row in device_rows
     ]
     table = Table(columns=SHOWN, rows=rows, nothing=NOTHING_YET)
     devices = list_table(
@@ -78,7 +78,7 @@ def fleet(request: Request) -> Response:
         table,
         name="devices",
         links={"key": _heat_map, "name": _heat_map},
-        said={
+        texts={
             "last_seen": lambda row: _ago(row["last_seen"], now),
             "waiting_since": lambda row: _for(row["waiting_since"], now),
             "paused_at": lambda row: _ago(row["paused_at"], now),
@@ -89,8 +89,8 @@ def fleet(request: Request) -> Response:
         request,
         "fleet.html",
         devices=devices,
-        queued=sum(row.queued for row in found),
-        in_flight=sum(row.in_flight for row in found),
+        queued=sum(row.queued for row in device_rows),
+        in_flight=sum(row.in_flight for row in device_rows),
         scheduler=_scheduler(present, now),
         waits=absence(present, now),
     )

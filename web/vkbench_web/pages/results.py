@@ -44,9 +44,9 @@ class Results(Paged):
     def url(self, **changes: object) -> str:
         """This table's URL with other options."""
         kind = changes.pop("format", "")
-        found = super().url(**changes)
+        base = super().url(**changes)
         more = urlencode({"format": kind}) if kind else ""
-        return f"{found}{'&' if '?' in found else '?'}{more}" if more else found
+        return f"{base}{'&' if '?' in base else '?'}{more}" if more else base
 
     def download(self) -> Response | None:
         """The table as a file, where the URL asks for one."""
@@ -58,15 +58,15 @@ class Results(Paged):
 def results(request: Request) -> Response:
     """The page that lists results."""
     with lab_of(request).reading() as tx:
-        found = read_page(tx, request)
-        answer = found.download()
+        listing = read_page(tx, request)
+        answer = listing.download()
         if answer:
             return answer
         choices = result_pages.choices(tx)
         devices = queries.devices(tx)
-    asked = {name: found.query.get(name, "") for name in (*FILTERS, "sort")}
+    chosen = {name: listing.query.get(name, "") for name in (*FILTERS, "sort")}
     return page(
-        request, "results.html", results=found, asked=asked, choices=choices, devices=devices
+        request, "results.html", results=listing, chosen=chosen, choices=choices, devices=devices
     )
 
 
@@ -75,17 +75,17 @@ def read_page(tx: Transaction, request: Request) -> Results:
     query = _read_options(request)
     kind, formats = kind_of(request.query_params.getlist("format"))
     is_file = any(word in FORMATS for word in request.query_params.getlist("format"))
-    asked = filter_of(tx, request, [each for text in formats for each in _words(text)])
-    total = result_pages.count(tx, asked)
+    result_filter = filter_of(tx, request, [word for text in formats for word in _words(text)])
+    total = result_pages.count(tx, result_filter)
     number = min(page_number(query.get("page", "1")), max(1, -(-total // PAGE_ROWS)))
     rows = result_pages.page(
         tx,
-        asked,
+        result_filter,
         sort=query.get("sort", "-finished_at"),
         limit=None if is_file else PAGE_ROWS,
         offset=0 if is_file else (number - 1) * PAGE_ROWS,
     )
-    is_filtered = any(getattr(asked, name) not in ((), [], None) for name in FILTERS)
+    is_filtered = any(getattr(result_filter, name) not in ((), [], None) for name in FILTERS)
     return Results(
         name="results",
         table=replace(table(rows_of(rows)), nothing=NOTHING_FITS if is_filtered else NOTHING_YET),
@@ -100,21 +100,21 @@ def read_page(tx: Transaction, request: Request) -> Results:
 
 def filter_of(tx: Transaction, request: Request, formats: Sequence[str]) -> ResultFilter:
     """What a URL's options choose; several values are given with commas, or again."""
-    asked = request.query_params
+    params = request.query_params
 
     def several(name: str) -> list[str]:
-        return [word for text in asked.getlist(name) for word in _words(text)]
+        return [word for text in params.getlist(name) for word in _words(text)]
 
     return ResultFilter(
         device=several("device"),
         kernel=several("kernel"),
         format=formats,
-        case=[text for text in asked.getlist("case") if text],  # names of cases have commas
+        case=[text for text in params.getlist("case") if text],  # names of cases have commas
         variant=several("variant"),
         mode=several("mode"),
         state=several("state"),
-        run=queries.find_run(tx, asked["run"]).id if asked.get("run") else None,
-        series=_number("series", asked["series"]) if asked.get("series") else None,
+        run=queries.find_run(tx, params["run"]).id if params.get("run") else None,
+        series=_number("series", params["series"]) if params.get("series") else None,
     )
 
 

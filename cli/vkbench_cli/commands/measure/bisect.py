@@ -213,7 +213,7 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
     """A row for every bundle: in their order, what was looked at and what was not."""
     from vkbench_db.upkeep.bisections import FOUND
 
-    steps = {each.position: each for each in bisection.steps}
+    steps = {step.position: step for step in bisection.steps}
     rows: list[dict[str, Cell]] = []
     for place, candidate in enumerate(bisection.candidates):
         row: dict[str, Cell] = {
