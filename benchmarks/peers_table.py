@@ -129,8 +129,8 @@ def keeps_x(comparison: Comparison, paths: Sequence[str], named: Named, peer: st
     rounded = ROUNDED_TO[ROUNDING[peer][problem(comparison.case).types["weights"]]]
     return (
         f"{comparison.case}: the two sides do not do the same. {peer} rounds x to {rounded}; "
-        f"ours, by the path {comparison.path} that `auto` takes, multiplies x in f32. `--variant {path}`, "
-        f"which rounds x too, is taken by its name alone: {time}."
+        f"ours, by the path {comparison.path} that `auto` takes, multiplies x in f32. "
+        f"`--variant {path}`, which rounds x too, is taken by its name alone: {time}."
     )
 
 

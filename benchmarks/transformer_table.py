@@ -53,12 +53,12 @@ def case_rows(results: Results, group: str, copied: float) -> Iterator[Row]:
 def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[Row]:
     """What others took for the same work, what ours takes, and where the work is not the same."""
     for row in peers:
-        ours = results.get(named(row["case"], row["ours"]))
-        if ours:
+        own = results.get(named(row["case"], row["ours"]))
+        if own:
             theirs = float(row["us"]) / 1e6
-            ratio = times(faster_by(theirs, [ours]))
-            both = (micro(theirs), micro(ours.whole))
-            yield (ours.name, row["peer"], *both, ratio, row["unlike"]), [ours.build]
+            ratio = times(faster_by(theirs, [own]))
+            both = (micro(theirs), micro(own.whole))
+            yield (own.name, row["peer"], *both, ratio, row["unlike"]), [own.build]
 
 
 def page(results: Results, machine: Machine, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from commands import Captured
 from vkbench_cli import main as cli
-
-Captured = pytest.CaptureFixture[str]
 
 
 def test_the_next_command_can_be_typed_as_it_stands(tmp_path: Path, capsys: Captured) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import planted_runs
+from commands import Captured
 from vkbench_cli import main as cli
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 from vkbench_shaders.formats import FORMATS, format_named
 
 DEVICE = replace(planted_runs.DEVICE, features=())
-Captured = pytest.CaptureFixture[str]
 
 
 def listed(capsys: Captured, *words: str) -> list[dict[str, Any]]:
@@ -49,9 +49,9 @@ def test_kernels_are_chosen_by_glob_and_format(capsys: Captured) -> None:
 @pytest.mark.parametrize("words", [["-k", "mulmat"], ["-f", "q4_O"]])
 def test_unknown_names_get_a_suggestion(words: list[str], capsys: Captured) -> None:
     assert cli.main(["kernels", *words]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "did you mean" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "did you mean" in printed.err
 
 
 def test_the_text_has_a_line_for_each(capsys: Captured) -> None:
@@ -67,10 +67,10 @@ def test_the_grid_is_the_catalogue_s_where_there_is_no_device(
     monkeypatch.setenv("VK_DRIVER_FILES", "/nonexistent.json")
     monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
     assert cli.main(["kernels", "--grid", "--json", "-f", "q4_0", "-f", "i32"]) == 0
-    said = capsys.readouterr()
-    assert said.err.count("\n") == 1
-    assert "no device here, so this is the catalogue's own grid" in said.err
-    rows = {row["format"]: row for row in json.loads(said.out)["rows"]}
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 1
+    assert "no device here, so this is the catalogue's own grid" in printed.err
+    rows = {row["format"]: row for row in json.loads(printed.out)["rows"]}
     names = [family.name for family in families()]
     assert all(list(row)[-len(names) :] == names for row in rows.values())
     assert rows["q4_0"]["mul_mat_vec:x=f32"] == "subgroup"

@@ -91,11 +91,11 @@ def test_every_option_has_help() -> None:
 
 def test_no_command_shows_three_to_begin_with(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 0
-    said = capsys.readouterr()
-    named = re.findall(r"^  vkbench (\w+) ", said.out, re.MULTILINE)
+    printed = capsys.readouterr()
+    named = re.findall(r"^  vkbench (\w+) ", printed.out, re.MULTILINE)
     assert len(named) == 3
     assert {*named} <= {row.name for row in COMMANDS}
-    assert said.err == ""
+    assert printed.err == ""
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_usage_errors_are_one_line(
     words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(words) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("vkbench: ")
-    assert said.err.count("\n") == 1
-    assert hint in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("vkbench: ")
+    assert printed.err.count("\n") == 1
+    assert hint in printed.err
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_usage_errors_are_one_line(
     ids=lambda value: type(value).__name__,
 )
 def test_errors_have_one_line_and_a_code(error: BaseException, code: int, message: str) -> None:
-    said, status = cli.explain(error)
+    line, status = cli.explain(error)
     assert status == code
-    assert message in said
-    assert "\n" not in said
+    assert message in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("command", sorted(set(LISTED_BY.values())))
@@ -152,11 +152,11 @@ def test_the_command_that_lists_names_is_one(
 
 def test_traceback_is_there_for_those_who_ask(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--traceback", "kernels", "--kernel", "non\x1bsense"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("Traceback (most recent call last):\n")
-    assert ", line " in said
-    assert "UnknownName: unknown kernel 'non\\x1bsense'" in said
-    assert "\x1b" not in said
+    text = capsys.readouterr().err
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert ", line " in text
+    assert "UnknownName: unknown kernel 'non\\x1bsense'" in text
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize("words", [["kernels", "--json"], ["kernels"], ["--help"]])
@@ -176,8 +176,8 @@ def test_a_reader_that_leaves_is_no_error(words: list[str]) -> None:
         assert child.stderr
         child.stdout.close()
         child.stdin.close()
-        said = child.stderr.read()
-        assert (child.wait(), said) == (0, b"")
+        errors = child.stderr.read()
+        assert (child.wait(), errors) == (0, b"")
 
 
 def test_an_unknown_setting_is_a_usage_error(

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import Captured
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
-
-Captured = pytest.CaptureFixture[str]
 
 LISTS = (
     "results",
@@ -68,11 +67,11 @@ def made(folder: Path) -> list[Path]:
 @pytest.mark.parametrize("words", LISTS)
 def test_a_list_says_what_makes_the_first_row(words: str, folder: Path, capsys: Captured) -> None:
     assert cli.main(words.split()) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "yet: " in said.err
-    assert "`vkbench " in said.err
-    assert said.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "yet: " in printed.err
+    assert "`vkbench " in printed.err
+    assert printed.err.count("\n") == 1
     assert cli.main([*words.split(), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"schema_version": 1, "rows": []}
     assert cli.main([*words.split(), "--csv"]) == 0
@@ -84,11 +83,11 @@ def test_a_list_says_what_makes_the_first_row(words: str, folder: Path, capsys: 
 @pytest.mark.parametrize("words", NAMED)
 def test_what_is_named_is_unknown_and_why(words: str, folder: Path, capsys: Captured) -> None:
     assert cli.main(words.split()) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "unknown " in said.err
-    assert "there are no results yet: `vkbench run`" in said.err
-    assert str(settings().data) in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "unknown " in printed.err
+    assert "there are no results yet: `vkbench run`" in printed.err
+    assert str(settings().data) in printed.err
     assert not made(folder)
 
 
@@ -97,9 +96,9 @@ def test_who_wants_to_change_something_is_told_what_makes_a_database(
     words: str, folder: Path, capsys: Captured
 ) -> None:
     assert cli.main([word.replace("_", " ").strip("'") for word in words.split()]) == 8
-    said = capsys.readouterr()
-    assert "there is no database yet" in said.err
-    assert "`vkbench db upgrade`" in said.err
+    printed = capsys.readouterr()
+    assert "there is no database yet" in printed.err
+    assert "`vkbench db upgrade`" in printed.err
     assert not made(folder)
 
 
@@ -107,9 +106,9 @@ def test_a_query_has_its_columns_and_counts_nothing(folder: Path, capsys: Captur
     assert (
         cli.main(["query", "SELECT kernel, count(*) AS n FROM v_latest GROUP BY 1", "--csv"]) == 0
     )
-    said = capsys.readouterr()
-    assert said.out == "kernel,n\n"
-    assert "there are no results yet: `vkbench run`" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == "kernel,n\n"
+    assert "there are no results yet: `vkbench run`" in printed.err
     assert cli.main(["query", "SELECT count(*) AS n FROM v_series", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 0}]
     assert cli.main(["query", "DROP TABLE job"]) == 2
@@ -123,8 +122,8 @@ def test_a_named_database_that_is_not_there_is_an_error(
 ) -> None:
     given = [word.replace("'", "").replace("SELECT_1", "SELECT 1") for word in words.split()]
     assert cli.main([*given, "--database", "nonesuch.db"]) == 8
-    said = capsys.readouterr()
-    assert (said.out, str(folder / "nonesuch.db") in said.err) == ("", True)
+    printed = capsys.readouterr()
+    assert (printed.out, str(folder / "nonesuch.db") in printed.err) == ("", True)
     monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{folder}/slip.db")
     settings.cache_clear()
     assert cli.main(given) == 8
@@ -164,8 +163,8 @@ def test_a_file_in_the_folder_s_place_is_an_error(
     monkeypatch.setenv("VKBENCH_DATA", str(folder / "notes.txt"))
     settings.cache_clear()
     assert cli.main(words.split()) == 8
-    said = capsys.readouterr().err
-    assert said == (
+    line = capsys.readouterr().err
+    assert line == (
         f"vkbench: the database {folder}/notes.txt/vkbench.db cannot be used: "
         f"File exists: {folder}/notes.txt\n"
     )
@@ -176,6 +175,6 @@ def test_a_fleet_s_database_without_devices_says_who_announces_them(
 ) -> None:
     Database.open(f"sqlite:///{folder}/fleet.db", create=True).close()
     assert cli.main(["devices", "--database", "fleet.db"]) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "`vkbench worker`" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "`vkbench worker`" in printed.err

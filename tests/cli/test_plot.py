@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import Captured
 from planted_history import Plan, Step, file_lines
 from terminals import terminal
 from vkbench.settings import settings
@@ -17,7 +18,6 @@ from vkbench_cli.show.series_plot import place, scatter
 from vkbench_db.database import Database
 from vkbench_detection.steps import detect
 
-Captured = pytest.CaptureFixture[str]
 CASE = "mul_mat_vec/q4_0/m1_n1_k256"
 NIGHTS = 40
 
@@ -103,9 +103,9 @@ def test_a_picture_is_a_png(tmp_path: Path, capsys: Captured) -> None:
 )
 def test_bad_input_is_one_line(words: list[str], code: int, hint: str, capsys: Captured) -> None:
     assert cli.main(words) == code
-    said = capsys.readouterr()
-    assert hint in said.err
-    assert said.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert hint in printed.err
+    assert printed.err.count("\n") == 1
 
 
 def test_matplotlib_is_asked_for_where_it_is_missing(

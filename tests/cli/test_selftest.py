@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from commands import Captured
 from vkbench_cli import main as cli
 from vkbench_cli.show.selftest import COLUMNS
 from vkbench_detection.changes.decisions import Cause
@@ -24,8 +25,6 @@ pytestmark = pytest.mark.slow
 
 # what is shown of scenarios in which something changes
 OF_CHANGES = ("right_place", "right_cause", "right_state", "covered", "nights")
-
-Captured = pytest.CaptureFixture[str]
 
 
 def tried(capsys: Captured, *words: str) -> tuple[int, list[dict[str, Any]]]:
@@ -116,16 +115,16 @@ def test_the_table_is_for_people_too(capsys: Captured, monkeypatch: pytest.Monke
     monkeypatch.setitem(BY_NAME, "A/A", replace(BY_NAME["A/A"], nights=20))
     words = ("--only", "noise", "--only", "A/A", "--streams", "1", "--series", "1")
     assert cli.main(["selftest", "detector", *words]) in (0, 1)
-    said = capsys.readouterr()
-    headings = [line for line in said.out.splitlines() if "tried" in line]
+    printed = capsys.readouterr()
+    headings = [line for line in printed.out.splitlines() if "tried" in line]
     assert [line.split("  ")[0] for line in headings] == [
         "noise of a job",
         "what happens in the lab",
     ]
     shown = [c.heading for c in COLUMNS if not c.hidden and c.key not in OF_CHANGES]
     assert all(heading in " ".join(headings) for heading in shown)
-    assert "PASS" in said.out
-    assert "targets met" in said.err
+    assert "PASS" in printed.out
+    assert "targets met" in printed.err
 
 
 def test_the_screen_alone_loads_no_numpy() -> None:

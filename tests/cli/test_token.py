@@ -7,24 +7,23 @@ import time
 
 import pytest
 
+from commands import Captured
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
 from vkbench_db.upkeep import tokens
-
-Captured = pytest.CaptureFixture[str]
 
 
 def test_a_token_is_made_listed_and_revoked(capsys: Captured, url: str) -> None:
     made = ["token", "add", "ann", "--scope", "triage", "--scope", "submit", "--days", "30"]
     assert cli.main([*made, "--database", url]) == 0
-    said = capsys.readouterr()
-    secret = said.out.strip()
+    printed = capsys.readouterr()
+    secret = printed.out.strip()
     assert secret.startswith(tokens.SIGN)
-    assert "only its hash is stored" in said.err
+    assert "only its hash is stored" in printed.err
     with Database.open(url) as database, database.reading() as tx:
-        found = tokens.recognise(tx, secret, time.time())
-        assert found
-        assert found.scopes == ("submit", "triage")
+        token = tokens.recognise(tx, secret, time.time())
+        assert token
+        assert token.scopes == ("submit", "triage")
     assert cli.main(["token", "ls", "--json", "--database", url]) == 0
     listed = capsys.readouterr().out
     [row] = json.loads(listed)["rows"]
@@ -36,7 +35,7 @@ def test_a_token_is_made_listed_and_revoked(capsys: Captured, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "hint"),
     [
         (["add", "ann", "--scope", "everything"], "everything"),
         (["add", " ", "--scope", "read"], "no name for a token"),
@@ -45,7 +44,7 @@ def test_a_token_is_made_listed_and_revoked(capsys: Captured, url: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    capsys: Captured, url: str, words: list[str], said: str
+    capsys: Captured, url: str, words: list[str], hint: str
 ) -> None:
     assert cli.main(["token", *words, "--database", url]) == 2
-    assert said in capsys.readouterr().err
+    assert hint in capsys.readouterr().err

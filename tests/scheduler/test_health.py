@@ -150,7 +150,7 @@ def test_channels_hear_of_a_pause_once(
 ) -> None:
     heard: list[Message] = []
     channels = {"webhook": lambda message, now: heard.append(message)}
-    monkeypatch.setattr(pauses, "channels_of", lambda ours: channels)
+    monkeypatch.setattr(pauses, "channels_of", lambda settings: channels)
     paused(lab, device)
     for _ in range(2):
         pauses.step(lab.database, Settings(), lab.now)

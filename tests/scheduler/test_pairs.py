@@ -59,7 +59,7 @@ def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:
 
 def picked(database: Database, device: str = KEYS[0]) -> list[Job]:
     with database.transaction() as tx:
-        return [each.job for each in store.pick(tx, device, 100, 2.0)]
+        return [pick.job for pick in store.pick(tx, device, 100, 2.0)]
 
 
 def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:

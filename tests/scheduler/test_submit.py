@@ -123,8 +123,8 @@ def _other(key: str) -> DeviceFacts:
 def test_a_run_is_on_the_track_that_it_asks_for(database: Database, track: str) -> None:
     made = submit(database, Selection(kernels=("copy",), track=track), [FACTS])
     with database.reading() as tx:
-        asked = select(schema.run.c.track).where(schema.run.c.id == made.run.id)
-        assert tx.execute(asked).scalar_one() == track
+        query = select(schema.run.c.track).where(schema.run.c.id == made.run.id)
+        assert tx.execute(query).scalar_one() == track
 
 
 @pytest.mark.parametrize("track", ["peers", "shards"])

@@ -56,15 +56,15 @@ def test_every_job_has_the_tensor_s_sizes_hash_and_place() -> None:
 
 
 def test_only_kernels_that_read_weights_take_part() -> None:
-    found = {parse(job.case).kernel for job in planned()}
-    assert found == {
+    kernels = {parse(job.case).kernel for job in planned()}
+    assert kernels == {
         kernel.name
         for kernel in KERNELS
         if kernel.reads_weights and "q4_0" in kernel.bindings[0].types
         if not kernel.name.endswith("glu_q8_1")  # which need twice as many rows
     }
-    assert "mul_mat_vec" in found
-    assert not {"copy", "add"} & found
+    assert "mul_mat_vec" in kernels
+    assert not {"copy", "add"} & kernels
     with pytest.raises(NothingToDo, match="copy reads no weights"):
         planned(kernels=("copy",))
 
@@ -103,8 +103,8 @@ def test_other_plans_name_no_file() -> None:
 def test_weights_are_a_file_s(gguf_file: Written) -> None:
     values = np.ones((3, 2, 64), np.float32)
     path = gguf_file({"experts": ("q8_0", values)})
-    found = weights_from(path, "experts")
-    assert (found.format, found.shape) == ("q8_0", (3, 2, 64))
-    assert found.source == Source(path=str(path), tensor="experts")
-    [job] = planned(found, kernels=("dequantize",), mode=Mode.CORRECTNESS, formats=("q8_0",))[:1]
+    weights = weights_from(path, "experts")
+    assert (weights.format, weights.shape) == ("q8_0", (3, 2, 64))
+    assert weights.source == Source(path=str(path), tensor="experts")
+    [job] = planned(weights, kernels=("dequantize",), mode=Mode.CORRECTNESS, formats=("q8_0",))[:1]
     assert parse(job.case).shape == {"m": 2, "k": 64}  # the first expert

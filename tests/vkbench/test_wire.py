@@ -137,8 +137,8 @@ def test_a_job_says_where_weights_lie_only_if_it_has_any() -> None:
 def test_a_pair_is_told_to_workers_of_older_versions_too() -> None:
     pair = Pair(old=Arm(sha="0a" * 32), metric="cold", new_first=True)
     paired = replace(JOB, mode=Mode.PAIRED, pair=pair)
-    told = msgspec.json.decode(wire.encode(wire.Chunk(device="0123456789ab", jobs=(paired,))))
-    [job] = told["jobs"]
+    older = msgspec.json.decode(wire.encode(wire.Chunk(device="0123456789ab", jobs=(paired,))))
+    [job] = older["jobs"]
     assert (job["against"], job["metric"], job["new_first"]) == ("0a" * 32, "cold", True)
-    assert wire.from_builtins(told, wire.Chunk).jobs == (paired,)
+    assert wire.from_builtins(older, wire.Chunk).jobs == (paired,)
     assert b"pair" not in wire.encode(JOB)

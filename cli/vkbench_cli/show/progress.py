@@ -45,7 +45,7 @@ class Progress:
         self._paces: dict[str, Pace] = {}
         self._words = ""
         self._live: Any = None
-        self._told = self._looked = time.monotonic()
+        self._told_at = self._looked = time.monotonic()
 
     def __enter__(self) -> Self:
         Elapsed.hush()
@@ -72,8 +72,8 @@ class Progress:
         self._pace.see(now, sum_of(self._lanes, self._label))
         for lane in self._lanes:
             self._paces.setdefault(lane.name, Pace()).see(now, lane)
-        if not self._live and now - self._told >= SILENCE_SECONDS:
-            self._told = now
+        if not self._live and now - self._told_at >= SILENCE_SECONDS:
+            self._told_at = now
             tell(self._sentence() + by_lane(self._lanes))
         return self._lanes
 
