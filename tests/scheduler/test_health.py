@@ -16,8 +16,8 @@ from vkbench_db.ask import queries
 from vkbench_db.upkeep.pauses import untold
 from vkbench_db.work import store
 from vkbench_db.work.devices import SCHEDULER
-from vkbench_scheduler.planning.trial import submit_trial
 from vkbench_scheduler.watch import health, pauses
+from vkbench_scheduler.watch.health import submit_trial
 from vkbench_scheduler.watch.messages import Message
 
 ADD, COPY, MUL = "add/f32/n64", "copy/f32/n64", "mul/f32/n64"

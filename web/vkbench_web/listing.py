@@ -290,3 +290,27 @@ def _choices(column: Column, rows: Sequence[Row]) -> list[str]:
         if len(texts) > FEW:
             return []
     return sorted(texts - {""}) if 1 < len(texts) < len(rows) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paged(Listing):
+    """A table whose rows are those of one page, or all for a download."""
+
+    offered: Mapping[str, Sequence[str]] = field(default_factory=dict)  # values to filter by
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows of this page."""
+        return self.table.rows
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return max(1, ceil(self.total / PAGE_ROWS))
+
+    @property
+    def columns(self) -> list[ShownColumn]:
+        """What the page shows, with the choices that the database offers."""
+        return [
+            replace(column, choices=self.offered.get(column.key, ())) for column in super().columns
+        ]

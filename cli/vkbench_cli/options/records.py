@@ -15,8 +15,7 @@ from vkbench.peers import BY_NAME
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
-from vkbench_cli.options.choices import Aim, CacheFormat, Property
-from vkbench_cli.options.numbers import counts
+from vkbench_cli.options.choices import Aim, CacheFormat, Property, counts
 from vkbench_cli.own import build_own, cases_of
 from vkbench_scheduler.planning.selection import (
     LIMIT_SECONDS,

@@ -15,8 +15,8 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from vkbench.words.units import count_of
 from vkbench.words.visible import visible
+from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics import counters
-from vkbench_scheduler.queue.connection import reach_redis
 from vkbench_scheduler.queue.oddities import ODDITIES
 
 MOST_WORD_BYTES: Final = 1 << 20  # of an announcement or a lease

@@ -16,14 +16,17 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from vkbench.job import Outcome
+from vkbench.calibration import canary_of
+from vkbench.device import DeviceFacts
+from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench.process import log
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db.ask import device_health
 from vkbench_db.ask.device_health import Mishap, ServedDevice
 from vkbench_db.database import Database
 from vkbench_db.upkeep.pauses import end_trial
 from vkbench_db.work.devices import SCHEDULER
-from vkbench_db.work.store import Pause, pause
+from vkbench_db.work.store import Pause, add_jobs, create_run, pause
 
 IN_A_ROW = 3
 KERNELS = 2
@@ -106,3 +109,22 @@ def _canary(tx: Connection, device: ServedDevice) -> str:
 def _has_proved(tx: Connection, device: ServedDevice, now: float) -> bool:
     done = device_health.last_done(tx, device.id)
     return done is not None and (device.resumed_at or 0.0) < done < now - SETTLE_SECONDS
+
+
+PRIORITY = 1_000_000  # before whatever waits
+
+
+def submit_trial(tx: Connection, facts: DeviceFacts, now: float) -> int:
+    """Store a run of the device's canary, which joins no series; return the run's number."""
+    job = PlannedJob(device=facts.key, case=canary_of(facts.type), mode=Mode.PERFORMANCE)
+    run = create_run(
+        tx,
+        mode=Mode.PERFORMANCE,
+        selection={},
+        now=now,
+        priority=PRIORITY,
+        track="",
+        words=RunWords(label="trial", purpose=Purpose(kind=RunKind.TRIAL)),
+    )
+    add_jobs(tx, run.id, [job])
+    return run.id

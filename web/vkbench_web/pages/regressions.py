@@ -21,8 +21,7 @@ from vkbench_detection.regress.inbox import MemberRow, RegressionRow, Regression
 from vkbench_detection.regress.stages import REACHED_FROM, RegressionStage
 from vkbench_tables.regressions import MEMBERS, ROWS, SUSPECTED, member_row
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
-from vkbench_web.access.forms import Form
-from vkbench_web.access.texts import Number
+from vkbench_web.access.texts import Form, Number
 from vkbench_web.access.triage import STAGES, Action, take
 from vkbench_web.access.visitor import writing_form
 from vkbench_web.listing import Row, list_table

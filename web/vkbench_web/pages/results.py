@@ -17,8 +17,7 @@ from vkbench_db.ask.result_pages import FILTERS, SORTS, ResultFilter
 from vkbench_db.database import Transaction
 from vkbench_tables.results import rows_of, table
 from vkbench_web.api.results import MOST_ID, kind_of
-from vkbench_web.listing import FORMATS, PAGE_ROWS, Link, Row, ShownColumn, page_number
-from vkbench_web.paged import Paged
+from vkbench_web.listing import FORMATS, PAGE_ROWS, Link, Paged, Row, ShownColumn, page_number
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()

@@ -23,8 +23,7 @@ from vkbench_tables.absence import absence
 from vkbench_tables.losses import KEPT_COLUMNS, kept_row
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.table import Table
-from vkbench_web.access.forms import Form
-from vkbench_web.access.texts import MOST_INTEGER, Number
+from vkbench_web.access.texts import MOST_INTEGER, Form, Number
 from vkbench_web.access.triage import cancel
 from vkbench_web.access.visitor import writing_form
 from vkbench_web.listing import Row, list_table

@@ -15,8 +15,7 @@ from vkbench_db.ask import series as ask
 from vkbench_db.database import Transaction
 from vkbench_tables.series import SERIES
 from vkbench_tables.table import Table
-from vkbench_web.listing import PAGE_ROWS, Row, alternatives, asked_of, bounds, page_number
-from vkbench_web.paged import Paged
+from vkbench_web.listing import PAGE_ROWS, Paged, Row, alternatives, asked_of, bounds, page_number
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()

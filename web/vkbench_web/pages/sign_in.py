@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from vkbench_web.access.forms import Form
+from vkbench_web.access.texts import Form
 from vkbench_web.access.visitor import COOKIE, by_cookie, recognise_visitor, require_own_form
 from vkbench_web.shell import lab_of, page
 

@@ -93,7 +93,7 @@ def resume(
     a job passes: one failure, or a canary that is off, pauses it again.
     """
     from vkbench_db.work.store import resume as release
-    from vkbench_scheduler.planning.trial import submit_trial
+    from vkbench_scheduler.watch.health import submit_trial
 
     now = time.time()
     with open_database(store.settings()) as database, database.transaction() as tx:

@@ -13,7 +13,7 @@ from typer import Option
 
 from vkbench.errors import UsageError
 from vkbench.settings import Settings, settings
-from vkbench_cli.pages import pages_at
+from vkbench_cli.commands.serve.web import pages_at
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
 
