@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -29,9 +30,8 @@ MOST_ID = 2**31 - 1
 
 Number = Annotated[int, Path(ge=1, le=MOST_ID)]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows at most")]
-Offset = Annotated[int, Query(ge=0, le=MOST_ID, description="rows to pass over")]
-Globs = Annotated[list[str], Query(description="globs, one of which has to fit")]
-Range = Annotated[str, Query(description="`0.02`, `>0.02`, `<0.02` or `0.01..0.02`")]
+Globs = Annotated[list[str], Field(description="globs, one of which has to fit")]
+Range = Annotated[str, Field(description="`0.02`, `>0.02`, `<0.02` or `0.01..0.02`")]
 
 Run = row_model("Run", RUNS)
 Result = row_model("JobResult", COLUMNS)
@@ -100,6 +100,39 @@ def samples(request: Request, number: Number) -> Response:
     return answer_with(Table(columns=SAMPLES, rows=rows))
 
 
+class SeriesQuery(BaseModel):
+    """Which series are asked for, in which order, and which page of them."""
+
+    q: Annotated[str, Field(description="words, each of which is in some text of the series")] = ""
+    host: Globs = []
+    device: Globs = []
+    device_name: Globs = []
+    case_name: Globs = []
+    kernel: Globs = []
+    format: Globs = []
+    variant: Globs = []
+    metric: Globs = []
+    track: Globs = []
+    sigma: Range = ""
+    smallest_effect: Range = ""
+    sort: Annotated[str, Field(description="a column; a minus in front for the largest first")] = ""
+    limit: Annotated[int, Field(ge=1, le=MOST, description="rows at most")] = 100
+    offset: Annotated[int, Field(ge=0, le=MOST_ID, description="rows to pass over")] = 0
+
+    def as_filter(self) -> of_series.SeriesFilter:
+        """The series that fit, as the database is asked for them."""
+        from vkbench_web.listing import bounds
+
+        options = {name: value for name, value in vars(self).items() if value}
+        return of_series.SeriesFilter(
+            texts={name: globs for name, globs in options.items() if name in of_series.TEXTS},
+            ranges={
+                name: bounds(text) for name, text in options.items() if name in of_series.NUMBERS
+            },
+            words=self.q.split()[:10],
+        )
+
+
 @router.get(
     "/series",
     responses=describe_answer(
@@ -107,53 +140,20 @@ def samples(request: Request, number: Number) -> Response:
     ),
     response_class=Response,
 )
-def series(
-    request: Request,
-    q: Annotated[str, Query(description="words, each of which is in some text of the series")] = "",
-    host: Globs = [],  # noqa: B006
-    device: Globs = [],  # noqa: B006
-    device_name: Globs = [],  # noqa: B006
-    case_name: Globs = [],  # noqa: B006
-    kernel: Globs = [],  # noqa: B006
-    format: Globs = [],  # noqa: B006
-    variant: Globs = [],  # noqa: B006
-    metric: Globs = [],  # noqa: B006
-    track: Globs = [],  # noqa: B006
-    sigma: Range = "",
-    smallest_effect: Range = "",
-    sort: Annotated[
-        str, Query(description="a column; a minus in front for the largest first")
-    ] = "",
-    limit: Limit = 100,
-    offset: Offset = 0,
-) -> Response:
+def series(request: Request, query: Annotated[SeriesQuery, Query()]) -> Response:
     """Series of timings: one metric of one case by one code path of one device."""
-    from vkbench_web.listing import bounds
-
-    texts = {
-        "host": host,
-        "device": device,
-        "device_name": device_name,
-        "case_name": case_name,
-        "kernel": kernel,
-        "format": format,
-        "variant": variant,
-        "metric": metric,
-        "track": track,
-    }
-    ranges = {"sigma": sigma, "smallest_effect": smallest_effect}
-    series_filter = of_series.SeriesFilter(
-        texts={name: globs for name, globs in texts.items() if globs},
-        ranges={name: bounds(text) for name, text in ranges.items() if text},
-        words=q.split()[:10],
-    )
-    known = [column.key for column in SERIES]
-    key = names.pick(sort.removeprefix("-"), known, "column") if sort else ""
+    chosen, known = query.as_filter(), [column.key for column in SERIES]
+    key = names.pick(query.sort.removeprefix("-"), known, "column") if query.sort else ""
     with lab_of(request).reading() as tx:
         rows = of_series.page(
-            tx, series_filter, sort=key, descending=sort.startswith("-"), limit=limit, offset=offset
+            tx,
+            chosen,
+            sort=key,
+            descending=query.sort.startswith("-"),
+            limit=query.limit,
+            offset=query.offset,
         )
-        total = of_series.count(tx, series_filter)
+        total = of_series.count(tx, chosen)
     return answer_with(Table(columns=SERIES, rows=[asdict(row) for row in rows]), total=total)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,55 +23,46 @@ router = APIRouter(prefix="/api", tags=["read"])
 MOST = 10_000
 MOST_ID = 2**31 - 1
 
-Kind = Annotated[
-    list[str],
-    Query(
-        alias="format",
-        description=(
-            "`csv` or `json` is the kind of answer; another value is a glob of storage formats, "
-            "such as `q4_?`. Give it twice for both: `format=q4_?&format=csv`."
-        ),
-    ),
-]
+KIND = (
+    "`csv` or `json` is the kind of answer; another value is a glob of storage formats, "
+    "such as `q4_?`. Give it twice for both: `format=q4_?&format=csv`."
+)
+
+
+class ResultQuery(BaseModel):
+    """Which results are asked for, in which order, and which page of them."""
+
+    device: Annotated[
+        list[str], Field(description="devices, as `--device` of the commands takes them")
+    ] = []
+    kernel: Annotated[list[str], Field(description="globs of kernels")] = []
+    format: Annotated[list[str], Field(description=KIND)] = []
+    case: Annotated[list[str], Field(description="globs of whole cases")] = []
+    variant: Annotated[list[str], Field(description="globs of variants asked for")] = []
+    mode: Annotated[list[str], Field(description="correctness, performance or paired")] = []
+    state: Annotated[
+        list[str], Field(description="how the jobs ended: passed, wrong, skipped, failed")
+    ] = []
+    run: Annotated[str, Field(description="number, label, UUID or `last`")] = ""
+    series: Annotated[int | None, Field(ge=1, le=MOST_ID, description="a series' number")] = None
+    sort: Annotated[str, Field(description="a column; a minus in front for the largest first")] = (
+        "-finished_at"
+    )
+    limit: Annotated[int, Field(ge=1, le=MOST, description="rows at most")] = 100
+    offset: Annotated[int, Field(ge=0, le=MOST_ID, description="rows to pass over")] = 0
 
 
 @router.get("/results", responses=responses("Result", COLUMNS), response_class=Response)
-def results(
-    request: Request,
-    device: Annotated[
-        list[str], Query(description="devices, as `--device` of the commands takes them")
-    ] = [],  # noqa: B006
-    kernel: Annotated[list[str], Query(description="globs of kernels")] = [],  # noqa: B006
-    format: Kind = [],  # noqa: B006
-    case: Annotated[list[str], Query(description="globs of whole cases")] = [],  # noqa: B006
-    variant: Annotated[list[str], Query(description="globs of variants asked for")] = [],  # noqa: B006
-    mode: Annotated[list[str], Query(description="correctness, performance or paired")] = [],  # noqa: B006
-    state: Annotated[
-        list[str], Query(description="how the jobs ended: passed, wrong, skipped, failed")
-    ] = [],  # noqa: B006
-    run: Annotated[str, Query(description="number, label, UUID or `last`")] = "",
-    series: Annotated[int | None, Query(ge=1, le=MOST_ID, description="a series' number")] = None,
-    sort: Annotated[
-        str, Query(description="a column; a minus in front for the largest first")
-    ] = "-finished_at",
-    limit: Annotated[int, Query(ge=1, le=MOST, description="rows at most")] = 100,
-    offset: Annotated[int, Query(ge=0, le=MOST_ID, description="rows to pass over")] = 0,
-) -> Response:
+def results(request: Request, query: Annotated[ResultQuery, Query()]) -> Response:
     """The latest result of each case, or all of a run or a series; a row a job."""
-    kind, formats = kind_of(format)
+    kind, formats = kind_of(query.format)
     with lab_of(request).reading() as tx:
-        result_filter = result_pages.ResultFilter(
-            device=device,
-            kernel=kernel,
-            format=formats,
-            case=case,
-            variant=variant,
-            mode=mode,
-            state=state,
-            run=queries.find_run(tx, run).id if run else None,
-            series=series,
+        run = queries.find_run(tx, query.run).id if query.run else None
+        options = {name: getattr(query, name) for name in result_pages.FILTERS}
+        chosen = result_pages.ResultFilter(**options | {"format": formats, "run": run})
+        rows = result_pages.page(
+            tx, chosen, sort=query.sort, limit=query.limit, offset=query.offset
         )
-        rows = result_pages.page(tx, result_filter, sort=sort, limit=limit, offset=offset)
     return answer(table(rows_of(rows)), kind)
 
 
@@ -93,7 +85,7 @@ def devices(
 @router.get("/kernels", responses=responses("Kernel", of_kernels.COLUMNS), response_class=Response)
 def kernels(
     kernel: Annotated[list[str], Query(description="globs of kernels, or a group")] = [],  # noqa: B006
-    format: Kind = [],  # noqa: B006
+    format: Annotated[list[str], Query(description=KIND)] = [],  # noqa: B006
 ) -> Response:
     """The catalogue: every kernel with its bindings, parameters and variants."""
     from vkbench_shaders.catalogue import KERNELS, matching
