@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
-from commands import Captured
+from commands import Captured, run_command
 from planted_runs import Past
 from vkbench.device import DeviceFacts
 from vkbench_cli import main as cli
@@ -25,8 +25,7 @@ NOW = 1_790_000_000.0
 
 def submitted(capsys: Captured, *words: str, code: int = 0) -> list[str]:
     """What a submission says on stderr, a line each."""
-    assert cli.main([*SUBMIT, *words]) == code
-    return capsys.readouterr().err.splitlines()
+    return run_command(capsys, *SUBMIT, *words, code=code)[1].splitlines()
 
 
 @pytest.fixture
@@ -131,8 +130,7 @@ def test_a_schedule_fired_by_hand_says_the_same(
     silence()
     assert cli.main(["schedule", "add", "nightly", "--cron", "0 2 * * *", *SUBMIT[1:]]) == 0
     capsys.readouterr()
-    assert cli.main(["schedule", "fire", "nightly"]) == 0
-    assert "no scheduler is running" in capsys.readouterr().err
+    assert "no scheduler is running" in run_command(capsys, "schedule", "fire", "nightly")[1]
 
 
 def test_a_device_of_another_host_is_named_by_it(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from commands import Captured
+from commands import Captured, run_command
 from planted_git import commit, git
 from planted_own import TIMED, write_own
 from planted_runs import ENVIRONMENT
@@ -324,5 +324,4 @@ def test_kernel_check_names_a_bundle_that_can_be_bisected(
 
 def checked(capsys: Captured, path: Path) -> str:
     """The bundle that `vkbench kernel check` prints."""
-    assert cli.main(["kernel", "check", str(path)]) == 0
-    return capsys.readouterr().err.split()[-1]
+    return run_command(capsys, "kernel", "check", str(path))[1].split()[-1]

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import select
 
 from commands import Captured, read_rows, run_command
-from vkbench_cli import main as cli
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_detection.series.canaries import CanaryReading, note
@@ -62,8 +61,7 @@ def test_what_devices_reached_is_shown(capsys: Captured) -> None:
 
 @pytest.mark.usefixtures("calibrated")
 def test_an_unknown_cache_is_told(capsys: Captured) -> None:
-    assert cli.main(["calibrate", "--show", "--json"]) == 0
-    out, err = capsys.readouterr()
+    out, err = run_command(capsys, "calibrate", "--show", "--json")
     assert "Planted 9000 (252e5e39f6aa): its last-level cache size is unknown" in err
     assert json.loads(out)["rows"][0]["llc_bytes"] is None
 
@@ -81,8 +79,10 @@ def test_results_say_how_near_the_roof_they_come(capsys: Captured) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_without_a_calibration_none_is_shown(capsys: Captured) -> None:
-    assert cli.main(["calibrate", "--show"]) == 0
-    assert "no device is calibrated yet: run `vkbench calibrate`" in capsys.readouterr().err
+    assert (
+        "no device is calibrated yet: run `vkbench calibrate`"
+        in run_command(capsys, "calibrate", "--show")[1]
+    )
     assert read_rows(capsys, "calibrate", "--show") == []
     assert "of roof" not in run_command(capsys, "results")[0]
 
@@ -97,8 +97,10 @@ def test_the_fleet_is_asked(capsys: Captured) -> None:
 
 
 def test_measuring_and_showing_exclude_each_other(capsys: Captured, filled: Database) -> None:
-    assert cli.main(["calibrate", "--show", "--submit"]) == 2
-    assert "--submit or --show, not both" in capsys.readouterr().err
+    assert (
+        "--submit or --show, not both"
+        in run_command(capsys, "calibrate", "--show", "--submit", code=2)[1]
+    )
 
 
 def test_devices_say_whether_their_canary_is_steady(capsys: Captured, filled: Database) -> None:

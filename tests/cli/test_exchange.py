@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import run_command
 from vkbench_cli import main as cli
 
 RECORDED = Path(__file__).parents[2] / "docs/results/h100-models.jsonl.xz"
@@ -26,8 +27,7 @@ def test_a_file_of_another_kind_is_named(
 ) -> None:
     file = tmp_path / "mine ü.json"
     file.write_bytes(text)
-    assert cli.main(["import", str(file)]) == 2
-    complaint_line = capsys.readouterr().err
+    complaint_line = run_command(capsys, "import", str(file), code=2)[1]
     assert complaint_line.startswith(f"vkbench: cannot import {file}: {complaint}")
     assert complaint_line.count("\n") == 1
 

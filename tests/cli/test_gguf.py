@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
-from commands import Captured
+from commands import Captured, run_command
 from vkbench_cli import main as cli
 from vkbench_db import schema
 from vkbench_db.database import Database
@@ -83,7 +83,6 @@ def test_what_is_wrong_is_one_line_and_makes_no_rows(
     monkeypatch.chdir(model.parent)
     Path("cut.gguf").write_bytes(model.read_bytes()[:-100])
     before = jobs(filled)
-    assert cli.main([command, "-k", "mul_mat_vec", *words]) == 2
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err.count("\n"), hint in printed.err) == ("", 1, True), printed.err
+    out, err = run_command(capsys, command, "-k", "mul_mat_vec", *words, code=2)
+    assert (out, err.count("\n"), hint in err) == ("", 1, True), err
     assert jobs(filled) == before

@@ -13,7 +13,6 @@ import pytest
 
 from commands import Captured, run_command
 from planted_runs import CASES, Past
-from vkbench_cli import main as cli
 from vkbench_tables.written.interchange import SQL_COLUMNS
 
 NASTY = "it's <b>\"bad\"</b> & '); DROP TABLE x; -- \x00\x1b[31m ü�"
@@ -74,8 +73,7 @@ def test_bmf_has_the_newest_of_a_history(past: Past, capsys: Captured) -> None:
 
 
 def test_bmf_is_of_one_device(nasty: Past, capsys: Captured) -> None:
-    assert cli.main(["results", "--as", "bmf"]) == 2
-    assert "choose one with --device" in capsys.readouterr().err
+    assert "choose one with --device" in run_command(capsys, "results", "--as", "bmf", code=2)[1]
     report = json.loads(
         run_command(capsys, "results", "--as", "bmf", "--device", nasty.device.key)[0]
     )
@@ -152,9 +150,8 @@ def test_without_results_there_is_a_valid_empty_file(
 
 
 def test_the_option_for_formats_of_weights_points_to_this_one(past: Past, capsys: Captured) -> None:
-    assert cli.main(["results", "--format", "junit"]) == 2
-    assert "--as junit prints that" in capsys.readouterr().err
-    assert cli.main(["results", "--as", "bmf", "--json"]) == 2
-    assert "only one of" in capsys.readouterr().err
-    assert cli.main(["results", "--as", "xml"]) == 2
-    assert "'junit'" in capsys.readouterr().err
+    assert (
+        "--as junit prints that" in run_command(capsys, "results", "--format", "junit", code=2)[1]
+    )
+    assert "only one of" in run_command(capsys, "results", "--as", "bmf", "--json", code=2)[1]
+    assert "'junit'" in run_command(capsys, "results", "--as", "xml", code=2)[1]

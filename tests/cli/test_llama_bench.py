@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from commands import Captured, run_command
+from commands import Captured, read_rows, run_command
 from planted_runs import CASES, Past
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS, Result, pack_samples
 from vkbench_cli import main as cli
@@ -133,8 +133,7 @@ def test_a_suite_of_gpus_can_be_asked_for_where_the_first_device_is_a_cpu(
     past.add_device(replace(past.device, type="cpu"))
     gpu_case = f"model/{SEEDED[-1].name}/pp512"
     past.run("seeded", timed(past, 0.25), cases=[gpu_case])
-    assert cli.main(["results", "--suite", "models", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    (row,) = read_rows(capsys, "results", "--suite", "models")
     assert row["case"] == gpu_case
 
 
@@ -166,19 +165,18 @@ def bench(models: Past, tmp_path: Path) -> Path:
 
 def test_llama_cpp_stands_beside_our_own(bench: Path, capsys: Captured) -> None:
     for new in ("1 job new", "0 jobs new"):
-        assert cli.main(["import", "--llama-bench", str(bench)]) == 0
-        printed = capsys.readouterr()
-        assert new in printed.out
-        assert "left out 1 test behind a filled cache" in printed.err
-    assert cli.main(["results", "--kernel", "model", "--shape", "pp=512", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+        out, err = run_command(capsys, "import", "--llama-bench", str(bench))
+        assert new in out
+        assert "left out 1 test behind a filled cache" in err
+    rows = read_rows(capsys, "results", "--kernel", "model", "--shape", "pp=512")
     (theirs,) = [row for row in rows if row["variant"] == "llama.cpp"]
     (own,) = [row for row in rows if row["case"] == theirs["case"] and row != theirs]
     assert theirs["tokens_per_second"] == pytest.approx(1024)
     assert theirs["hot_series"] not in (None, own["hot_series"])
     assert "not judged" in theirs["remark"]
-    assert cli.main(["results", "--as", "llama-bench-json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 3  # what came from there does not go back
+    assert (
+        len(json.loads(run_command(capsys, "results", "--as", "llama-bench-json")[0])) == 3
+    )  # what came from there does not go back
 
 
 def test_a_series_of_llama_cpp_grows(bench: Path, capsys: Captured) -> None:
@@ -187,8 +185,7 @@ def test_a_series_of_llama_cpp_grows(bench: Path, capsys: Captured) -> None:
     assert cli.main(["import", "--llama-bench", str(bench)]) == 0
     capsys.readouterr()
     words = ["--kernel", "model", "--history", "--shape", "pp=512", "--json"]
-    assert cli.main(["results", *words]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(run_command(capsys, "results", *words)[0])["rows"]
     theirs = [row["hot_series"] for row in rows if row["variant"] == "llama.cpp"]
     assert len(theirs) == 2
     assert len(set(theirs)) == 1
@@ -209,6 +206,5 @@ def test_a_wrong_import_is_one_line(
     bench: Path, capsys: Captured, words: list[str], complaint: str
 ) -> None:
     given = [str(bench) if word == "BENCH" else word for word in words]
-    assert cli.main(["import", *given]) == 2
-    err = capsys.readouterr().err
+    err = run_command(capsys, "import", *given, code=2)[1]
     assert complaint in " ".join(err.split())

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from commands import Captured
+from commands import Captured, read_rows, run_command
 from planted_runs import CASES, DEVICE, Past, timing
 from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench.result import Side
@@ -57,13 +56,11 @@ def test_a_side_that_is_too_noisy_has_no_ratio(past: Past, capsys: Captured) -> 
         timings = (timing("hot", 14.46e-3, 0.286, Side.THEIRS), timing("hot", 2.477e-3))
         done = replace(past.done(1.0), job=picked.job.id, token=picked.job.token, case=CASES[0])
         store.record(tx, [replace(done, variant="numpy", timings=timings)], NOW)
-    assert cli.main(["compare", "--peer", "numpy"]) == 0
-    printed = capsys.readouterr()
-    assert "too noisy" in printed.out
-    assert "5.84" not in printed.out
-    assert "1 comparison too noisy for a ratio" in " ".join(printed.err.split())
-    assert cli.main(["compare", "--peer", "numpy", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)["rows"]
+    out, err = run_command(capsys, "compare", "--peer", "numpy")
+    assert "too noisy" in out
+    assert "5.84" not in out
+    assert "1 comparison too noisy for a ratio" in " ".join(err.split())
+    [row] = read_rows(capsys, "compare", "--peer", "numpy")
     assert (row["ratio"], row["change"]) == (None, "too noisy")
 
 
@@ -72,24 +69,22 @@ def read_errors(capsys: Captured) -> str:
 
 
 def test_ours_theirs_and_the_ratio(compared: Past, capsys: Captured) -> None:
-    assert cli.main(["compare", "--peer", "numpy", "--csv"]) == 0
-    printed = capsys.readouterr()
-    rows = list(csv.DictReader(io.StringIO(printed.out)))
+    out, err = run_command(capsys, "compare", "--peer", "numpy", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["case"] for row in rows] == list(CASES)
     assert [float(row["ratio"]) for row in rows[:2]] == [pytest.approx(2), pytest.approx(0.5)]
     assert (rows[2]["ratio"], rows[2]["reason"]) == ("", "numpy has no it")
     assert rows[2]["device"] == rows[0]["device"] == DEVICE.key
     low, high = float(rows[0]["ratio_low"]), float(rows[0]["ratio_high"])
     assert 1.9 < low < 2 < high < 2.1
-    words = " ".join(printed.err.split())
+    words = " ".join(err.split())
     assert f"1 case not compared: numpy has no it ({CASES[2]})" in words
     assert "Ours: launches back to back" in words
     assert "numpy: calls back to back" in words
 
 
 def test_people_see_the_mean_too(compared: Past, capsys: Captured) -> None:
-    assert cli.main(["compare", "--peer", "numpy", "peers"]) == 0
-    out = capsys.readouterr().out
+    out = run_command(capsys, "compare", "--peer", "numpy", "peers")[0]
     assert "peer: numpy" in out
     assert "geomean of 2" in out
 
@@ -121,10 +116,9 @@ def test_a_ratio_that_fell_fails_on_regression(compared: Past, capsys: Captured)
     assert cli.main(words) == 0  # nothing to hold it against
     for theirs in (2e-3, 2e-3, 2e-3, 1.2e-3):
         add(compared, theirs)
-    assert cli.main(words) == 1
-    printed = capsys.readouterr()
-    assert f"{CASES[0]} fell behind numpy on Planted 9000" in " ".join(printed.err.split())
-    assert "fell" in printed.out
+    out, err = run_command(capsys, *words, code=1)
+    assert f"{CASES[0]} fell behind numpy on Planted 9000" in " ".join(err.split())
+    assert "fell" in out
 
 
 def add(past: Past, theirs: float) -> None:
@@ -152,14 +146,13 @@ def test_ggml_s_file_is_imported_once(past: Past, capsys: Captured, tmp_path: Pa
         "  ARGMAX(type=f32,ne=[32000,512,1,1]):    9000 runs -   110.57 us/run -  64000 kB/run\n"
         "  CPY(type_src=f32,type_dst=f16,ne=[4,4,1,1]):   9000 runs -   4.01 us/run - 1 kB/run\n"
     )
-    assert cli.main(["import", "--ggml", str(file)]) == 0
-    printed = capsys.readouterr()
-    assert "1 job new" in printed.out
-    assert "left out 1 test of CPY at all" in " ".join(printed.err.split())
-    assert cli.main(["import", "--ggml", str(file)]) == 0
-    assert "0 jobs new, 0 went on, 1 known" in capsys.readouterr().out
-    assert cli.main(["results", "--kernel", "argmax", "--csv"]) == 0
-    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    out, err = run_command(capsys, "import", "--ggml", str(file))
+    assert "1 job new" in out
+    assert "left out 1 test of CPY at all" in " ".join(err.split())
+    assert "0 jobs new, 0 went on, 1 known" in run_command(capsys, "import", "--ggml", str(file))[0]
+    [row] = csv.DictReader(
+        io.StringIO(run_command(capsys, "results", "--kernel", "argmax", "--csv")[0])
+    )
     assert (row["variant"], row["device_name"]) == ("ggml", "Planted 9000")
     assert float(row["hot_seconds"]) == pytest.approx(110.57e-6)
 

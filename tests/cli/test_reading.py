@@ -35,8 +35,10 @@ def test_an_export_says_how_far_it_is(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(progress, "SILENCE_SECONDS", 0.0)
-    assert cli.main(["export", "1", "-o", str(tmp_path / "run.jsonl")]) == 0
-    assert "export of run 1: 1 of " in capsys.readouterr().err
+    assert (
+        "export of run 1: 1 of "
+        in run_command(capsys, "export", "1", "-o", str(tmp_path / "run.jsonl"))[1]
+    )
 
 
 def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
@@ -59,8 +61,7 @@ def test_trials_of_sweeps_are_left_out_unless_asked_for(past: Past, capsys: Capt
     sweep = past.sweep(past.done(0.5), past.done(0.5), past.done(0.5))
 
     def copies(*words: str) -> tuple[list[float], str]:
-        assert cli.main(["results", "--kernel", "copy", *words, "--json"]) == 0
-        out, err = capsys.readouterr()
+        out, err = run_command(capsys, "results", "--kernel", "copy", *words, "--json")
         return [row["hot_seconds"] for row in json.loads(out)["rows"]], err
 
     note = "left out 1 trial of `vkbench tune`; --trials shows them\n"
@@ -109,9 +110,8 @@ def test_results_as_text_say_what_all_rows_share_once(capsys: Captured) -> None:
 
 
 def test_json_and_csv_exclude_each_other(capsys: Captured) -> None:
-    assert cli.main(["results", "--json", "--csv"]) == 2
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err) == (
+    out, err = run_command(capsys, "results", "--json", "--csv", code=2)
+    assert (out, err) == (
         "",
         "vkbench: only one of --json and --csv can be printed\n",
     )
@@ -127,8 +127,10 @@ def test_results_as_csv_have_base_units(capsys: Captured) -> None:
 
 def test_cut_off_results_say_so(capsys: Captured) -> None:
     for form in ([], ["--as", "md"], ["--as", "junit"]):
-        assert cli.main(["results", "--limit", "1", *form]) == 0
-        assert "the newest 1; --limit 0 shows all" in capsys.readouterr().err
+        assert (
+            "the newest 1; --limit 0 shows all"
+            in run_command(capsys, "results", "--limit", "1", *form)[1]
+        )
 
 
 def test_jobs_lists_runs_and_jobs(capsys: Captured) -> None:
@@ -142,12 +144,14 @@ def test_jobs_lists_runs_and_jobs(capsys: Captured) -> None:
 
 
 def test_cut_off_jobs_say_which_are_shown(capsys: Captured) -> None:
-    assert cli.main(["jobs", "last", "--limit", "1"]) == 0
-    assert "the first 1; --limit 0 shows all" in capsys.readouterr().err
-    assert cli.main(["jobs", "--device", "planted", "--limit", "1"]) == 0
-    assert "the newest 1; --limit 0 shows all" in capsys.readouterr().err
-    assert cli.main(["jobs", "last", "--limit", "3"]) == 0
-    assert "--limit 0" not in capsys.readouterr().err
+    assert (
+        "the first 1; --limit 0 shows all" in run_command(capsys, "jobs", "last", "--limit", "1")[1]
+    )
+    assert (
+        "the newest 1; --limit 0 shows all"
+        in run_command(capsys, "jobs", "--device", "planted", "--limit", "1")[1]
+    )
+    assert "--limit 0" not in run_command(capsys, "jobs", "last", "--limit", "3")[1]
 
 
 def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:

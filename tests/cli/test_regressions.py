@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import read_rows
+from commands import read_rows, run_command
 from planted_history import Plan, Step, case_name, device, file_lines
 from planted_history import planted as planted_plan
 from vkbench.settings import Settings
@@ -36,10 +36,8 @@ def test_import_says_that_there_is_something(
 ) -> None:
     file = tmp_path / "history.jsonl"
     file.write_text("".join(file_lines(PLAN)))
-    assert main(["import", str(file)]) == 0
-    assert "new in `vkbench regressions ls`: 4" in capsys.readouterr().out
-    assert main(["import", str(file)]) == 0
-    assert "regressions" not in capsys.readouterr().out
+    assert "new in `vkbench regressions ls`: 4" in run_command(capsys, "import", str(file))[0]
+    assert "regressions" not in run_command(capsys, "import", str(file))[0]
 
 
 def test_the_list(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,8 +104,10 @@ def test_people_move_them(history: Path, capsys: pytest.CaptureFixture[str]) -> 
     number = str(row["id"])
     assert main(["regressions", "ack", number, "--note", "looking"]) == 0
     capsys.readouterr()
-    assert main(["regressions", "ack", number]) == 2
-    assert f"regression {number} is acknowledged already" in capsys.readouterr().err
+    assert (
+        f"regression {number} is acknowledged already"
+        in run_command(capsys, "regressions", "ack", number, code=2)[1]
+    )
     assert main(["regressions", "close", number]) == 0
     assert main(["regressions", "reopen", number]) == 0
     [story] = read_rows(capsys, "regressions", "show", number)
@@ -131,8 +131,7 @@ def test_exit_codes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_twice_is_once(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = read_rows(capsys, "regressions", "ls")
     assert main(["import", str(history)]) == 0
-    assert main(["regressions", "scan", "--all"]) == 0
-    assert "0 changes are new" in capsys.readouterr().out
+    assert "0 changes are new" in run_command(capsys, "regressions", "scan", "--all")[0]
     assert read_rows(capsys, "regressions", "ls") == before
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
-from commands import Captured, read_rows
+from commands import Captured, read_rows, run_command
 from vkbench.device import DeviceFacts
 from vkbench_cli import main as cli
 from vkbench_db import schema
@@ -161,14 +161,12 @@ def paused(database: Database, capsys: Captured, selector: str) -> set[str]:
 
 
 def submitted(database: Database, capsys: Captured, selector: str) -> set[str]:
-    assert cli.main(["submit", *CHECK, "-d", selector]) == 0
-    return _devices(database, int(capsys.readouterr().out))
+    return _devices(database, int(run_command(capsys, "submit", *CHECK, "-d", selector)[0]))
 
 
 def fired(database: Database, capsys: Captured, selector: str) -> set[str]:
     assert cli.main([*SCHEDULED, "-d", selector]) == 0
-    assert cli.main(["schedule", "fire", "nightly"]) == 0
-    return _devices(database, int(capsys.readouterr().out))
+    return _devices(database, int(run_command(capsys, "schedule", "fire", "nightly")[0]))
 
 
 def _devices(database: Database, run: int) -> set[str]:

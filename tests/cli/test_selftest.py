@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from commands import Captured
+from commands import Captured, run_command
 from vkbench_cli import main as cli
 from vkbench_cli.show.selftest import COLUMNS
 from vkbench_detection.changes.decisions import Cause
@@ -50,8 +50,7 @@ def test_the_steps_of_the_scheduler_tell_causes_and_bundles(capsys: Captured) ->
     """The part of the simulated lab that every change of the detection has to pass."""
     chosen = [word for name in ("kernel steps", "driver returns") for word in ("--only", name)]
     words = ("selftest", "detector", "--json", "--series", "8", "--seed", "1", *chosen)
-    assert cli.main([*words]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(run_command(capsys, *words)[0])["rows"]
     assert [row["target"] for row in rows] == ["", "", ""]
     assert [row["changes"] for row in rows] == [8, 24, 32]
     assert all(row["right_state"] == 1.0 for row in rows)
@@ -71,8 +70,10 @@ def test_a_scenario_misses_targets_beyond_chance_alone(right: int, false: int, m
 
 
 def test_a_part_that_there_is_not_is_refused(capsys: Captured) -> None:
-    assert cli.main(["selftest", "detector", "--only", "kernel step"]) == 2
-    assert "did you mean 'kernel steps'" in capsys.readouterr().err
+    assert (
+        "did you mean 'kernel steps'"
+        in run_command(capsys, "selftest", "detector", "--only", "kernel step", code=2)[1]
+    )
 
 
 def test_a_pass_over_histories_that_ignores_jumps_fails(

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import update
 
 from cluster import RedisServer
-from commands import Captured
+from commands import Captured, run_command
 from planted_runs import Past
 from vkbench.settings import settings
 from vkbench_cli import main as cli
@@ -64,12 +64,11 @@ def submit(capsys: Captured) -> None:
 
 def ask_status(capsys: Captured, code: int) -> tuple[dict[str, str], list[dict[str, Any]], str]:
     """States of the services, the devices, and the last line."""
-    assert cli.main(["status", "--json"]) == code
-    printed = capsys.readouterr()
-    answer = json.loads(printed.out)
+    out, err = run_command(capsys, "status", "--json", code=code)
+    answer = json.loads(out)
     states = {service["service"]: service["state"] for service in answer["summary"]["services"]}
     assert answer["summary"]["is_well"] == (code == 0)
-    return states, answer["rows"], printed.err.splitlines()[-1]
+    return states, answer["rows"], err.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("no_redis")
@@ -108,8 +107,7 @@ def test_results_that_could_not_be_stored_are_counted(past: Past, capsys: Captur
         set_aside(tx, [Refusal(job_id=None, reason="malformed", body=b"?")] * 2, time.time())
     states, _, _ = ask_status(capsys, 0)
     assert states["results"] == "refused"
-    assert cli.main(["status", "--wide"]) == 0
-    assert "2 messages could not be stored" in capsys.readouterr().out
+    assert "2 messages could not be stored" in run_command(capsys, "status", "--wide")[0]
 
 
 @pytest.mark.usefixtures("redis")
@@ -162,17 +160,15 @@ def test_a_database_that_is_out_of_reach_is_a_row_and_not_a_traceback(
     use(monkeypatch, REDIS=NOWHERE, DATABASE="postgresql://vk:hunter2@127.0.0.1:1/x")
     states, devices, line = ask_status(capsys, 8)
     assert (states["database"], devices, line) == ("missing", [], "missing: database")
-    assert cli.main(["status"]) == 8
-    printed = capsys.readouterr()
-    assert "cannot be used" in printed.out
-    assert "hunter2" not in printed.out + printed.err
+    out, err = run_command(capsys, "status", code=8)
+    assert "cannot be used" in out
+    assert "hunter2" not in out + err
 
 
 @pytest.mark.usefixtures("no_redis")
 def test_people_see_two_tables(past: Past, capsys: Captured) -> None:
     submit(capsys)
-    assert cli.main(["status"]) == 8
-    services, devices = capsys.readouterr().out.split("\n\n")
+    services, devices = run_command(capsys, "status", code=8)[0].split("\n\n")
     assert services.startswith("service")
     assert "Planted 9000" in devices
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import run_command
 from planted_lab import LONG_CASE, WORDS, make_lab
 from terminals import terminal
 from vkbench.settings import settings
@@ -178,10 +179,9 @@ def test_a_file_gets_whole_lines_whatever_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    assert cli.main(WORDS["results"]) == 0
-    printed = capsys.readouterr()
-    assert LONG_CASE in printed.out
-    assert "not shown" not in printed.err
+    out, err = run_command(capsys, *WORDS["results"])
+    assert LONG_CASE in out
+    assert "not shown" not in err
 
 
 def test_a_terminal_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from planted_runs import DEVICE
 from vkbench.device import DeviceFacts
 from vkbench.job import Arm, Job, Mode, Pair, PlannedJob, Source, pair_of
 from vkbench.run import Purpose, RunKind, RunWords
@@ -33,10 +34,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def facts(key: str) -> DeviceFacts:
-    return DeviceFacts(
-        key=key, host="alpha", index=0, name="null", uuid=key, vendor_id=0, device_id=0,
-        type="cpu", memory_bytes=1 << 30, subgroup_size=8, features=(), limits={},
-    )  # fmt: skip
+    return replace(DEVICE, key=key, uuid=key, name="null", type="cpu")
 
 
 def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from planted_runs import DEVICE
 from vkbench.calibration import CANARIES, canary_of
 from vkbench.case import MODEL, is_model
 from vkbench.device import DeviceFacts, device_key
@@ -23,19 +24,9 @@ from vkbench_shaders.models.cases import named
 
 
 def device(name: str, index: int = 0, host: str = "alpha") -> DeviceFacts:
-    return DeviceFacts(
-        key=device_key(host, name),
-        host=host,
-        index=index,
-        name=name,
-        uuid=name.encode().hex(),
-        vendor_id=0,
-        device_id=0,
-        type="cpu",
-        memory_bytes=1 << 30,
-        subgroup_size=8,
-        features=(),
-        limits={},
+    key = device_key(host, name)
+    return replace(
+        DEVICE, key=key, host=host, index=index, name=name, uuid=name.encode().hex(), type="cpu"
     )
 
 

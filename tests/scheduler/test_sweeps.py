@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from planted_runs import DEVICE
 from vkbench.configuration import Configuration
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UnknownName, UsageError
@@ -15,12 +16,12 @@ from vkbench_scheduler.planning.selection import ALL, Selection
 from vkbench_scheduler.planning.sweeps import Sweep, list_unkept_cases, plan
 from vkbench_shaders.catalogue import problem
 
-FACTS = DeviceFacts(
-    key="0" * 12, host="alpha", index=0, name="llvmpipe", uuid="00", vendor_id=0, device_id=0,
-    type="cpu", memory_bytes=1 << 30, subgroup_size=8,
+FACTS = replace(
+    DEVICE,
+    type="cpu",
     features=("int_dot", "subgroup_arithmetic"),
     limits={"max_workgroup_invocations": 256, "max_storage_range": 1 << 27},
-)  # fmt: skip
+)
 ABLE = replace(
     FACTS,
     features=(*FACTS.features, "coopmat", "device_scope", "subgroup_basic", "fp16", "storage16",
