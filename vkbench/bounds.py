@@ -75,7 +75,7 @@ def is_id(number: int) -> bool:
 
 
 def _is_plain(name: str, value: object) -> bool:
-    """Whether nothing can be wrong with it: almost every value, and a file has millions."""
+    """Whether a value is plainly within bounds, as nearly all of a file's millions are."""
     if isinstance(value, str):
         return len(value) <= _PLAIN_CHARACTERS and value.isprintable()
     if isinstance(value, int | float):

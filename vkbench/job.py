@@ -126,12 +126,12 @@ class Job:
 
     @property
     def arm(self) -> Arm:
-        """What it tests; of a pair, the new one."""
+        """The arm that the job tests; of a pair, the new one."""
         return Arm(sha=self.bundle)
 
     @property
     def bundles(self) -> tuple[str, ...]:
-        """The bundles that it needs; of a pair, the old one first."""
+        """The bundles that the job needs; of a pair, the old one first."""
         return (self.pair.old.sha, self.bundle) if self.pair else (self.bundle,)
 
 

@@ -36,7 +36,7 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Selectable(Protocol):
-    """What a device is chosen by."""
+    """What selectors compare of a device."""
 
     @property
     def key(self) -> str: ...
@@ -97,7 +97,7 @@ def one(selector: str, known: Sequence[D], here: str = "") -> D:
 
 
 def best(known: Sequence[T]) -> T:
-    """The fastest kind of device, the first of them: what is used where none is named."""
+    """The default device: the first one of the fastest kind."""
     return min(known, key=lambda device: (_BEST_FIRST.index(device.type), device.index))
 
 
@@ -158,7 +158,7 @@ def _of_host(word: str, known: Sequence[D]) -> list[D]:
 
 
 def _loosely(word: str, known: Sequence[D]) -> list[D]:
-    """What the word is part, beginning or host of; AmbiguousDevice unless these agree."""
+    """Devices by part of a name, beginning of a key, or host; AmbiguousDevice if these differ."""
     if not word:
         return []
     is_key = len(word) >= LEAST_KEY and set(word) <= _HEX

@@ -36,7 +36,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def fit(kernel: Kernel, arrays: Arrays, wishes: Asked) -> tuple[Problem, dict[str, Array]]:
-    """The problem that these arrays pose, and the arrays by binding; UsageError for what is off.
+    """The problem that these arrays pose, and the arrays by binding; UsageError if they do not fit.
 
     Leading dimensions that an array lacks are taken as 1.
     """
@@ -55,7 +55,7 @@ def fit(kernel: Kernel, arrays: Arrays, wishes: Asked) -> tuple[Problem, dict[st
 def with_tensor(
     kernel: Kernel, arrays: Arrays, wishes: Asked, gguf: Path, tensor: str
 ) -> tuple[dict[str, Array], Asked]:
-    """The arrays with a file's tensor as the first binding, cut to sizes that were asked for."""
+    """The arrays with a file's tensor as the first binding, cut to the sizes of --shape."""
     first = kernel.bindings[0]
     if not kernel.reads_weights:
         raise UsageError(f"{kernel.name} reads no weights: leave --gguf out")
@@ -115,7 +115,7 @@ def _describe_unread(kernel: Kernel, binding: Binding) -> str:
 
 
 def _formats(kernel: Kernel, arrays: Arrays, typed: Mapping[str, str]) -> dict[str, str]:
-    """A format for every binding: what was said, what the arrays are, and what goes with these."""
+    """A format for every binding: named by an option, read off its array, or paired with those."""
     named = {kernel.binding(name).name: form for name, form in typed.items()}
     fixed = {
         binding.name: _format(kernel, binding, arrays, named)
@@ -163,7 +163,7 @@ def _fill_shape(kernel: Kernel, binding: Binding, array: Array) -> tuple[int, ..
 
 
 def _shape_array(posed: Problem, name: str, array: Array) -> Array:
-    """The array as the problem has it; UsageError if more than leading ones are missing."""
+    """The array in the shape of the problem; UsageError if more than outer ones are missing."""
     expected = posed.array_shape(name)
     lacking = 0 if posed.kernel.forms.whole else len(expected) - array.ndim
     if (1,) * lacking + array.shape != expected:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def bundle_chosen(tx: Transaction, own: Built | None, prefix: str) -> Bundle | None:
-    """The bundle that is to run: of one's own kernel, or the one asked for; None for ""."""
+    """The bundle to run: that of the user's own kernel, or the one that an option names, if any."""
     return own.bundle if own else bundle_named(tx, prefix)
 
 
 def bundle_named(tx: Transaction, prefix: str) -> Bundle | None:
-    """The one bundle of this machine or of the database whose hash begins so; None for ""."""
+    """The bundle, here or in the database, whose hash begins with the prefix; None for ""."""
     if not prefix:
         return None
     kept = kept_bundles(settings())

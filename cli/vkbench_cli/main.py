@@ -163,7 +163,7 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _strip_preamble(message: str) -> str:
-    """A message without the words by which pydantic, which checks options, begins its own."""
+    """The message without the words that pydantic, which checks options, puts before it."""
     return message.replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
 
 

@@ -30,7 +30,7 @@ def build_own(
 
 
 def cases_of(bundle: Bundle | None, kernel: Built | None) -> OwnCases | None:
-    """What can be chosen of the kernel that a bundle declares; None where it declares none.
+    """The cases that can be chosen of a bundle's declared kernel; None if it declares none.
 
     Of a kernel that was compiled just now, the parts of batches cannot.
     """

@@ -30,7 +30,7 @@ class DeclaredKernel:
 
 
 def own_kernels(tx: Transaction, name: str = "") -> list[DeclaredKernel]:
-    """The kernels that users declared, or the one of a name; those declared last come first."""
+    """All declared kernels of users, or the one of a name, the newest declaration first."""
     by_name: dict[str, DeclaredKernel] = {}
     for stored in own_bundles(tx, name):
         for declared in _kernels_declared_by(stored):
@@ -39,7 +39,7 @@ def own_kernels(tx: Transaction, name: str = "") -> list[DeclaredKernel]:
 
 
 def _kernels_declared_by(stored: OwnBundle) -> Iterator[DeclaredKernel]:
-    """What a bundle declares; nothing if it has such a name by chance, or its manifest is none."""
+    """The kernels that a bundle declares; none if its manifest cannot be read."""
     with suppress(VkbenchError):
         manifest = Bundle(text=stored.manifest, blobs={}).manifest
         for own in manifest.kernels:

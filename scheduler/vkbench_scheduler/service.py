@@ -76,7 +76,7 @@ def serve(settings: Settings, metrics: str = "") -> int:
 
 
 def _patiently(ask: Callable[[], T], stop: threading.Event) -> T | None:
-    """What the database answers, once it does; None when the service is to stop before."""
+    """Try until the database answers; None if the service is stopped first."""
     while not stop.is_set():
         try:
             return ask()

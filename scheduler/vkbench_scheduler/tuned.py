@@ -31,7 +31,7 @@ def with_tuned(tx: Connection, device: str, picked: Sequence[Picked]) -> list[Pi
 def with_all_tuned(
     tx: Connection, picked: Mapping[str, Sequence[Picked]]
 ) -> dict[str, list[Picked]]:
-    """The same for several devices."""
+    """The jobs of several devices; open code paths become the fastest known ones."""
     tunable = [device for device, jobs in picked.items() if any(map(_is_open, jobs))]
     rows = tuned_now(tx, tunable) if tunable else []
     configured = {device: list(jobs) for device, jobs in picked.items()}
@@ -51,7 +51,7 @@ def _is_open(picked: Picked) -> bool:
 
 
 def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
-    """What is known of devices of one class, as the tuning table of the class.
+    """The tuning table of a class of devices, from all that was measured on them.
 
     Of several findings for a case the newest counts.
     """

@@ -157,9 +157,9 @@ def test_cut_off_jobs_say_which_are_shown(capsys: Captured) -> None:
 def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:
     [device] = read_rows(capsys, "devices")
     assert (device["state"], device["queued"], device["name"]) == ("online", 0, "Planted 9000")
-    run_command(capsys, "pause", "planted")[0]
+    run_command(capsys, "pause", "planted")
     assert read_rows(capsys, "devices")[0]["state"] == "paused"
-    run_command(capsys, "resume", "252e5e39f6aa")[0]
+    run_command(capsys, "resume", "252e5e39f6aa")
     assert read_rows(capsys, "devices")[0]["state"] == "online"
 
 
@@ -172,7 +172,7 @@ def test_a_pause_says_why_who_and_since_when(capsys: Captured) -> None:
     assert (device["paused_reason"], device["paused_by"]) == ("new fan", user_name())
     assert isinstance(device["paused_at"], str)
     assert "new fan" in run_command(capsys, "devices")[0]
-    run_command(capsys, "resume", "planted")[0]
+    run_command(capsys, "resume", "planted")
     [device] = read_rows(capsys, "devices")
     assert [device[key] for key in ("paused_reason", "paused_by", "paused_at")] == ["", "", None]
 
@@ -194,7 +194,7 @@ def test_cancel_leaves_what_is_done(capsys: Captured) -> None:
 
 def test_a_run_travels_and_arrives_once(tmp_path: Path, capsys: Captured) -> None:
     file, there = tmp_path / "run.jsonl", ["--database", str(tmp_path / "there.db")]
-    run_command(capsys, "export", "last", "-o", str(file))[0]
+    run_command(capsys, "export", "last", "-o", str(file))
     assert "3 jobs new" in run_command(capsys, "import", str(file), *there)[0]
     before = read_rows(capsys, "results", *there)
     assert "0 jobs new" in run_command(capsys, "import", str(file), *there)[0]
@@ -204,7 +204,7 @@ def test_a_run_travels_and_arrives_once(tmp_path: Path, capsys: Captured) -> Non
 
 def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> None:
     file, there = tmp_path / "run.jsonl", ["--database", str(tmp_path / "there.db")]
-    run_command(capsys, "export", "1", "-o", str(file))[0]
+    run_command(capsys, "export", "1", "-o", str(file))
     file.write_bytes(file.read_bytes()[:-200])
     assert refused(capsys, "import", str(file), *there)[0] == 2
     assert read_rows(capsys, "jobs", *there) == []
@@ -268,5 +268,5 @@ def test_waiting_ends_in_time_and_the_jobs_go_on(capsys: Captured, filled: Datab
 def test_waiting_for_what_is_done_ends_with_its_exit_code(capsys: Captured) -> None:
     words = ["submit", "-k", "copy", "--key", "k"]
     run = run_command(capsys, *words)[0].strip()
-    run_command(capsys, "cancel", run)[0]
+    run_command(capsys, "cancel", run)
     assert cli.main([*words, "--wait"]) == 7

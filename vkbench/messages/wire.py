@@ -211,7 +211,7 @@ def say(subject: Subject, stamp: Stamp, keys: Keys, text: str = "") -> bytes:
 
 
 def hear(message: bytes, subject: Subject, keys: Keys) -> Word:
-    """Such a message of a holder of the keys; any other is a VkbenchError."""
+    """A wish, recall or refusal that a holder of the keys sent; any other is a VkbenchError."""
     return decode(unseal(message, subject, keys), Word)
 
 
@@ -239,7 +239,7 @@ def to_builtins(record: object) -> object:
 
 
 def _lean(record: object) -> object:
-    """Jobs without a file or a pair say nothing of them, as before there were any.
+    """The job without empty fields for files and pairs, which older workers do not know.
 
     Workers of older versions read what a pair is from three fields of the job.
     """

@@ -107,7 +107,7 @@ class JsonLine(logging.Formatter):
 
 
 def _json_value_of(value: object) -> object:
-    """A value as JSON has it; other values, and numbers that JSON lacks, as text."""
+    """A value for JSON; numbers that JSON lacks, and other types, become text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return value if isinstance(value, bool | int) else str(value)

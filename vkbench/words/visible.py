@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines."""
+    """Like `visible`, but keeps line breaks and tabs."""
     return _HIDDEN_IN_LINES.sub(_escape_of_character, text)
 
 

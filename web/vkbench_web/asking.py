@@ -33,7 +33,7 @@ def run_query(lab: Lab, sql: str, limit: int = MOST_ROWS) -> Table:
 
 @contextmanager
 def _place() -> Iterator[None]:
-    """A place among the statements that run; Busy if too many wait for one, or it takes long."""
+    """Hold one of the places for running statements; Busy if too many wait, or for too long."""
     if not _admitted.acquire(blocking=False):
         raise Busy
     try:

@@ -46,7 +46,7 @@ class Bar:
 def compare_words(
     tx: Transaction, old: str, new: str, *, metrics: Sequence[str] = (), unchanged: bool = False
 ) -> Compared:
-    """Compare what two words mean; without `unchanged` only what changed is shown."""
+    """Compare the two sides that words name; without `unchanged` show only changed timings."""
     from vkbench_detection.compare.comparison import compare, with_noise
     from vkbench_detection.compare.drift import drifts
     from vkbench_detection.compare.provenance import provenances

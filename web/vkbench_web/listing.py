@@ -179,7 +179,7 @@ def list_table(
 def asked_of(
     request: Request, columns: Mapping[str, Column], own: Sequence[str] = ()
 ) -> dict[str, str]:
-    """What the URL asks of a table; UnknownName for what is no column and no option."""
+    """The options of a URL; UnknownName for one that is no column and no option."""
     params = request.query_params.items()
     query = {key: value for key, value in params if value != "" and key != "part"}
     known = [*columns, *_OPTIONS, *own]
@@ -223,12 +223,12 @@ def _matches(column: Column, row: Row, pattern: str) -> bool:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """The texts that a filter names, apart by commas; also as one text, for names with commas."""
+    """The texts of a filter, split at commas, and the whole, as names may have commas."""
     return [pattern, *(part.strip() for part in pattern.split(","))]
 
 
 def _is_like(cell_text: str, pattern: str) -> bool:
-    """A glob, or the whole text."""
+    """Whether a text equals a pattern, or matches it as a glob."""
     return cell_text == pattern or bool(compile(translate(pattern), IGNORECASE).match(cell_text))
 
 
@@ -238,7 +238,7 @@ def _in_range(value: Cell, pattern: str) -> bool:
 
 
 def bounds(pattern: str) -> tuple[float, float]:
-    """`3`, `>3`, `<3` or `1..3`, in base units: the lowest and the highest value."""
+    """Read `3`, `>3`, `<3` or `1..3`, in base units: the lowest and the highest value."""
     low, dots, high = pattern.partition("..")
     try:
         if dots:

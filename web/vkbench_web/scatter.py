@@ -71,7 +71,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class _Axis:
-    """Whole powers of ten from one to another, and the places of the picture that they have."""
+    """An axis from one power of ten to another, and its ends in the picture."""
 
     low: int
     high: int
@@ -130,7 +130,7 @@ def _line(roof: Roof, across: _Axis, up: _Axis, top: float) -> Line | None:
 
 
 def _apart(lines: Sequence[Line]) -> list[Line]:
-    """Lines with words that stand apart: flat roofs of nearly one height share them."""
+    """The lines with labels moved apart; flat roofs of nearly one height share a label."""
     flat = sorted((line for line in lines if line.is_flat), key=lambda line: line.label_y)
     apart = [line for line in lines if not line.is_flat]
     last = -100.0

@@ -14,7 +14,7 @@ LEAST_RANGE = 0.05  # of the values: less would make mountains of noise
 
 @dataclass(frozen=True, kw_only=True)
 class Small:
-    """The picture, and what it reaches over."""
+    """A small plot of a series, with the ranges of its axes."""
 
     spots: Sequence[tuple[float, float]]
     changes: Sequence[tuple[float, str, str]]  # where, its direction, in words

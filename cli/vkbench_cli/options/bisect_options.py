@@ -109,7 +109,7 @@ class BisectOptions:
 
     @property
     def names(self) -> list[str]:
-        """What --bundles names, in its order."""
+        """The names in --bundles, in their order."""
         return [word.strip() for word in self.bundles.split(",")]
 
     @property
@@ -120,7 +120,7 @@ class BisectOptions:
 def begin_here(
     database: Database, options: BisectOptions, selectors: Sequence[str], settings: Settings
 ) -> int:
-    """A bisection for the first of the chosen devices of this machine."""
+    """Store a bisection for the first chosen device of this machine; its number."""
     from vkbench_db.work.devices import store_device
     from vkbench_local.machine import chosen_devices
 
@@ -133,7 +133,7 @@ def begin_here(
 
 
 def begin(database: Database, options: BisectOptions, devices: Sequence[str]) -> int:
-    """A bisection on identical devices (keys), stored with its bundles; its number."""
+    """Store a bisection on identical devices (keys), with its bundles; its number."""
     from vkbench_db.upkeep import bisections
     from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
     from vkbench_shaders.catalogue import problem
@@ -185,7 +185,7 @@ def check(options: BisectOptions) -> None:
 
 
 def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
-    """The case, as the first of the bundles declares it that has it; else by the catalogue."""
+    """The problem of a case, which the first bundle that has it declares, or the catalogue."""
     from vkbench_shaders import catalogue
     from vkbench_shaders.own.posing import NotDeclared, posed
 
@@ -198,7 +198,7 @@ def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
 
 
 def _bundles(tx: Transaction, options: BisectOptions) -> list[Bundle]:
-    """What --bundles names, between --good and --bad; none where revisions are to be searched."""
+    """The bundles of --bundles from --good to --bad; none if revisions are searched."""
     if not options.bundles:
         return []
     named = [_bundle(tx, name) for name in options.names]
@@ -249,7 +249,7 @@ def _place(bundles: Sequence[Bundle], word: str) -> int:
 
 
 def _change(tx: Transaction, regression: int) -> ChangedCase:
-    """The largest change of a regression that a kernel made; NothingToDo where none did."""
+    """The regression's largest change whose kernel changed too; NothingToDo if none did."""
     from vkbench_detection.regress import news
 
     regression_news = news.of_regression(tx, regression)

@@ -233,7 +233,7 @@ class Selecting:
     ] = ""
 
     def selection(self, effort: Effort, bundle: Bundle | None = None) -> Selection:
-        """What the scheduler plans jobs from; the quick suite if nothing is chosen.
+        """The selection that jobs are planned from; the quick suite if no case is chosen.
 
         A bundle that declares a kernel brings its own cases, of which --case chooses.
         """
@@ -292,7 +292,7 @@ class Selecting:
         )
 
     def _mode(self) -> Mode:
-        """What jobs are to find out."""
+        """The mode of the jobs: checks, timings or both, or a property."""
         if not self.property:
             return Mode(self.mode)
         if self.mode is not Aim.BOTH or self.model or self.peer:
@@ -300,7 +300,7 @@ class Selecting:
         return Mode(self.property)
 
     def _is_of_catalogue(self) -> bool:
-        """Whether something is chosen that no kernel of a user has."""
+        """Whether an option is given that only kernels of the catalogue have."""
         return any((self.suite, self.kernel, self.format, self.gguf, self.model))
 
     def _model(self) -> ModelFile | None:
@@ -325,7 +325,7 @@ class Selecting:
         )
 
     def _check_modelless(self) -> None:
-        """Options of a model choose nothing without one."""
+        """UsageError if options of a model are given without --model."""
         given = (self.prompt, self.generate, self.batch, self.context, self.cache)
         if given != (PROMPTS, GENERATED, BATCHES, 0, CacheFormat.F16):
             raise UsageError(

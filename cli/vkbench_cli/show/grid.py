@@ -24,7 +24,7 @@ _FORMAT = (
 
 
 def formats_table(names: set[str]) -> Table:
-    """Every format: its block, its bits a weight, how many times smaller than f32 it is."""
+    """A row per format: its block, bits per weight, and how many times smaller than f32 it is."""
     columns = (
         *_FORMAT,
         Column(key="use", heading="use"),
@@ -47,7 +47,7 @@ def formats_table(names: set[str]) -> Table:
 
 
 def grid_table(devices: Sequence[DeviceFacts], formats: set[str], kernels: set[str]) -> Table:
-    """A row a device and format, a column a family: the best code path there, or why none.
+    """A row per device and format, a column per family: the best code path, or why there is none.
 
     Without a device: the best code path that the catalogue has.
     """

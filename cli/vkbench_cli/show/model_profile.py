@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def show_profiles(database: Database, run: int, output: Output) -> None:
-    """A table for each of a run's models that was profiled; one of all for programs."""
+    """Print a table for each profiled model of a run; for programs one table of all."""
     tables = []
     with database.reading() as tx:
         for job in queries.jobs(tx, run=run, limit=None):
@@ -61,7 +61,7 @@ def tell_memory(database: Database, run: int) -> None:
 
 
 def step_cases(job_story: JobStory) -> Mapping[str, StepCases]:
-    """The kernels' cases of each label, from the file of the model; none where it is gone."""
+    """The kernels' cases by the step's label, from the model's file; none if the file is gone."""
     from vkbench_shaders.models.cases import named
     from vkbench_shaders.models.hyper import hyper_of
     from vkbench_shaders.models.wiring import graph_of
@@ -83,7 +83,7 @@ def step_cases(job_story: JobStory) -> Mapping[str, StepCases]:
 
 
 def _file_of(job_story: JobStory) -> AbstractContextManager[GgufFile]:
-    """The file of a job's model; of one that its worker made an outline, on any host."""
+    """Open the file of a job's model; for a seeded model, an outline made here."""
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.making.seeded import seeded_of
 
@@ -95,7 +95,7 @@ def _file_of(job_story: JobStory) -> AbstractContextManager[GgufFile]:
 
 
 def _coverage(job_story: JobStory) -> str:
-    """How much of a run the steps account for: more than all of it, for timestamps take time."""
+    """How much of a run's time the steps take: over 100 %, since timestamps take time too."""
     steps = sum(steps_of(job_story.settling).values())
     whole = next((timing.seconds for timing in job_story.timings if timing.metric == "hot"), 0.0)
     share = f", {steps / whole:.0%} of a run without timestamps" if whole else ""

@@ -41,7 +41,7 @@ def sum_of(lanes: Sequence[Lane], name: str) -> Lane:
 
 
 class Pace:
-    """The rate of one lane, from what was seen of it lately."""
+    """The rate of one lane, from its latest counts."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Lane]] = deque()

@@ -32,7 +32,7 @@ Look = Callable[[], Sequence[Lane]]
 
 
 class Progress:
-    """How far some work is, asked of `look` when there is reason to show it.
+    """Shows how far some work is; calls `look` when there is reason to show it.
 
     A context manager: the live view is gone at its end.
     """
@@ -81,7 +81,7 @@ class Progress:
         return sentence(self._label, self._lanes, self._pace.rate, self._seconds_left())
 
     def _seconds_left(self) -> float | None:
-        """Until all is done: devices work one after the other or at once, the later end counts."""
+        """Seconds until all is done, whether devices work one after the other or at once."""
         now = time.monotonic()
         ways = [
             self._pace.seconds_left(now),
@@ -133,7 +133,7 @@ class Progress:
 
 
 class CountedProgress(Progress):
-    """How far some work is that says itself how much of it is done."""
+    """Shows how far some work is that reports by itself how much is done."""
 
     def __init__(self, label: str, total: int) -> None:
         self._total, self._done = total, 0

@@ -56,7 +56,7 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
 def _conclude_batches(
     run: int, rows: Sequence[Mapping[str, Cell]], counts: Mapping[JobState, int], output: Output
 ) -> int:
-    """As `conclude`, of checks of batches: a row for each kernel and code path."""
+    """Like `conclude` for checks of batches: a row per kernel and code path."""
     show(table_of_batches(rows), output)
     for line in reasons([row for row in rows if row["verdict"] == JobState.SKIPPED]):
         tell(line)
@@ -67,7 +67,7 @@ def _conclude_batches(
 
 
 def by_device(newest_first: Sequence[ResultRow]) -> Sequence[ResultRow]:
-    """Results as they ended, one device after the other: they may have worked side by side."""
+    """Results device by device, each device's in the order in which they ended."""
     first = {row.device: row.job for row in sorted(newest_first, key=lambda row: -row.job)}
     ended = list(reversed(newest_first))
     return sorted(ended, key=lambda row: first[row.device])

@@ -161,7 +161,7 @@ def why(queue: Queue, fleet: Fleet) -> str:
 
 
 def read_unfit(settings: Settings) -> Unfit:
-    """What keeps the scheduler from its work, as far as Redis can be asked."""
+    """What keeps the scheduler from its work; nothing if Redis cannot be asked."""
     try:
         from vkbench_scheduler.queue.presence import read_unfit as ask
 

@@ -87,7 +87,7 @@ def _show_kernels(
 
 
 def _not_kept(by_case: Mapping[str, Standing]) -> str:
-    """That nothing is kept of these cases, and how to run what was the fastest for one."""
+    """A note: nothing is kept of these cases, and how to run the fastest configuration of one."""
     variant = variant_of(next(iter(by_case.values())).timed[0].configuration)
     sentence = f"nothing is kept of {count_of(len(by_case), 'case')}: `auto` never takes {variant}"
     for case, standing in by_case.items():

@@ -46,7 +46,7 @@ class RunProgress(Progress):
         self.update(result.case)
 
     def tell(self, stage: Stage) -> None:
-        """A job waits for a file: it is made or loaded."""
+        """Show that a job waits for a file, which is made or loaded."""
         unit, (done, total) = rate_column([stage.done, stage.total], "B")
         self.update(f"{stage.what}: {done} of {total} {unit}")
 

@@ -28,7 +28,7 @@ HERE = "127.0.0.1"
 
 
 def serve(place: str, collector: FleetCollector) -> None:
-    """Answer at `[HOST:]PORT` from a thread; OSError if it cannot be listened at."""
+    """Serve metrics at `[HOST:]PORT` from a thread; OSError if it cannot listen there."""
     host, port = parse(place)
     REGISTRY.register(collector)
     start_http_server(port, host, REGISTRY)
@@ -43,7 +43,7 @@ def parse(place: str) -> tuple[str, int]:
 
 
 class FleetCollector(Collector):
-    """Asks the database and Redis; leaves out what does not answer, and says so."""
+    """Collects gauges from the database and Redis; says which of them does not answer."""
 
     def __init__(
         self, database: Database, redis: Redis, keys: Keys, data: Path, service: str
@@ -55,7 +55,7 @@ class FleetCollector(Collector):
         self._service = service
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is known before it is asked."""
+        """Describe no metric in advance: all of them depend on what answers."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

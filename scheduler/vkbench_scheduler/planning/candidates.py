@@ -29,7 +29,7 @@ Watch = Callable[[int, int, str], None]  # revisions done, revisions in all, the
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """One of the ordered bundles, before it is stored."""
+    """A candidate of a bisection, built but not stored yet."""
 
     label: str
     bundle: Bundle | None  # None: it cannot be run
@@ -86,7 +86,7 @@ def _check_declares(bundle: Bundle, case: str) -> None:
 def _of_each(
     searched: Sequence[Revision], build_candidate: Callable[[Revision], Bundle], watch: Watch
 ) -> list[Built]:
-    """Each revision's bundle; those of the ends first, without which the others are of no use."""
+    """Build each revision's bundle; first those of both ends, which the bisection needs."""
     last = len(searched) - 1
     built: dict[int, Built] = {}
     for place in dict.fromkeys([0, last, *range(last)]):
@@ -155,7 +155,7 @@ def _of_bundle(problem: Problem, bundle: Bundle) -> Built:
 
 
 def _code(problem: Problem, bundle: Bundle) -> tuple[str, ...]:
-    """What each code path of the case runs, by SHA-256; "" where the bundle has none.
+    """The SHA-256 of the code of each code path of the case; "" where the bundle has none.
 
     A bundle that declares the kernel decides how it is launched, too.
     """

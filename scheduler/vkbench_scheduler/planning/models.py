@@ -58,7 +58,7 @@ def model_from(
 def model_jobs(
     selection: Selection, devices: Sequence[DeviceFacts], peers: Sequence[str] = ()
 ) -> Iterator[PlannedJob]:
-    """The jobs of a selection's model on each device: a timing checks the results too."""
+    """The jobs of a selection's model on each device."""
     model = selection.model
     assert model
     for facts, _ in product(devices, range(selection.repeat)):
@@ -84,7 +84,7 @@ def seeded_job(
 
 
 def mode_of(selection: Selection) -> Mode:
-    """What jobs of models are to find out: a timing checks the results too."""
+    """The mode of a model's jobs; a timing checks the results too."""
     return Mode.CORRECTNESS if selection.mode is Mode.CORRECTNESS else Mode.PERFORMANCE
 
 

@@ -16,7 +16,7 @@ from vkbench_shaders.own.records import OwnKernel
 
 
 def cases_of(kernel: OwnKernel) -> OwnCases:
-    """What can be chosen of a kernel."""
+    """The cases and variants of a declared kernel that a selection can choose."""
     return OwnCases(
         kernel=kernel.name,
         cases=tuple(case.name for case in kernel.cases if not _is_seeded(kernel, case.name)),
@@ -28,7 +28,7 @@ def cases_of(kernel: OwnKernel) -> OwnCases:
 
 
 def on_its_track(selection: Selection) -> Selection:
-    """A selection whose run joins no history of the catalogue's, if it is of a shadow."""
+    """The selection, kept off the catalogue's history if its kernel shadows another."""
     own = selection.own
     if own and own.track and selection.track == MAIN:
         return replace(selection, track=own.track)
@@ -36,7 +36,7 @@ def on_its_track(selection: Selection) -> Selection:
 
 
 def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str]]:
-    """Case, mode and variant of each job that a device gets."""
+    """The case, mode and variant of each job per device."""
     what, known = f"case of {own.kernel}", (*own.cases, *own.seeded)
     chosen = [names.pick(name, known, what) for name in selection.cases] or own.cases
     jobs = [
@@ -51,7 +51,7 @@ def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str
 
 
 def _cases_of_modes(own: OwnCases, chosen: Mode) -> list[tuple[Mode, Sequence[str]]]:
-    """The modes that a mode stands for, and the cases that they are for."""
+    """The single modes that a mode stands for, each with its cases."""
     known = (*own.cases, *own.seeded)
     by_mode: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in CHECKS]
     by_mode.append((Mode.PERFORMANCE, own.timed))
@@ -60,7 +60,7 @@ def _cases_of_modes(own: OwnCases, chosen: Mode) -> list[tuple[Mode, Sequence[st
 
 
 def _is_seeded(kernel: OwnKernel, case: str) -> bool:
-    """Whether a case has other inputs than those it has by itself."""
+    """Whether a case's name has a seed that is no parameter of the kernel."""
     return without_seed(case)[1] > 0 and SEED not in kernel.params
 
 

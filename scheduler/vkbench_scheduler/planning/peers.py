@@ -13,7 +13,7 @@ from vkbench_scheduler.planning.selection import AUTO, Selection
 
 
 def peers_of(selection: Selection) -> tuple[str, ...]:
-    """The peers that are asked for, each once; UsageError where nothing can be compared."""
+    """The peers that a selection names, each once; UsageError if it cannot be compared."""
     if not selection.peers:
         return ()
     if selection.own:
@@ -29,7 +29,7 @@ def peers_of(selection: Selection) -> tuple[str, ...]:
 
 
 def peers_for(case: str, peers: Sequence[str]) -> list[str]:
-    """Those of the peers that do cases of this kind: few run models, none a user's kernel."""
+    """The peers that can run the case: few run models, none runs a user's kernel."""
     if is_own(case):
         return []
     return [name for name in peers if BY_NAME[name].models or not is_model(case)]

@@ -49,12 +49,12 @@ class Task:
     only: str = ""  # kind of devices, as in a suite's row
 
     def is_for(self, device: DeviceFacts) -> bool:
-        """Whether a device is of its kind."""
+        """Whether the task is for this kind of device."""
         return not self.only or (device.type == "cpu") == (self.only == "cpu")
 
 
 def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
-    """The jobs of a selection: for each device the checks and timings, as often as asked.
+    """The jobs of a selection: the checks and timings of each device, `repeat` times.
 
     Whatever is wrong with the selection is said by the call, before the first job is taken.
     """
@@ -97,7 +97,7 @@ def _jobs(
 
 
 def _repeat_job(job: PlannedJob, turn: int, selection: Selection) -> PlannedJob:
-    """A job's repetition: a check has other inputs each time, where there are others."""
+    """The job for one repetition; a check gets other inputs each time, if the case has seeds."""
     if job.mode not in CHECKS:
         return job
     name = with_seed(job.case, turn)
@@ -127,12 +127,12 @@ def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -
 
 
 def _estimate(mode: Mode, budget: float) -> float:
-    """Seconds of a job until its device has run one like it."""
+    """Estimated seconds of a job, used until its device has run one like it."""
     return CHECK_SECONDS + (0.0 if mode in CHECKS else METRICS * budget)
 
 
 def with_peers(chosen_tasks: Sequence[Task], peers: Sequence[str]) -> Sequence[Task]:
-    """Tasks, and behind the first timing of each case on a kind of devices one for each peer."""
+    """The tasks, with a task per peer behind the first timing of each case and device kind."""
     if not peers:
         return chosen_tasks
     ordered: dict[Task, None] = {}
@@ -150,7 +150,7 @@ def with_peers(chosen_tasks: Sequence[Task], peers: Sequence[str]) -> Sequence[T
 
 
 def tasks(suite: Suite, selection: Selection) -> list[Task]:
-    """What the rows of a suite and a selection together ask for, each once."""
+    """The tasks that a suite's rows and a selection share, each once."""
     if selection.own:
         return [Task(*choice) for choice in chosen_of(selection.own, selection)]
     chosen = _tasks_named_by(selection) if selection.cases else _of_rows(suite, selection)
@@ -172,7 +172,7 @@ def _of_rows(suite: Suite, selection: Selection) -> dict[Task, None]:
 
 
 def _model_tasks(suite: Suite, selection: Selection) -> Iterator[Task]:
-    """Those of a suite's models, which a choice among kernels leaves out."""
+    """The tasks of a suite's models; none if the selection chooses among kernels."""
     if selection.kernels or selection.formats or selection.shapes or selection.weights:
         return
     if selection.mode is Mode.BATCH:
@@ -184,7 +184,7 @@ def _model_tasks(suite: Suite, selection: Selection) -> Iterator[Task]:
 
 
 def _tasks_named_by(selection: Selection) -> dict[Task, None]:
-    """The cases that `--case` names, in the catalogue's lists or not."""
+    """The tasks of the cases that `--case` names, listed by the catalogue or not."""
     if selection.suite or selection.kernels or selection.formats or selection.shapes:
         raise UsageError(
             "--case names full cases: leave out --suite, --kernel, --format and --shape"
@@ -270,7 +270,7 @@ def _cases(
 def _cases_of_row(
     row: SuiteRow, kernel: str, fmt: str, timed: bool, *, any_format: bool, batches: bool
 ) -> tuple[Case, ...]:
-    """The catalogue's cases of a row, where no shape is asked for."""
+    """The catalogue's cases of a suite's row at the listed shapes."""
     cases = [
         case for case in expand(kernel, fmt, timed=timed) if any_format or _has_formats(row, case)
     ]
@@ -293,7 +293,7 @@ def _is_small(row: SuiteRow, case: Case) -> bool:
 
 
 def _some(cases: Iterable[Case], most: int) -> list[Case]:
-    """So many of each set of formats, evenly from the plainest and smallest on; 0 is all."""
+    """At most so many cases per set of formats, spread from plain to large; 0 means all."""
     if not most:
         return list(cases)
     groups: dict[tuple[str, ...], list[Case]] = {}
@@ -337,7 +337,7 @@ def _variants(kernel: str) -> list[str]:
 
 
 def _with_variant(chosen: Iterable[Task], configuration: str) -> list[Task]:
-    """Tasks of kernels that have a variant, and the parameters that its settings are of."""
+    """The tasks whose kernels have the variant and the parameters of its settings."""
     has = {MODEL: list(VARIANTS), **{kernel.name: _variants(kernel.name) for kernel in KERNELS}}
     known = dict.fromkeys(name for task in chosen for name in has[task.case.kernel])
     parsed = parse(configuration)
@@ -360,7 +360,7 @@ def _with_variant(chosen: Iterable[Task], configuration: str) -> list[Task]:
 
 
 def _settings(case: Case, configuration: Configuration) -> Settings:
-    """The settings that a variant is asked to have, if the case's kernel has them."""
+    """The settings of a configuration, checked against the case's kernel."""
     if case.kernel != MODEL:
         return kernel_named(case.kernel).settings(configuration.settings)
     if configuration.settings:

@@ -26,7 +26,7 @@ from vkbench_shaders.models.making.seeded import SEEDED, Seeded
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteRow:
-    """Some cases of the catalogue."""
+    """A row of a suite: which cases of the catalogue it has, and how they run."""
 
     kernels: tuple[str, ...] = ("*",)  # globs
     formats: tuple[str, ...] = ("*",)  # globs; every binding's format fits one
@@ -45,7 +45,7 @@ class SuiteRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
-    """Prompts and generations of seeded models: timed, and judged before."""
+    """A row of a suite: prompts and generations of seeded models, judged and timed."""
 
     models: tuple[Seeded, ...]
     prompts: tuple[int, ...]  # tokens
@@ -79,7 +79,7 @@ class Suite:
 
     @property
     def summary(self) -> str:
-        """What it has and how long it takes, in a line."""
+        """One line: the suite's contents, and how long it takes."""
         return f"{self.description} Takes {self.takes}." if self.takes else self.description
 
 

@@ -96,7 +96,7 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
 
 
 def list_unkept_cases(selection: Selection) -> list[str]:
-    """Cases of which a sweep stores no finding, as `auto` never takes the variant; EVERY: all."""
+    """The cases whose findings are not stored, as `auto` never takes the variant; or EVERY."""
     variant = _variant(selection)
     if not variant:
         return []
@@ -127,7 +127,7 @@ def _variant(selection: Selection) -> str:
 
 
 def _names(case: Case, device: DeviceFacts, variant: str, most: int) -> list[str]:
-    """What `auto` would take, and the configurations of one variant or of all to hold against it.
+    """The configuration that `auto` takes, and those to compare with it, of one variant or all.
 
     Those of the variant alone, if `auto` never takes it. None where there is no choice.
     """
@@ -149,12 +149,12 @@ def _names(case: Case, device: DeviceFacts, variant: str, most: int) -> list[str
 
 
 def _is_by_name(posed: Problem, variant: str) -> bool:
-    """Whether a case's variant runs only if it is asked for by name."""
+    """Whether a case's variant runs only by its name, never by `auto`."""
     return posed.kernel.variant(variant).choice.only_by_name(posed.types)
 
 
 def _obstacle(case: Case, device: DeviceFacts, variant: str) -> str:
-    """Why a variant does not run there, or ""."""
+    """Why a variant cannot run a case on a device; "" if it can."""
     posed = problem(case)
     declared = posed.kernel.variant(variant)
     settings = next(iter(posed.candidates(device, declared)), posed.settings)

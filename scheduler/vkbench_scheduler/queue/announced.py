@@ -24,7 +24,7 @@ _MOST_KEPT_BYTES: Final = 1 << 15  # of an announcement; that of a GPU has 3,000
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """What a worker said last of its device."""
+    """A worker's last announcement of its device, as text and as read."""
 
     text: bytes  # as far as the stamp
     announcement: Announcement  # without its stamp

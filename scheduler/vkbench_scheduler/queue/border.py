@@ -25,7 +25,7 @@ _AT_ONCE: Final = 1000  # members that one command removes
 
 
 def note(place: str, what: str) -> None:
-    """Count what is strange in Redis, and tell the operator of it."""
+    """Count an oddity in Redis, and report it to the operator."""
     counters.REFUSED.labels("strange").inc()
     ODDITIES.note(place, what)
 
@@ -67,7 +67,7 @@ def words(redis: Redis, keys: Sequence[str]) -> tuple[list[bytes | None], float]
 
 
 def members(redis: Redis, key: str, is_ours: Callable[[bytes], bool]) -> list[bytes]:
-    """The members of a set that may be ours; the others are removed, the set too if it is none."""
+    """The well-formed members of a set; others are removed, and so is a key that is no set."""
     try:
         all_members = cast(set[bytes], redis.smembers(key))
     except ResponseError as error:
@@ -93,7 +93,7 @@ def remove(redis: Redis, key: str, members: Sequence[bytes]) -> None:
 
 
 def _beginnings(redis: Redis, keys: Sequence[str]) -> tuple[list[object], float]:
-    """The first bytes of each key: a word may be as long as Redis has memory."""
+    """Read only the first bytes of each key, since values can be as large as Redis' memory."""
     with redis.pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.getrange(key, 0, MOST_WORD_BYTES)

@@ -87,7 +87,7 @@ class Broker:
             self._send(chunk, producer)
 
     def _clear(self, queue: str) -> None:
-        """Delete what is no list of a queue: kombu has one for each priority."""
+        """Delete the keys of a queue that hold no list; kombu has a key for each priority."""
         clear_lists(
             self._redis, (queue, *(f"{queue}{Channel.sep}{step}" for step in PRIORITY_STEPS))
         )

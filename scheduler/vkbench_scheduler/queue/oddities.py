@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Oddities:
-    """What was found in which places, told for a while, and again each day."""
+    """Oddities by place, shown for a while, and alerted again each day."""
 
     def __init__(self, event: str = "redis_strange") -> None:
         self._event = event  # of the log
@@ -32,7 +32,7 @@ class Oddities:
         self._lock = Lock()  # several threads read Redis
 
     def note(self, place: str, what: str) -> None:
-        """Log it now and then, and tell it for a while."""
+        """Log an oddity now and then, and keep it for operators for a while."""
         now = time.monotonic()
         with self._lock:
             self._forget(now)

@@ -68,7 +68,7 @@ class Presence:
             return str(self._redis.info("server")["run_id"])
 
     def announcements(self) -> list[Announcement]:
-        """The devices that a worker serves now, and speaks a protocol of this scheduler.
+        """Announcements of devices that are served now, by workers that speak our protocol.
 
         This removes devices that no worker announces from Redis' set of them: workers add theirs
         each second.
@@ -135,7 +135,7 @@ class Presence:
     def _check(
         self, kind: type[object], stamp: Stamp, device: str, now: float, most: float
     ) -> None:
-        """Stale if it is old, or older than what the device's worker has said before.
+        """Raise Stale for a message that is too old, or older than its worker's last one.
 
         Where nothing is signed, workers of older versions may say no time.
         """
@@ -144,7 +144,7 @@ class Presence:
             self._newest[kind].check(device, stamp)
 
     def reject(self, announcement: Announcement, reason: str) -> None:
-        """Use a device no more that could not be stored, as long as it says the same of itself."""
+        """Reject a device that could not be stored, until its announcement changes."""
         why = f"its worker's announcement cannot be stored: {reason}"
         self._rejected[announcement.facts.key] = (announcement, why, time.monotonic())
         self._note({**self.unfit, announcement.facts.key: why})
@@ -176,7 +176,7 @@ class Presence:
         self.clocks = clocks
 
     def _note_untrusted(self, untrusted: Mapping[str, str]) -> None:
-        """Have people told of devices that other keys keep from work, if that does not end."""
+        """Report devices whose workers have other keys, if that lasts."""
         now = time.monotonic()
         self._untrusted = {device: self._untrusted.get(device, now) for device in untrusted}
         for device, since in self._untrusted.items():
@@ -196,7 +196,7 @@ class Presence:
         self.lacking = lacking
 
     def _note(self, unfit: Mapping[str, str]) -> None:
-        """Log what is new, and put it into Redis, where `vkbench status` reads it."""
+        """Log new trouble, and write it to Redis, where `vkbench status` reads it."""
         shown = dict(islice(unfit.items(), MOST_UNFIT))  # a stranger can announce any number
         for device, reason in shown.items():
             if self.unfit.get(device) != reason:
@@ -214,7 +214,7 @@ class Presence:
         self.unfit = unfit
 
     def leases(self, devices: Sequence[str]) -> dict[str, Lease]:
-        """What the workers of these devices hold now; a device whose worker is gone has none."""
+        """The leases of these devices' workers; none of a device whose worker is gone."""
         words, now = border.words(self._redis, [wire.lease_of(device) for device in devices])
         read = {
             device: self._lease(device, word, now)
@@ -235,7 +235,7 @@ class Presence:
         return lease
 
     def taking(self, devices: Iterable[str]) -> list[str]:
-        """Those of these devices whose workers take jobs at this moment."""
+        """The devices among these whose workers take jobs now."""
         leases = self.leases(sorted(devices))
         return [key for key, lease in leases.items() if not lease.leaving]
 

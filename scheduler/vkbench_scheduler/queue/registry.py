@@ -85,7 +85,7 @@ class Registry:
             self._note_seen(old, by_key, now)
 
     def _store(self, announcements: Sequence[Announcement]) -> None:
-        """Store all in one transaction; one that the database refuses costs itself alone."""
+        """Store all in one transaction; if the database refuses one, still store the others."""
         try:
             with self._database.transaction() as tx:
                 ids = register_devices(tx, announcements, time.time())
@@ -152,7 +152,7 @@ class Registry:
         self._recalled = devices
 
     def _bring(self, sha: str) -> None:
-        """Bring a bundle, or say why not; no bundle keeps the others, or any job, waiting."""
+        """Bring a bundle, or say why not, without holding up other bundles and jobs."""
         try:
             with self._database.reading() as tx:
                 bundle = find_stored(tx, sha)

@@ -110,7 +110,7 @@ class ResultStream:
                 self._redis.xgroup_delconsumer(wire.RESULTS, wire.RESULTS_GROUP, name)
 
     def _renew(self) -> None:
-        """Make the stream anew if it is empty and near its last id: then it takes no results."""
+        """Make the stream anew if it is empty and near its last id, after which adding fails."""
 
         def look(pipe: Pipeline) -> None:
             last = pipe.xinfo_stream(wire.RESULTS)["last-generated-id"]
@@ -134,7 +134,7 @@ def on_their_way(redis: Redis, keys: Keys = NO_KEYS) -> set[tuple[int, int]]:
 
 
 def _entries(redis: Redis) -> Iterator[Raw]:
-    """The stream, a part at a time."""
+    """Read the stream, a part at a time."""
     after = "-"
     for _ in range(MOST_PARTS):
         try:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Wishes:
-    """The set in which workers ask, and the keys that answer them."""
+    """The set in Redis in which workers ask for bundles, and the keys that answer them."""
 
     def __init__(self, redis: Redis, keys: Keys = NO_KEYS) -> None:
         self._redis = redis
@@ -38,7 +38,7 @@ class Wishes:
         self._numbers: dict[str, int] = {}  # bundle -> the highest number of these
 
     def list_wanted_bundles(self) -> list[str]:
-        """Hashes of bundles that workers lack; what is no worker's wish is thrown away."""
+        """The hashes of bundles that workers lack; other members of the set are removed."""
         self._members, self._numbers = {}, {}
         self._newest.forget()
         refused = []

@@ -50,7 +50,7 @@ Send: TypeAlias = Callable[[Message, float], None]  # raises AlertFailed
 
 
 def step(database: Database, settings: Settings, now: float) -> None:
-    """Tell what has not been told. A channel that fails is left alone until its next try."""
+    """Send what is due to each channel; one that fails waits for its next try."""
     channels = channels_of(settings)
     if not channels:
         return
@@ -69,7 +69,7 @@ def step(database: Database, settings: Settings, now: float) -> None:
 
 
 def channels_of(settings: Settings) -> dict[str, Send]:
-    """The channels that are set, by names that give no secret away."""
+    """The configured channels, by names that reveal no secret."""
     channels: dict[str, Send] = {}
     if settings.alert_webhook:
         channels["webhook"] = partial(_post, settings)
@@ -82,7 +82,7 @@ def channels_of(settings: Settings) -> dict[str, Send]:
 def heard_by_all(
     channels: Mapping[str, Send], message: Message, now: float, **about: object
 ) -> bool:
-    """Tell all channels; False if one fails, so that all have to hear it again."""
+    """Send a message to all channels; False if one fails, and then all get it again."""
     try:
         for send in channels.values():
             send(message, now)
@@ -99,7 +99,7 @@ def retry_seconds(tries: int) -> float:
 
 
 def _expect(tx: Connection, missing: Sequence[tuple[int, str, str]], now: float) -> None:
-    """Store what is to be told: at once, or with all else that comes up within GATHER_SECONDS."""
+    """Store deliveries: due at once, or gathered with others of the next GATHER_SECONDS."""
     lately = alerts.counts(tx, now - GATHER_SECONDS)
     gathered = now - now % GATHER_SECONDS + GATHER_SECONDS
 
@@ -129,7 +129,7 @@ def _messages(due: Sequence[Delivery]) -> Iterator[list[Delivery]]:
 
 
 def _deliver(database: Database, together: Sequence[Delivery], send: Send, now: float) -> bool:
-    """Whether the channel is fit for more."""
+    """Deliver a message; whether the channel can take more."""
     tries = together[0].tries + 1
     with database.transaction() as tx:
         next_try_at = now + retry_seconds(tries)

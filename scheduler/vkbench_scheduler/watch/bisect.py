@@ -101,7 +101,7 @@ def _settle(
 
 
 def _go_on(tx: Connection, bisection: Bisection, now: float) -> None:
-    """Begin the next round, or end."""
+    """Begin the next round of a bisection, or end it."""
     trouble = course.trouble(bisection)
     if trouble:
         _end(tx, bisection, trouble, now)

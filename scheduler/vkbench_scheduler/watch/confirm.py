@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """What a turn sent to be measured again, and what it concluded without pairs."""
+    """The runs that a turn began, and the changes that it settled without pairs."""
 
     runs: Sequence[int] = ()
     concluded: Sequence[int] = ()  # changes
@@ -92,7 +92,7 @@ def _is_ready(tx: Connection, confirmation: Running, now: float) -> bool:
 
 
 def _look(database: Database, confirmation: Running, now: float) -> bool:
-    """Take a confirmation further; whether it is over now."""
+    """Advance a confirmation; whether it is over now."""
     with database.transaction() as tx:
         watch_alone(tx)
         if confirmation not in confirmations.running(tx):

@@ -27,7 +27,7 @@ _BECAME = {  # in the order of a digest: the gravest first
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What is said through a channel at once."""
+    """One message to a channel."""
 
     id: str  # the same in every try and channel: who heard it before can tell
     title: str
@@ -37,19 +37,19 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionAlert:
-    """A regression, and what is told of it: the newest last."""
+    """A regression with the announcements to send about it, the newest last."""
 
     news: RegressionNews
     announcements: Sequence[Announcement]
 
     @property
     def kind(self) -> str:
-        """What the newest is."""
+        """The kind of the newest announcement."""
         return self.announcements[-1].kind
 
     @property
     def notes(self) -> str:
-        """What happened, each thing once."""
+        """The notes of the announcements, each once."""
         return "; ".join(
             dict.fromkeys(
                 announcement.note for announcement in self.announcements if announcement.note
@@ -58,7 +58,7 @@ class RegressionAlert:
 
     @property
     def identity(self) -> str:
-        """What tells this from all else that is told."""
+        """A text that no other alert has."""
         names = ",".join(announcement.name for announcement in self.announcements)
         news = self.news  # not its title, which changes as devices join
         return f"{news.id} {news.opened_at} {news.direction} {news.cause} {names}"

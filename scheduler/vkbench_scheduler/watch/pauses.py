@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given u
 
 
 def step(database: Database, settings: Settings, now: float) -> None:
-    """Tell what has not been told; if one channel fails, all hear it again with the same id."""
+    """Alert on new pauses; if one channel fails, all get the message again with the same id."""
     channels = channels_of(settings)
     if not channels:
         return

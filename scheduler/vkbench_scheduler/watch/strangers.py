@@ -14,7 +14,7 @@ from vkbench_scheduler.watch.messages import Message
 
 
 def step(database: Database, settings: Settings, now: float) -> None:
-    """Tell what has not been told for a day; this process remembers that."""
+    """Alert once a day on strangers in Redis and other keys; this process remembers when."""
     _tell(ODDITIES, message_of, settings, now)
     _tell(OTHER_KEYS, message_of_keys, settings, now)
 

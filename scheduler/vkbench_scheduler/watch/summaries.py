@@ -143,7 +143,7 @@ def _change(change: ChangedCase) -> list[str]:
 
 
 def _provenance(changes: Sequence[ChangedCase]) -> str:
-    """Which kernels and drivers lie on both sides, each pair once."""
+    """The kernels and drivers before and after, each pair once."""
     pairs = dict.fromkeys(
         pair
         for change in changes

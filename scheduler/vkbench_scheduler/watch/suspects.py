@@ -48,7 +48,7 @@ def check(database: Database, jobs: Iterable[int], now: float) -> None:
 
 
 def step(database: Database, settings: Settings, now: float) -> None:
-    """Tell what has not been told, once its second check has ended."""
+    """Alert on suspect timings once their second check has ended."""
     channels = channels_of(settings)
     if not channels:
         return
@@ -101,7 +101,7 @@ def message_of(suspect: Suspect) -> Message:
 
 
 def _suspect(tx: Connection, second_check: SecondCheck) -> Suspect | None:
-    """None where the timing counts by now, or is gone."""
+    """The suspect of a second check; None if its timing counts by now, or is gone."""
     firsts = [row for row in _rows(tx, second_check.job) if row.flag == SUSPECT]
     if not firsts:
         return None
@@ -117,7 +117,7 @@ def _rows(tx: Connection, job: int) -> Sequence[ResultRow]:
 
 
 def _summary(suspect: Suspect) -> str:
-    """In Markdown: what was timed, and what its second check says of it."""
+    """A summary in Markdown: the timing, and what its second check says of it."""
     first = suspect.first
     unit, (shown, *others) = units.seconds_column(
         [first.seconds, *([suspect.again.seconds] if suspect.again else [])]

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class WatchStep:
-    """Something that is done again and again."""
+    """A step that is taken again and again."""
 
     name: str
     seconds: float  # from one time to the next
@@ -49,7 +49,7 @@ class WatchStep:
 
 
 class Watch:
-    """The steps, and when each is due."""
+    """Takes each step when it is due."""
 
     def __init__(self, database: Database, steps: Sequence[WatchStep]) -> None:
         self._database = database
@@ -116,7 +116,7 @@ def look_back(database: Database, now: float) -> None:
 
 
 def settle(database: Database, now: float) -> None:
-    """End what a process that died had begun: the storing or the cancelling of many jobs."""
+    """Finish storing or cancelling many jobs that a process began before it died."""
     with database.reading() as tx:
         runs = arrivals.unsettled(tx)
     for run in runs:
@@ -124,12 +124,12 @@ def settle(database: Database, now: float) -> None:
 
 
 def end(database: Database, now: float) -> None:
-    """End what only time ends: regressions and suspicions on devices that are gone."""
+    """End regressions and suspicions on devices that are gone for long."""
     conclude(database, now)
 
 
 def steps() -> tuple[WatchStep, ...]:
-    """The steps that judge results."""
+    """The steps that store and judge results."""
     return (
         WatchStep(name="finish", seconds=60.0, act=finish),
         WatchStep(name="calibrate", seconds=5.0, act=calibrate),

@@ -206,7 +206,7 @@ def _submit_run(
 
 @contextmanager
 def _said_plainly() -> Iterator[None]:
-    """A body that names what does not exist is a bad request; 404 would be of the address."""
+    """Answer unknown names in a body with 400, since 404 would speak of the address."""
     try:
         yield
     except (UnknownName, NothingToDo) as error:

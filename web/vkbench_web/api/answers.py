@@ -45,7 +45,7 @@ def answer(table: Table, kind: str = "json") -> Response:
 
 
 def answer_with(table: Table, **more: object) -> Response:
-    """The same as JSON, with more beside the rows."""
+    """A table as JSON, with more fields beside its rows."""
     rows = [record(table.columns, row) for row in table.rows]
     body = {"schema_version": SCHEMA_VERSION, "rows": rows, **more}
     return Response(json.dumps(_replace_not_finite(body)), media_type="application/json")
@@ -96,7 +96,7 @@ def _meaning(column: Column) -> str:
 
 
 def _replace_not_finite(value: Any) -> Any:
-    """The same, with null where JSON has no word for a number."""
+    """The value with null for infinite numbers and NaN, which JSON lacks."""
     match value:
         case float():
             return value if isfinite(value) else None

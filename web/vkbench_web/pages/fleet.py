@@ -39,7 +39,7 @@ _ON_A_PHONE = _FIRST[: _FIRST.index("waiting_since") + 1]
 
 
 def _columns() -> list[Column]:
-    """What is the matter with a device first; facts of the hardware only in downloads."""
+    """The columns, with a device's trouble first; facts of hardware only in downloads."""
     known = {column.key: column for column in (*COLUMNS, *_ADDED)}
     shown = [
         replace(known[key], rank=Rank.USUAL if key in _ON_A_PHONE else Rank.MINOR) for key in _FIRST
@@ -97,7 +97,7 @@ def fleet(request: Request) -> Response:
 
 
 def health(canary: Steadiness | None, did: Lately) -> str:
-    """Well, or what is the matter; "" for a device of which nothing is known."""
+    """The word `well`, or a device's trouble; "" if nothing is known of it."""
     if canary and canary.is_off:
         return "off: the canary is not as fast as it was"
     if did.failed > FAILING * did.ended:
@@ -114,7 +114,7 @@ def _scheduler(present: Attendance, now: float) -> str:
 
 
 def _canary(row: Row) -> str:
-    """Its word and its deviation: steady, +0.4 sigma."""
+    """A canary's state and deviation: steady, +0.4 sigma."""
     sigmas = row["canary_sigmas"]
     if not isinstance(sigmas, int | float):
         return str(row["canary"] or "")

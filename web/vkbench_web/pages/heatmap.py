@@ -174,7 +174,7 @@ def _read_options(tx: Transaction, request: Request) -> Asked:
 
 
 def _peer(tx: Transaction, device: str, given: str) -> str:
-    """The peer that is asked for, or the first that the device's cases were compared with."""
+    """The peer of the URL, or the first one that the device's cases were compared with."""
     return names.pick(given, BY_NAME, "peer") if given else (peers_of_device(tx, device) or [""])[0]
 
 
@@ -262,7 +262,7 @@ def _change(tx: Transaction, options: Asked) -> dict[Key, Heat]:
 
 
 def _reference(text: str) -> str:
-    """A day may be given without the word for it."""
+    """The side that the map is held against; a bare day means `date:DAY`."""
     is_day = len(text) >= 10 and text[:4].isdecimal() and text[4] == "-"
     return f"date:{text}" if is_day else text
 
@@ -307,7 +307,7 @@ def _mean(ratios: Mapping[str, float]) -> float:
 
 
 def _tone(speed: float) -> str:
-    """The colour of so many times as fast."""
+    """The colour class of a cell that is so many times as fast."""
     size = sum(abs(log(speed)) >= log(1 + edge) for edge in _CHANGES)
     return f"{'faster' if speed > 1 else 'slower'}-{size}" if size else _SAME
 
@@ -323,7 +323,7 @@ def _peer_ratios(tx: Transaction, options: Asked) -> dict[Key, Heat]:
 
 
 def _against(options: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
-    """How many times as fast as a peer ours is: the colours are those of a change."""
+    """A cell that says how many times as fast as a peer our kernels are."""
     mean = _mean(ratios)
     worst = min(ratios, key=lambda name: ratios[name])
     return Heat(

@@ -118,7 +118,7 @@ def _case_again(facts: JobFacts) -> list[str]:
 
 
 def _sharded_again(facts: JobFacts, bundle: str) -> str:
-    """The command that divides a case again; "" where several devices took part: one is known."""
+    """The command that divides a case again; "" if several devices did, as one is stored."""
     parsed = configuration.parse(facts.variant)
     if "devices" in parsed.settings:
         return ""
@@ -134,7 +134,7 @@ def _sharded_again(facts: JobFacts, bundle: str) -> str:
 
 
 def differences(story: JobStory) -> list[Difference]:
-    """What is not as it was when the case last passed there."""
+    """The facts that differ from when the case last passed on this device."""
     ran, good = story.settling, story.last_good
     if ran is None or good is None:
         return []
@@ -158,7 +158,7 @@ def phases(attempt: AttemptRow) -> list[tuple[str, float]]:
 
 
 def readings(attempt: AttemptRow) -> list[tuple[str, object]]:
-    """What else was read: clocks, power, temperature."""
+    """Readings of an attempt besides phases: clocks, power, temperature."""
     return [
         (name.replace("_", " "), value)
         for name, value in attempt.telemetry.items()
@@ -188,7 +188,7 @@ def _rates(timing: TimingRow) -> tuple[float, float]:
 
 
 def _facts(story: JobStory, attempt: AttemptRow) -> Mapping[str, str]:
-    """All that may make an attempt's result differ."""
+    """Everything that may change an attempt's result: code, settings, software."""
     software = story.environments.get(attempt.environment, {})
     flat = {key: value for key, value in software.items() if not isinstance(value, Mapping)}
     for key, value in software.items():

@@ -57,7 +57,7 @@ def tallies(states: Iterable[KernelState]) -> dict[str, dict[str, dict[str, int]
 
 
 def list_states(counts: Mapping[str, int]) -> str:
-    """The gravest first: "wrong 1, passed 24"."""
+    """Counts of states, the gravest first: "wrong 1, passed 24"."""
     return list_counts({state: counts[state] for state in SEVERITY if counts.get(state)})
 
 

@@ -41,7 +41,7 @@ class History:
 
     @property
     def level(self) -> float | None:
-        """What its results are now: the median since the last confirmed change."""
+        """The level of its newest results: the median since the last confirmed change."""
         starts = {change.after_job for change in self.changes if change.state == "confirmed"}
         places = [place for place, point in enumerate(self.points) if point.job in starts]
         since = self.points[max(places, default=0) :]
@@ -49,7 +49,7 @@ class History:
         return median(counting[-LEVEL_OF:]) if counting else None
 
     def list_changes(self) -> list[tuple[str, ...]]:
-        """What each result has that the one before had not: a driver, a bundle, ..."""
+        """What changed before each result, such as a driver or a bundle."""
         pairs = zip(self.points, self.points[1:], strict=False)
         return [(), *(differences(old, new) for old, new in pairs)] if self.points else []
 
@@ -118,7 +118,7 @@ def point_rows(history: History) -> list[dict[str, Cell]]:
 
 
 def differences(old: SeriesPoint, new: SeriesPoint) -> tuple[str, ...]:
-    """What produced a result and did not produce the one before, in words."""
+    """What changed between two results in driver, environment, code and bundle, in words."""
     drivers = [" ".join(filter(None, (e.driver, e.driver_version))) for e in (old, new)]
     words: list[str] = []
     if drivers[0] != drivers[1]:

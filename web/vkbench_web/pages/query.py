@@ -77,7 +77,7 @@ def query(request: Request) -> Response:
 
 
 def _links(table: Table) -> dict[str, Link]:
-    """Numbers of jobs, runs, series and regressions lead to their pages."""
+    """Links from numbers of jobs, runs, series and regressions to their pages."""
     keys = {column.key for column in table.columns}
     pages = {"job": "jobs", "run": "runs", "series": "series", "regression": "regressions"}
     return {key: _link(key, path) for key, path in pages.items() if key in keys}

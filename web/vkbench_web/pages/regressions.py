@@ -160,12 +160,12 @@ def evidence(tx: Transaction, story: RegressionStory) -> list[dict[str, Cell]]:
 
 
 def _actions(state: str) -> list[Action]:
-    """Steps that lead somewhere from a state."""
+    """The steps that change a regression in this state."""
     return [action for action, stage in STAGES.items() if state in REACHED_FROM[stage]]
 
 
 def _list_shared_facts(members: Sequence[MemberRow]) -> list[tuple[str, list[str]]]:
-    """What ran before and after, where few values say it for all changes."""
+    """Facts from before and after that few values sum up for all changes."""
     rows: list[Mapping[str, Cell]] = [member_row(member) for member in members]
     facts = []
     for key, heading in _FACTS:

@@ -98,7 +98,7 @@ def read_page(tx: Transaction, request: Request) -> Results:
 
 
 def filter_of(tx: Transaction, request: Request, formats: Sequence[str]) -> ResultFilter:
-    """What a URL's options choose; several values are given with commas, or again."""
+    """The filter that a URL's options make; several values have commas, or repeat the option."""
     params = request.query_params
 
     def several(name: str) -> list[str]:
@@ -118,7 +118,7 @@ def filter_of(tx: Transaction, request: Request, formats: Sequence[str]) -> Resu
 
 
 def _read_options(request: Request) -> dict[str, str]:
-    """The options of a URL but for the kind of file; UnknownName for what is none."""
+    """The options of a URL without the kind of file; UnknownName for an unknown one."""
     query: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name not in (*FILTERS, *_OPTIONS, "part"):

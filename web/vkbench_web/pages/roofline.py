@@ -92,7 +92,7 @@ def read_calibrations(tx: Transaction, devices: Sequence[str]) -> Mapping[str, R
 
 
 def picture(rows: Iterable[Row], reached: Reached | None, height: str) -> Scatter | None:
-    """Timings and roofs: rates over intensity, or bandwidth over size."""
+    """The picture of timings under their roofs: rate over intensity, or bandwidth over size."""
     if height == "bytes":
         spots = [_spot(row, row["bytes_moved"], row["bytes_per_second"]) for row in rows]
         return scatter(
@@ -151,7 +151,7 @@ def _describe_spot(row: Row) -> str:
 
 
 def _short(value: Cell, unit: str) -> str:
-    """A number with three figures, in its own scale: cheap, for thousands of points."""
+    """Format a number with three figures in its own scale, cheaply, for thousands of points."""
     if not isinstance(value, int | float):
         return ""
     scale, prefix = next((step for step in _SCALES if value >= step[0]), _SCALES[-1])

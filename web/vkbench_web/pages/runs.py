@@ -135,7 +135,7 @@ def bar(counts: Mapping[JobState, int]) -> list[tuple[str, float, float]]:
 
 
 def seconds_left(shares: Sequence[Share]) -> float | None:
-    """Until the slowest device is done; None while one with work left has no rate."""
+    """Seconds until the slowest device is done; None while a device with work has no rate."""
     working = [share for share in shares if not share.is_finished]
     left = [share.seconds_left for share in working]
     known = [seconds for seconds in left if seconds is not None]
@@ -143,7 +143,7 @@ def seconds_left(shares: Sequence[Share]) -> float | None:
 
 
 def describe_selection(selection: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a selection says, without what it leaves open."""
+    """The options that a selection sets, as names and values."""
     return [
         pair
         for name, value in selection.items()

@@ -52,6 +52,6 @@ def leave(request: Request, form: Form) -> Response:
 
 
 def _local(path: str) -> str:
-    """A path of this site; whatever may lead elsewhere is the inbox instead."""
+    """The path if it is one of this site, and otherwise that of the inbox."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else HOME

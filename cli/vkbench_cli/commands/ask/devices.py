@@ -67,7 +67,7 @@ def _read_devices(settings: Settings) -> list[dict[str, Cell]]:
 
 
 def _mark_unfit(rows: Sequence[dict[str, Cell]], unfit: Mapping[str, str]) -> list[dict[str, Cell]]:
-    """Devices with why they are unfit, those too of which nothing else is known."""
+    """Mark unfit devices with the reason, and add those of which nothing else is known."""
     known = {str(row["key"]): row for row in rows}
     marked: list[dict[str, Cell]] = [*rows]
     for key, why in unfit.items():

@@ -101,7 +101,7 @@ def _read_plot(tx: Transaction, row: SeriesRow, last: int) -> SeriesPlot:
 
 
 def _find_series(tx: Transaction, word: str, metric: str, devices: list[str]) -> SeriesRow:
-    """The series of a number, or of a case; UsageError lists the candidates."""
+    """The series with this number, or of this case; UsageError lists the candidates."""
     from vkbench_db.ask import series
     from vkbench_db.ask.device_names import device_keys
 

@@ -186,7 +186,7 @@ def _print(
 def _write_results(
     result_rows: list[ResultRow], form: Interchange, models: Mapping[int, ModelResult]
 ) -> str:
-    """Results as another tool reads them; kernels and models may have a part each."""
+    """The results in the form of another tool, kernels in one part and models in another."""
     text = WRITERS[form](result_rows) if form in WRITERS else ""
     if form in llama_bench.WRITERS:
         tests, others = llama_bench.benches(result_rows, models)
@@ -200,14 +200,14 @@ def _write_results(
 
 
 def _models(tx: Transaction, result_rows: list[ResultRow]) -> Mapping[int, ModelResult]:
-    """What results of whole models tell beside their rows."""
+    """What is stored of whole models beside their rows, by job."""
     from vkbench_db.ask.model_results import model_results
 
     return model_results(tx, [row.job for row in result_rows if row.kernel == MODEL])
 
 
 def _modes(mode: Mode, run: str) -> list[Mode]:
-    """What a run was for is shown; else pairs, which answer another question, when asked for."""
+    """The modes to show: all of a named run; otherwise no pairs, unless --mode asks for them."""
     if mode is Mode.BOTH:
         return [] if run else [Mode.CORRECTNESS, Mode.PERFORMANCE]
     return [mode]
@@ -216,7 +216,7 @@ def _modes(mode: Mode, run: str) -> list[Mode]:
 def _read_results(
     tx: Transaction, kernels: list[str], formats: list[str], **filters: Any
 ) -> list[ResultRow]:
-    """Results of all kernels and formats asked for, newest first."""
+    """The results of all chosen kernels and formats, newest first."""
     from vkbench_db.ask import queries
 
     result_rows: list[ResultRow] = []
@@ -231,7 +231,7 @@ def _read_results(
 def _counts(
     tx: Transaction, runs: list[int], kernels: list[str], formats: list[str], **filters: Any
 ) -> list[ResultCount]:
-    """How many results of some runs there are, of all kernels and formats asked for."""
+    """How many results some runs have of the chosen kernels and formats."""
     from vkbench_db.ask.queries import result_counts
 
     counts = {
@@ -243,7 +243,7 @@ def _counts(
 
 
 def _works_of(suite: str, mode: Mode) -> set[tuple[str, str]]:
-    """The cases of a suite with what it asks about each, on any device."""
+    """The cases of a suite, each with its mode, on any device."""
     from vkbench_scheduler.planning.plan import tasks
     from vkbench_scheduler.planning.suites import suite_named
 

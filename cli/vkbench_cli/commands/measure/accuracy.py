@@ -155,7 +155,7 @@ class _Found:
 
 
 def _options_of_run(format: Sequence[str], options: Matrices | Reading) -> dict[str, object]:
-    """What was asked for, as a run keeps it."""
+    """The chosen options, as a run stores them."""
     given = {name: value for name, value in vars(options).items() if value not in (None, "", [])}
     return {"format": list(format)} | {
         name: [str(item) for item in value] if isinstance(value, list) else _plain_value(value)
@@ -247,7 +247,7 @@ def _tell_progress(progress: CountedProgress, before: int, model: str, windows: 
 
 
 def _windows(reading: Reading, file: GgufFile) -> NDArray[np.integer]:
-    """The text as a file's model reads it: (windows, tokens)."""
+    """The text as tokens of a file's model: (windows, tokens)."""
     import numpy as np
 
     from vkbench_shaders.models.hyper import hyper_of

@@ -16,7 +16,7 @@ from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import open_database, reading
+from vkbench_cli.store import open_alone, open_database, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -156,18 +156,13 @@ def _search_here(
     options: BisectOptions, device: list[str], resume: int, store: Store, output: Output
 ) -> int:
     from vkbench_cli.show.waiting import RunProgress
-    from vkbench_db.database import Database
     from vkbench_db.upkeep import bisections
     from vkbench_detection.steps import require
     from vkbench_local.bisect import devices_of, search
-    from vkbench_local.executor import sole_executor
 
     require()
     settings = store.settings()
-    with (
-        sole_executor(settings.database_url()),
-        Database.open(settings.database_url(), create=True) as database,
-    ):
+    with open_alone(settings) as database:
         number = resume or begin_here(database, options, device, settings)
         devices = devices_of(database, number)
         if not search(database, settings, number, devices, partial(RunProgress, database)):
@@ -210,7 +205,7 @@ def _row(bisection: Bisection) -> dict[str, Cell]:
 
 
 def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
-    """A row for every bundle: in their order, what was looked at and what was not."""
+    """A row for every bundle in their order, also for those that were not tried."""
     from vkbench_db.upkeep.bisections import FOUND
 
     steps = {step.position: step for step in bisection.steps}

@@ -17,7 +17,7 @@ from vkbench_cli.commands.measure.submit import submit
 from vkbench_cli.options.records import Devices, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import reading
+from vkbench_cli.store import open_alone, reading
 from vkbench_tables.table import Cell, Column, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -87,19 +87,13 @@ def calibrate(
 
 
 def _measure(selecting: Selecting, store: Store, output: Output) -> int:
-    from vkbench_cli.show.report import exit_code, summary
-    from vkbench_db.ask import queries
-    from vkbench_db.database import Database
+    from vkbench_cli.show.report import print_counts
     from vkbench_detection.series.calibrations import latest, settle
     from vkbench_detection.steps import detect
-    from vkbench_local.executor import sole_executor
 
     settings = store.settings()
     log.set_up(logging.WARNING)
-    with (
-        sole_executor(settings.database_url()),
-        Database.open(settings.database_url(), create=True) as database,
-    ):
+    with open_alone(settings) as database:
         run, devices = plan_run(database, selecting, Effort(label=SUITE), settings)
         if work(database, settings, run, devices) is Ended.INTERRUPTED:
             tell(how_to_go_on(run.id, store))
@@ -109,10 +103,8 @@ def _measure(selecting: Selecting, store: Store, output: Output) -> int:
         detect(database, time.time())
         with database.reading() as tx:
             reached = latest(tx, run=run.id)
-            counts = queries.find_run(tx, str(run.id)).progress.counts
-    _show(reached, output)
-    tell(summary(run.id, counts, 0))
-    return exit_code(counts)
+        _show(reached, output)
+        return print_counts(database, run.id)
 
 
 def _submit(selecting: Selecting, store: Store, output: Output) -> int:

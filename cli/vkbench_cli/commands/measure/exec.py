@@ -126,7 +126,7 @@ def execute(
 
 
 def _configuration(kernel: Kernel, text: str) -> str:
-    """The name of a configuration as the kernel has it; UsageError where it has none."""
+    """A configuration's name in the kernel's spelling; UsageError if the kernel has none such."""
     parsed = parse(text)
     variant = kernel.variant(parsed.variant).name
     return Configuration(variant=variant, settings=kernel.settings(parsed.settings)).name

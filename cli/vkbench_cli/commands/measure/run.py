@@ -17,7 +17,7 @@ from vkbench_cli.files import check_writable
 from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import refuse_imported
+from vkbench_cli.store import open_alone, refuse_imported
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
@@ -83,9 +83,7 @@ def run(
     from vkbench_cli.show.model_profile import show_profiles, tell_memory
     from vkbench_cli.show.peers import show_peers
     from vkbench_cli.show.report import conclude, findings, print_counts
-    from vkbench_db.database import Database
     from vkbench_detection.steps import detect
-    from vkbench_local.executor import sole_executor
     from vkbench_worker.errors import RunnerFailed
 
     if resume and selecting != Selecting():
@@ -96,10 +94,7 @@ def run(
     log.set_up(logging.WARNING)
     if export:
         check_writable(export)
-    with (
-        sole_executor(settings.database_url()),
-        Database.open(settings.database_url(), create=True) as database,
-    ):
+    with open_alone(settings) as database:
         if resume:
             run_row, devices = _resume_run(database, resume)
         else:
@@ -140,7 +135,7 @@ def plan_run(
     settings: Settings,
     sweep: Sweep | None = None,
 ) -> tuple[RunRow, list[DeviceFacts]]:
-    """A new run with all its jobs, and the devices of this machine that are to do them."""
+    """Store a new run with all its jobs; the run, and the devices of this machine to use."""
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask.queries import find_run
     from vkbench_local.executor import store_run
@@ -200,7 +195,7 @@ def work(
     devices: list[DeviceFacts],
     seconds: float | None = None,
 ) -> Ended:
-    """Do the run's jobs, and begin none after so many seconds."""
+    """Do the run's jobs; after so many seconds begin no other."""
     from vkbench_cli.show.waiting import RunProgress
     from vkbench_local.executor import Executor, stoppable, stopped_after
     from vkbench_local.kernels import compile_kernels

@@ -107,7 +107,7 @@ def _try_noise(streams: int, seed: int) -> list[dict[str, Cell]]:
 
 
 def _scenarios(parts: Sequence[str]) -> list[Scenario]:
-    """The scenarios that were asked for; UnknownName for a part that there is not."""
+    """The scenarios of the parts that --only names; UnknownName for an unknown part."""
     from vkbench_local.selftest.scenarios import BY_NAME
 
     known = (NOISE, LAB, *BY_NAME)
@@ -118,7 +118,7 @@ def _scenarios(parts: Sequence[str]) -> list[Scenario]:
 
 
 def _try_lab(scenarios: Sequence[Scenario], series: int, seed: int) -> list[dict[str, Cell]]:
-    """Half of the series have another seed."""
+    """Try the scenarios in the lab, half of the series with a second seed."""
     from vkbench_local.selftest.score import TARGETS
     from vkbench_local.selftest.trial import run
 

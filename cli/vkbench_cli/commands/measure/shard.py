@@ -119,7 +119,7 @@ def shard(
 
 @contextmanager
 def _open_database(settings: Settings) -> Iterator[Database]:
-    """The database, created if need be; one that takes no writes is an error before the work."""
+    """The database, created if need be; an error now, before the work, if it cannot be written."""
     from vkbench_db.database import Database
 
     with Database.open(settings.database_url(), create=True) as database:

@@ -28,7 +28,7 @@ from vkbench_cli.options.records import (
 )
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import open_database, reading
+from vkbench_cli.store import open_alone, open_database, reading
 from vkbench_scheduler.planning.sweeps import ROUNDS, SECONDS, SETTINGS, SUITE, Sweep
 
 NOTHING_YET = "no configuration was measured yet: run `vkbench tune`"
@@ -131,19 +131,13 @@ def tune(
 def _measure(
     selecting: Selecting, effort: Effort, sweep: Sweep, store: Store, output: Output
 ) -> int:
-    from vkbench_cli.show.report import exit_code, summary
+    from vkbench_cli.show.report import print_counts
     from vkbench_cli.show.sweeps import show_sweep
-    from vkbench_db.ask import queries
-    from vkbench_db.database import Database
     from vkbench_detection.steps import detect
-    from vkbench_local.executor import sole_executor
 
     settings = store.settings()
     log.set_up(logging.WARNING)
-    with (
-        sole_executor(settings.database_url()),
-        Database.open(settings.database_url(), create=True) as database,
-    ):
+    with open_alone(settings) as database:
         run, devices = plan_run(database, selecting, effort, settings, sweep)
         if work(database, settings, run, devices) is Ended.INTERRUPTED:
             tell(how_to_go_on(run.id, store))
@@ -151,9 +145,7 @@ def _measure(
         detect(database, time.time())
         with database.reading() as tx:
             show_sweep(tx, run, output)
-            counts = queries.find_run(tx, str(run.id)).progress.counts
-    tell(summary(run.id, counts, 0))
-    return exit_code(counts)
+        return print_counts(database, run.id)
 
 
 def _submit(
