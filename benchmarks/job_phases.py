@@ -33,11 +33,13 @@ def attempts(paths: Iterable[Path]) -> Iterator[tuple[str, Spent]]:
 
 
 def _spent(attempt: Mapping[str, object]) -> Spent:
-    told, seconds = attempt["telemetry"], attempt["seconds"]
-    assert isinstance(told, dict)
+    telemetry, seconds = attempt["telemetry"], attempt["seconds"]
+    assert isinstance(telemetry, dict)
     assert isinstance(seconds, float)
     spent = {
-        name.removeprefix(PREFIX): value for name, value in told.items() if name.startswith(PREFIX)
+        name.removeprefix(PREFIX): value
+        for name, value in telemetry.items()
+        if name.startswith(PREFIX)
     }
     known = sum(value for name, value in spent.items() if name != CANARY)
     return {**spent, "rest": seconds - known, "all": seconds}

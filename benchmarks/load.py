@@ -41,51 +41,51 @@ APART = 0.1  # the shares may differ from a half by so much of it
 
 def main() -> int:
     """Measure and print; 1 if a limit is not kept."""
-    asked = _arguments()
-    if asked.submit:
-        print(json.dumps(submitted(asked)))
+    options = _arguments()
+    if options.submit:
+        print(json.dumps(submitted(options)))
         return 0
-    names = string.ascii_lowercase[: asked.workers]
+    names = string.ascii_lowercase[: options.workers]
     with tempfile.TemporaryDirectory() as folder, own_lab(Path(folder)) as lab:
         lab.start_scheduler()
         lab.start_fleet(*names)
-        taken = sorted(_all_submitters(lab, asked))
+        taken = sorted(_all_submitters(lab, options))
         p99 = taken[min(len(taken) - 1, int(len(taken) * 0.99))]
         print(
-            f"{len(taken)} runs by {asked.submitters} submitters, {asked.workers} workers: "
+            f"{len(taken)} runs by {options.submitters} submitters, {options.workers} workers: "
             f"median {taken[len(taken) // 2]:.2f} s, p99 {p99:.2f} s, longest {taken[-1]:.2f} s"
         )
-        found = shares(lab, names)
+        got = shares(lab, names)
         print(
             f"of runs of {LARGE} and {SMALL} jobs, the smaller one got "
-            f"{min(found):.1%} to {max(found):.1%} of a device while both had jobs"
+            f"{min(got):.1%} to {max(got):.1%} of a device while both had jobs"
         )
-    return int(p99 > LIMIT_SECONDS or any(abs(share - 0.5) > APART / 2 for share in found))
+    return int(p99 > LIMIT_SECONDS or any(abs(share - 0.5) > APART / 2 for share in got))
 
 
-def _all_submitters(lab: Lab, asked: argparse.Namespace) -> Iterator[float]:
-    words = [sys.executable, "-P", str(HERE / "load.py"), "--seconds", str(asked.seconds)]
+def _all_submitters(lab: Lab, options: argparse.Namespace) -> Iterator[float]:
+    words = [sys.executable, "-P", str(HERE / "load.py"), "--seconds", str(options.seconds)]
     started = [
         subprocess.Popen(
-            [*words, "--workers", str(asked.workers), "--submit", lab.database_url, str(number)],
+            [*words, "--workers", str(options.workers), "--submit", lab.database_url, str(number)],
             env=lab.environ(),
             stdout=subprocess.PIPE,
         )
-        for number in range(asked.submitters)
+        for number in range(options.submitters)
     ]
     for process in started:
         answer, _ = process.communicate()
         yield from json.loads(answer)
 
 
-def submitted(asked: argparse.Namespace) -> list[float]:
+def submitted(options: argparse.Namespace) -> list[float]:
     """Submit for a while as one person does; seconds of each submission."""
-    url, number = asked.submit
+    url, number = options.submit
     rest, taken = random.Random(int(number)), []
-    devices = [planted_runner.facts(name) for name in string.ascii_lowercase[: asked.workers]]
+    devices = [planted_runner.facts(name) for name in string.ascii_lowercase[: options.workers]]
     with Database.open(url) as database:
         count(Selection(suite="quick", mode=Mode.CORRECTNESS, devices=()), devices)  # loads it all
-        until = time.monotonic() + asked.seconds
+        until = time.monotonic() + options.seconds
         time.sleep(rest.uniform(0, PAUSE_SECONDS))
         while time.monotonic() < until:
             device = rest.choice(devices)

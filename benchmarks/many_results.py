@@ -175,7 +175,7 @@ def cases(count: int) -> list[Case]:
     """So many cases of the catalogue, of all kernels in turn, the timed ones of each first."""
     lists = [[*dict.fromkeys((*kernel.timed, *kernel.cases))] for kernel in KERNELS]
     longest = max(map(len, lists))
-    turns = (each[turn] for turn in range(longest) for each in lists if turn < len(each))
+    turns = (listed[turn] for turn in range(longest) for listed in lists if turn < len(listed))
     return list(islice(turns, count))
 
 
@@ -187,11 +187,11 @@ def _devices(seen: str) -> Iterator[str]:
         yield f"INSERT INTO host (id, name) VALUES ({number}, '{host}')"
     for number, facts in enumerate(machines, 1):
         values = f"{number}, '{facts.key}', {hosts.index(facts.host) + 1}, '{facts.name}'"
-        told = json.dumps(to_builtins(facts))
+        facts_json = json.dumps(to_builtins(facts))
         yield (
             "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle,"
             " environment, last_run, last_seen)"
-            f" VALUES ({values}, '{told}', false, '', '{sha}', '{sha}', 0, {seen})"
+            f" VALUES ({values}, '{facts_json}', false, '', '{sha}', '{sha}', 0, {seen})"
         )
     for digit in range(2):
         facts = json.dumps(asdict(recording.environment))
@@ -287,12 +287,15 @@ def main() -> None:
     parser.add_argument("database", help="a file that is not there yet, or a URL")
     parser.add_argument("--results", type=int, default=5_000_000)
     parser.add_argument("--series", type=int, default=25_000)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     url = (
-        asked.database if "://" in asked.database else f"sqlite:///{Path(asked.database).resolve()}"
+        options.database
+        if "://" in options.database
+        else f"sqlite:///{Path(options.database).resolve()}"
     )
     size = Size(
-        cases=asked.series // DEVICES // len(METRICS), nights=max(2, asked.results // asked.series)
+        cases=options.series // DEVICES // len(METRICS),
+        nights=max(2, options.results // options.series),
     )
     began = time.monotonic()
     upgrade(url)

@@ -44,22 +44,22 @@ def rates(records: Sequence[Mapping[str, Any]]) -> Iterator[Rate]:
             yield str(job["case"]), job["attempts"][-1]["variant"], rate, build_of(job, day)
 
 
-def page(found: Sequence[Rate], machine: Machine) -> Iterator[str]:
+def page(measured: Sequence[Rate], machine: Machine) -> Iterator[str]:
     """The whole page."""
     yield f"# Whole models: {machine}\n"
-    builds = [build for *_, build in found]
+    builds = [build for *_, build in measured]
     for text in (_OURS, _TIMED, said_of_builds(builds)):
         yield from (*wrap(text, 92), "")
     rows: Iterator[Row] = (
-        ((case, variant, f"{rate:.0f}"), [build]) for case, variant, rate, build in found
+        ((case, variant, f"{rate:.0f}"), [build]) for case, variant, rate, build in measured
     )
     yield from table_of_builds(["case", "variant", "tokens/s"], rows, max(builds))
 
 
 def main(arguments: Sequence[str]) -> None:
     exports = list(read_exports(map(Path, arguments)))
-    found = [rate for records in exports for rate in rates(records)]
-    print("\n".join(page(found, machine_of(exports[-1]))))
+    measured = [rate for records in exports for rate in rates(records)]
+    print("\n".join(page(measured, machine_of(exports[-1]))))
 
 
 if __name__ == "__main__":

@@ -83,26 +83,28 @@ class Taken:
 
 def main() -> None:
     """Serve, ask, print."""
-    asked = _arguments()
-    url = asked.database
+    options = _arguments()
+    url = options.database
     url = url if "://" in url else f"sqlite:///{Path(url).resolve()}"
     with _served(url) as (origin, server):
-        found = _values(origin, url)
-        print(f"{url.partition(':')[0]}: {asked.times} times each\n{_HEAD}", flush=True)
+        values = _values(origin, url)
+        print(f"{url.partition(':')[0]}: {options.times} times each\n{_HEAD}", flush=True)
         alone = []
         for page in pages(url):
-            alone.append(_alone(origin, page, found, asked.times, server))
+            alone.append(_alone(origin, page, values, options.times, server))
             print(_line(alone[-1]), flush=True)
         good = [taken.page for taken in alone if not taken.refused]
-        crowd = _crowd(origin, good, found, asked)
-    print(f"{len(crowd.seconds)} pages in {asked.seconds:.0f} s\n{_line(crowd)}")
+        crowd = _crowd(origin, good, values, options)
+    print(f"{len(crowd.seconds)} pages in {options.seconds:.0f} s\n{_line(crowd)}")
     for taken in alone:
         if not taken.refused and taken.median > LIMIT_SECONDS:
             print(f"over {1000 * LIMIT_SECONDS:.0f} ms: {taken.page}")
     if crowd.share(0.95) > CROWD_SECONDS:
         print(f"over {1000 * CROWD_SECONDS:.0f} ms: p95 of {crowd.page}")
-    if asked.csv:
-        _write(asked.csv, [*(each for each in alone if not each.refused), crowd])
+    if options.csv:
+        _write(
+            options.csv, [*(taken_alone for taken_alone in alone if not taken_alone.refused), crowd]
+        )
 
 
 def pages(url: str) -> list[str]:
@@ -165,7 +167,7 @@ def _filled(page: str, values: Mapping[str, Sequence[str]], random: Random) -> s
     for place, part in enumerate(parts):
         if part.startswith("{"):
             parts[place] = quote(random.choice(values[_FOLDERS.get(parts[place - 1], "run")]))
-    one = {name: random.choice(found) for name, found in values.items()}
+    one = {name: random.choice(choices) for name, choices in values.items()}
     return "/".join(parts) + mark + options.format(**one, other=max(1, int(one["run"]) - 8))
 
 
@@ -194,28 +196,28 @@ def _crowd(
     origin: str,
     known: Sequence[str],
     values: Mapping[str, Sequence[str]],
-    asked: argparse.Namespace,
+    arguments: argparse.Namespace,
 ) -> Taken:
     """The pages that many readers opened; they read in between."""
     seconds: list[float] = []
-    until = time.monotonic() + asked.seconds
+    until = time.monotonic() + arguments.seconds
     shown = [page for page in known if not page.startswith("/api/")]
 
     def read(number: int) -> None:
         random, connection = Random(number), _connected(origin)
-        time.sleep(random.uniform(0, asked.pause))
+        time.sleep(random.uniform(0, arguments.pause))
         while time.monotonic() < until:
             answer = _ask(connection, _filled(random.choice(shown), values, random))
             seconds.append(answer.seconds)
-            time.sleep(random.expovariate(1 / asked.pause))
+            time.sleep(random.expovariate(1 / arguments.pause))
         connection.close()
 
-    readers = [threading.Thread(target=read, args=(n,)) for n in range(asked.readers)]
+    readers = [threading.Thread(target=read, args=(n,)) for n in range(arguments.readers)]
     for reader in readers:
         reader.start()
     for reader in readers:
         reader.join()
-    return Taken(page=f"{asked.readers} readers", seconds=seconds)
+    return Taken(page=f"{arguments.readers} readers", seconds=seconds)
 
 
 def _busy(process: int) -> float:
@@ -224,14 +226,14 @@ def _busy(process: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _write(path: Path, found: Sequence[Taken]) -> None:
+def _write(path: Path, measured: Sequence[Taken]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["page", "requests", "median_ms", "p95_ms", "worst_ms", "cpu_ms", "kB"])
-        for taken in found:
+        for taken in measured:
             times = (taken.median, taken.share(0.95), taken.share(1.0), taken.busy)
-            told = [f"{1000 * seconds:.0f}" for seconds in times]
-            writer.writerow([taken.page, len(taken.seconds), *told, f"{taken.size / 1000:.0f}"])
+            cells = [f"{1000 * seconds:.0f}" for seconds in times]
+            writer.writerow([taken.page, len(taken.seconds), *cells, f"{taken.size / 1000:.0f}"])
 
 
 def _connected(origin: str) -> http.client.HTTPConnection:
@@ -253,8 +255,8 @@ def _ask(connection: http.client.HTTPConnection, path: str) -> Answer:
 
 def _rows(connection: http.client.HTTPConnection, path: str) -> list[dict[str, object]]:
     connection.request("GET", path)
-    found = json.loads(connection.getresponse().read())
-    return list(found["rows"])
+    answer = json.loads(connection.getresponse().read())
+    return list(answer["rows"])
 
 
 @contextmanager
@@ -282,8 +284,8 @@ def _line(taken: Taken) -> str:
     if taken.refused:
         return f"{taken.page:62} refused: {taken.refused}"
     times = (taken.median, taken.share(0.95), taken.share(1.0))
-    told = " ".join(f"{1000 * seconds:7.0f}" for seconds in times)
-    return f"{taken.page:62} {told} {1000 * taken.busy:5.0f}     {taken.size / 1000:6.0f}"
+    cells = " ".join(f"{1000 * seconds:7.0f}" for seconds in times)
+    return f"{taken.page:62} {cells} {1000 * taken.busy:5.0f}     {taken.size / 1000:6.0f}"
 
 
 def _arguments() -> argparse.Namespace:

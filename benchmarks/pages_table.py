@@ -34,13 +34,13 @@ def page(files: Mapping[str, Sequence[Row]]) -> Iterator[str]:
     yield f"|---{'|--:' * (len(heads) + 1)}|"
     by_page = {name: {row["page"]: row for row in rows} for name, rows in files.items()}
     for shown in dict.fromkeys(row["page"] for rows in files.values() for row in rows):
-        found = [by_page[name].get(shown) for name in names]
+        page_rows = [by_page[name].get(shown) for name in names]
         cells = [
             row[key] if row and not (key == "cpu_ms" and row[key] == "0") else ""
-            for row in found
+            for row in page_rows
             for key in ("median_ms", "p95_ms", "cpu_ms")
         ]
-        sizes = [int(row["kB"]) for row in found if row]
+        sizes = [int(row["kB"]) for row in page_rows if row]
         name = shown if "readers" in shown else f"`{shown}`"
         yield f"| {name} | {' | '.join(cells)} | {max(sizes) or ''} |"
 

@@ -75,7 +75,7 @@ def comparisons(records: Records, peer: str) -> Iterator[Comparison]:
             settings = job["attempts"][-1].get("settings", "").split(",")
             yield Comparison(
                 case=str(job["case"]),
-                path=next((each[5:] for each in settings if each.startswith("ours=")), ""),
+                path=next((setting[5:] for setting in settings if setting.startswith("ours=")), ""),
                 ours=_estimate(timings["ours"]),
                 theirs=_estimate(timings["theirs"]),
                 build=build_of(job, day),
@@ -93,68 +93,70 @@ def _estimate(timing: Mapping[str, float]) -> Estimate:
 
 def by_name(records: Records) -> dict[tuple[str, str], float]:
     """Hot seconds of what was timed by a variant's name."""
-    found = {}
+    hot_seconds = {}
     for job in _jobs(records):
-        asked = str(job.get("variant", AUTO))
-        if (job["mode"], job["state"]) == ("performance", "passed") and asked != AUTO:
-            hot = [each["seconds"] for each in job["timings"] if each["metric"] == "hot"]
-            found |= {(str(job["case"]), asked): seconds for seconds in hot}
-    return found
+        variant = str(job.get("variant", AUTO))
+        if (job["mode"], job["state"]) == ("performance", "passed") and variant != AUTO:
+            hot = [timing["seconds"] for timing in job["timings"] if timing["metric"] == "hot"]
+            hot_seconds |= {(str(job["case"]), variant): seconds for seconds in hot}
+    return hot_seconds
 
 
 def _jobs(records: Records) -> Iterator[Mapping[str, Any]]:
     return (record["job"] for record in records if "job" in record)
 
 
-def rounding_paths(found: Comparison, peer: str) -> list[str]:
+def rounding_paths(comparison: Comparison, peer: str) -> list[str]:
     """Our paths that round x as the peer does, where `auto` took one that does not."""
-    if is_model(found.case):
+    if is_model(comparison.case):
         return []
-    posed = problem(found.case)
+    posed = problem(comparison.case)
     arithmetic = ROUNDING.get(peer, {}).get(posed.types.get("weights", ""))
     if not arithmetic or posed.shape.get("n", 0) <= MOST_VECTORS:
         return []
     paths = posed.kernel.variants_for(posed.types)
     rounding = [path.name for path in paths if path.arithmetic == arithmetic]
-    return [] if found.path in rounding else rounding
+    return [] if comparison.path in rounding else rounding
 
 
-def keeps_x(found: Comparison, paths: Sequence[str], named: Named, peer: str) -> str:
+def keeps_x(comparison: Comparison, paths: Sequence[str], named: Named, peer: str) -> str:
     """That a path keeps x in f32 where the peer rounds it."""
-    path = next((path for path in paths if (found.case, path) in named), paths[0])
-    seconds = named.get((found.case, path))
-    time = f"{micro(seconds)} us here" if seconds else ELSEWHERE.get(found.case, "not timed here")
-    rounded = ROUNDED_TO[ROUNDING[peer][problem(found.case).types["weights"]]]
+    path = next((path for path in paths if (comparison.case, path) in named), paths[0])
+    seconds = named.get((comparison.case, path))
+    time = (
+        f"{micro(seconds)} us here" if seconds else ELSEWHERE.get(comparison.case, "not timed here")
+    )
+    rounded = ROUNDED_TO[ROUNDING[peer][problem(comparison.case).types["weights"]]]
     return (
-        f"{found.case}: the two sides do not do the same. {peer} rounds x to {rounded}; ours, by "
-        f"the path {found.path} that `auto` takes, multiplies x in f32. `--variant {path}`, "
-        f"which rounds x too, is taken by its name alone: {time}."
+        f"{comparison.case}: the two sides do not do the same. {peer} rounds x to {rounded}; "
+        f"ours, by the path {comparison.path} that `auto` takes, multiplies x in f32. "
+        f"`--variant {path}`, which rounds x too, is taken by its name alone: {time}."
     )
 
 
-def page(found: Sequence[Comparison], named: Named, about: str, peer: str) -> Iterator[str]:
+def page(compared: Sequence[Comparison], named: Named, about: str, peer: str) -> Iterator[str]:
     """The whole page."""
     yield f"# Beside {peer}: {about}\n"
     yield "Microseconds of one call, medians. Each job timed theirs, ours, ours and theirs on the"
     yield "same inputs and GPU, and both results were judged by the same float64 reference.\n"
     for includes in (OURS_INCLUDES, BY_NAME[peer].includes):
         yield from (*wrap(includes, 92), "")
-    builds = [each.build for each in found]
+    builds = [comparison.build for comparison in compared]
     yield from (*wrap(said_of_builds(builds), 92), "")
     unlike = {
-        each.case: keeps_x(each, paths, named, peer)
-        for each in found
-        if (paths := rounding_paths(each, peer))
+        comparison.case: keeps_x(comparison, paths, named, peer)
+        for comparison in compared
+        if (paths := rounding_paths(comparison, peer))
     }
-    for said in unlike.values():
-        yield from (*wrap(said, 92, break_long_words=False, break_on_hyphens=False), "")
+    for sentence in unlike.values():
+        yield from (*wrap(sentence, 92, break_long_words=False, break_on_hyphens=False), "")
     head = ["case", "ours", "theirs", "theirs/ours", "our path"]
-    rows = sorted((cells(each), [each.build]) for each in found)
+    rows = sorted((cells(comparison), [comparison.build]) for comparison in compared)
     yield from table_of_builds(head, rows, max(builds))
     ratios = {
-        each.case: each.ratio
-        for each in found
-        if not (each.is_too_noisy or each.case in unlike or is_model(each.case))
+        comparison.case: comparison.ratio
+        for comparison in compared
+        if not (comparison.is_too_noisy or comparison.case in unlike or is_model(comparison.case))
     }
     left_out = f", without {', '.join(unlike)}" if unlike else ""
     yield f"\nGeometric mean of {len(ratios)}{left_out}: {geometric_mean(ratios.values()):.2f}."
@@ -169,14 +171,16 @@ def page(found: Sequence[Comparison], named: Named, about: str, peer: str) -> It
     if means and len(groups) > 1:
         yield from ("", *wrap(f"By kernel: {'; '.join(means)}.", 92))
     rounded = [
-        (each, path, named[each.case, path]) for each in found for path in _paths(each, named)
+        (comparison, path, named[comparison.case, path])
+        for comparison in compared
+        for path in _paths(comparison, named)
     ]
     if rounded:
         yield from by_name_section(rounded, unlike)
 
 
-def _paths(found: Comparison, named: Named) -> list[str]:
-    return [path for case, path in named if case == found.case]
+def _paths(comparison: Comparison, named: Named) -> list[str]:
+    return [path for case, path in named if case == comparison.case]
 
 
 def by_name_section(
@@ -186,23 +190,32 @@ def by_name_section(
     yield "\n## By name\n"
     yield "Paths that round x, which `auto` does not take. Ours is of a run right after, theirs"
     yield "from the table above.\n"
-    told = [(each, path, s) for each, path, s in rounded if not each.is_too_noisy]
+    known = [
+        (comparison, path, s) for comparison, path, s in rounded if not comparison.is_too_noisy
+    ]
     rows = [
-        (f"{each.case} {path}", micro(s), micro(each.theirs.value), times(each.theirs.value / s))
-        for each, path, s in told
+        (
+            f"{comparison.case} {path}",
+            micro(s),
+            micro(comparison.theirs.value),
+            times(comparison.theirs.value / s),
+        )
+        for comparison, path, s in known
     ]
     yield from table(["case, path", "ours", "theirs", "theirs/ours"], sorted(rows))
-    ratios = [each.theirs.value / s for each, _, s in told if each.case not in unlike]
+    ratios = [
+        comparison.theirs.value / s for comparison, _, s in known if comparison.case not in unlike
+    ]
     if len(ratios) > 1:
         mean, least, most = geometric_mean(ratios), min(ratios), max(ratios)
         yield f"\nGeometric mean of {len(ratios)}: {mean:.2f} ({least:.2f} to {most:.2f})."
 
 
-def cells(found: Comparison) -> tuple[str, ...]:
+def cells(comparison: Comparison) -> tuple[str, ...]:
     """A row of the table."""
-    both = (micro(found.ours.value), micro(found.theirs.value))
-    ratio = "too noisy" if found.is_too_noisy else times(found.ratio)
-    return (found.case, *both, ratio, found.path)
+    both = (micro(comparison.ours.value), micro(comparison.theirs.value))
+    ratio = "too noisy" if comparison.is_too_noisy else times(comparison.ratio)
+    return (comparison.case, *both, ratio, comparison.path)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -210,13 +223,17 @@ def main(arguments: Sequence[str]) -> None:
     exports = list(read_exports(map(Path, files)))
     records = [record for export in exports for record in export]
     about = str(machine_of(exports[-1]))
-    found = {each.case: each for export in exports for each in comparisons(export, peer)}
-    latest = max(each.build.day for each in found.values())
-    kernels = {each.build.bundle for each in found.values()}
+    compared = {
+        comparison.case: comparison
+        for export in exports
+        for comparison in comparisons(export, peer)
+    }
+    latest = max(comparison.build.day for comparison in compared.values())
+    kernels = {comparison.build.bundle for comparison in compared.values()}
     if len(kernels) == 1:  # one build that was timed on two days
         one = Build(latest, kernels.pop())
-        found = {case: replace(each, build=one) for case, each in found.items()}
-    print("\n".join(page([*found.values()], by_name(records), about, peer)))
+        compared = {case: replace(comparison, build=one) for case, comparison in compared.items()}
+    print("\n".join(page([*compared.values()], by_name(records), about, peer)))
 
 
 if __name__ == "__main__":

@@ -77,29 +77,29 @@ def vec_rows(results: Results) -> Iterator[Row]:
     for fmt in ALL:
         plain, blocks = both(results, VEC.format("{}", 1), fmt)
         if plain:
-            best = min(plain, blocks or plain, key=lambda found: found.hot)
+            best = min(plain, blocks or plain, key=lambda timing: timing.hot)
             rate = posed(best.case).bytes_moved / best.hot / 1e9
-            taken = (micro(at) for found in (plain, blocks) for at in _both_times(found))
+            taken = (micro(at) for timing in (plain, blocks) for at in _both_times(timing))
             yield (fmt, *taken, f"{rate:.0f}"), builds_of((plain, blocks))
 
 
-def _both_times(found: Found | None) -> tuple[float | None, float | None]:
-    return (found.hot, found.cold) if found else (None, None)
+def _both_times(timing: Found | None) -> tuple[float | None, float | None]:
+    return (timing.hot, timing.cold) if timing else (None, None)
 
 
 def columns_rows(results: Results) -> Iterator[Row]:
     for fmt in ALL:
         for x in ("f32", "q8_1"):
-            found = [results.get(VEC.format(with_x(fmt, x), n)) for n in COLUMNS]
-            if any(found):
-                yield (f"{fmt}, {x}", *map(_hot, found)), builds_of(found)
-        found = [results.get(named(VEC.format(fmt, n), "via_q8_1")) for n in COLUMNS]
-        if any(found):
-            yield (f"{fmt}, via_q8_1", *map(_hot, found)), builds_of(found)
+            timings = [results.get(VEC.format(with_x(fmt, x), n)) for n in COLUMNS]
+            if any(timings):
+                yield (f"{fmt}, {x}", *map(_hot, timings)), builds_of(timings)
+        timings = [results.get(named(VEC.format(fmt, n), "via_q8_1")) for n in COLUMNS]
+        if any(timings):
+            yield (f"{fmt}, via_q8_1", *map(_hot, timings)), builds_of(timings)
 
 
-def _hot(found: Found | None) -> str:
-    return micro(found and found.hot)
+def _hot(timing: Found | None) -> str:
+    return micro(timing and timing.hot)
 
 
 def rate_rows(results: Results) -> Iterator[Row]:
@@ -108,7 +108,7 @@ def rate_rows(results: Results) -> Iterator[Row]:
         if plain:
             flops = posed(plain.case).flops
             rates = (
-                f"{flops / found.hot / 1e12:.1f}" if found else "" for found in (plain, blocks)
+                f"{flops / timing.hot / 1e12:.1f}" if timing else "" for timing in (plain, blocks)
             )
             yield (fmt, *rates), builds_of((plain, blocks))
 
@@ -121,16 +121,16 @@ def expert_rows(results: Results) -> Iterator[Row]:
             for model in MODELS
             for x in ("f32", "q8_1")
         ]
-        found = [results.get(name) for name in names]
-        if any(found):
-            yield (fmt, *map(_hot, found)), builds_of(found)
+        timings = [results.get(name) for name in names]
+        if any(timings):
+            yield (fmt, *map(_hot, timings)), builds_of(timings)
 
 
 def other_rows(results: Results) -> Iterator[Row]:
-    for name, found in results.items():
+    for name, timing in results.items():
         if not name.startswith("mul_mat"):
-            rate = posed(found.case).bytes_moved / found.hot / 1e9
-            yield (name, micro(found.hot), micro(found.cold), f"{rate:.0f}"), [found.build]
+            rate = posed(timing.case).bytes_moved / timing.hot / 1e9
+            yield (name, micro(timing.hot), micro(timing.cold), f"{rate:.0f}"), [timing.build]
 
 
 def _weight_bytes(fmt: str) -> float:
@@ -140,7 +140,7 @@ def _weight_bytes(fmt: str) -> float:
 
 def page(results: Results, machine: Machine) -> Iterator[str]:
     """The whole page."""
-    cases = len({found.case for found in results.values()})
+    cases = len({timing.case for timing in results.values()})
     yield f"# Suite quant-perf: {machine}, {cases} cases\n"
     sizes = {fmt: _weight_bytes(fmt) for fmt in ALL}
     too_large = [fmt for fmt, size in sizes.items() if size > machine.cache_bytes]
@@ -151,7 +151,7 @@ def page(results: Results, machine: Machine) -> Iterator[str]:
         "Beside other programs: [ggml](h100-ggml.md), [torch](h200-torch.md)."
     )
     yield from (*wrap(caches, 92), "")
-    builds = [found.build for found in results.values()]
+    builds = [timing.build for timing in results.values()]
     newest = max(builds)
     yield from (*wrap(said_of_builds(builds), 92), "")
     head = ["weights", "x f32", "by name", "x q8_1 alone", "quantising x", "q8_1 in all"]

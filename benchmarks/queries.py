@@ -68,14 +68,14 @@ class Question:
 
 def main() -> None:
     """Fill, ask, print, remove."""
-    asked = _arguments()
+    options = _arguments()
     gc.set_threshold(GC_OBJECTS)  # as the command line does
     size = Size(
-        cases=asked.series // DEVICES // len(METRICS),
-        nights=max(2, asked.results // asked.series),
+        cases=options.series // DEVICES // len(METRICS),
+        nights=max(2, options.results // options.series),
     )
-    for engine in ["given"] if asked.url else asked.engine:
-        with _place(engine, asked.url, asked.folder) as place:
+    for engine in ["given"] if options.url else options.engine:
+        with _place(engine, options.url, options.folder) as place:
             measure(place, size)
 
 
@@ -98,17 +98,17 @@ def measure(place: Place, size: Size) -> list[tuple[str, float]]:
         f"{2 * DEVICES * size.cases:,} series, made in {time.monotonic() - began:.0f} s\n{_HEAD}",
         flush=True,
     )
-    asked = questions(size)
+    measured = questions(size)
     with Database.open(place.url) as database:
-        for question in asked:
+        for question in measured:
             _ask(database, question, Random(0))  # imports what it needs
-    cold = [_cold(place, question) for question in asked]
+    cold = [_cold(place, question) for question in measured]
     place.read()
     with Database.open(place.url) as database:
-        warm = [_warm(database, question) for question in asked]
-    for question, first, taken in zip(asked, cold, warm, strict=True):
+        warm = [_warm(database, question) for question in measured]
+    for question, first, taken in zip(measured, cold, warm, strict=True):
         print(_line(question, first, taken), flush=True)
-    return [(question.name, taken.median) for question, taken in zip(asked, warm, strict=True)]
+    return [(question.name, taken.median) for question, taken in zip(measured, warm, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +166,8 @@ def questions(size: Size) -> Sequence[Question]:
 
     def compare_two(tx: Connection, random: Random, metrics: Sequence[str] = ("hot",)) -> None:
         old, new = two_runs(random)
-        found = compare(tx, find(tx, old), find(tx, new), metrics=metrics)
-        assert len(found.pairs) == len(metrics) * size.cases
+        compared = compare(tx, find(tx, old), find(tx, new), metrics=metrics)
+        assert len(compared.pairs) == len(metrics) * size.cases
 
     def compare_all(tx: Connection, random: Random) -> None:
         compare_two(tx, random, METRICS)
@@ -176,8 +176,8 @@ def questions(size: Size) -> Sequence[Question]:
         points(tx, random.randint(1, series), HISTORY)
 
     def made(tx: Connection, random: Random) -> None:
-        found = points(tx, random.randint(1, series), HISTORY)
-        origins(tx, [point.job for point in found])
+        history_points = points(tx, random.randint(1, series), HISTORY)
+        origins(tx, [point.job for point in history_points])
 
     def shown_history(tx: Connection, random: Random) -> None:
         results(tx, ResultFilter(series=random.randint(1, series)), limit=HISTORY)

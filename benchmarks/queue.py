@@ -80,15 +80,15 @@ HEAD = (
 
 def main() -> None:
     """Measure and print."""
-    asked = _arguments()
+    options = _arguments()
     with ExitStack() as stack:
-        url = stack.enter_context(_database(asked.database))
+        url = stack.enter_context(_database(options.database))
         chosen = Settings().chunk_seconds
-        print(f"{asked.jobs} jobs of {asked.milliseconds} ms; {url.partition(':')[0]}\n{HEAD}")
+        print(f"{options.jobs} jobs of {options.milliseconds} ms; {url.partition(':')[0]}\n{HEAD}")
         for seconds in CHUNKS:
-            shares = measure(url, seconds, max(asked.jobs // 4, 50), asked.milliseconds)
+            shares = measure(url, seconds, max(options.jobs // 4, 50), options.milliseconds)
             print(shares.line(f"{seconds:g}"), flush=True)
-        shares = measure(url, chosen, asked.jobs, asked.milliseconds)
+        shares = measure(url, chosen, options.jobs, options.milliseconds)
         print(shares.line(f"{chosen:g} *"), "\n* the chunk that vkbench chooses\n", flush=True)
         for jobs in (1000, MANY):
             print(_planning(url, jobs), flush=True)
@@ -172,10 +172,10 @@ def _peak_mib() -> float:
 
 
 @contextmanager
-def _database(asked: str) -> Iterator[str]:
-    if asked:
-        Database.open(asked, create=True).close()
-        yield asked
+def _database(named: str) -> Iterator[str]:
+    if named:
+        Database.open(named, create=True).close()
+        yield named
     elif not program("initdb"):
         print("PostgreSQL is not installed: measuring with SQLite")
         with tempfile.TemporaryDirectory(prefix="vkbench-queue-") as folder:

@@ -42,9 +42,9 @@ def main(arguments: Sequence[str]) -> None:
     lines.writeheader()
     with Path(arguments[0]).open() as file:
         for row in csv.DictReader(file):
-            found = ours(results, row["case"])
-            if found and row["ours"] == AUTO:
-                seconds, build = found
+            fastest = ours(results, row["case"])
+            if fastest and row["ours"] == AUTO:
+                seconds, build = fastest
                 times = {"theirs_us": row["us"], "ours_us": f"{seconds * 1e6:.1f}"}
                 both = {key: row[key] for key in ("case", "peer", "unlike")}
                 lines.writerow({**both, **times, "device": device, "build": build})

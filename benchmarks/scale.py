@@ -85,8 +85,8 @@ HEAD = f"{'':44} {'Python':>10} {'PostgreSQL':>10} {'Redis':>10}"
 
 def main() -> None:
     """Measure and print."""
-    asked = _arguments()
-    for count in asked.devices:
+    options = _arguments()
+    for count in options.devices:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             postgres, redis = stack.enter_context(own_servers(Path(folder)))
             new_keys(Path(folder) / "keys")
@@ -98,7 +98,7 @@ def main() -> None:
             )
             stack.callback(lab.close)
             print(f"\n{count:,} devices\n{HEAD}", flush=True)
-            Scale(lab, count).measure(asked.waiting)
+            Scale(lab, count).measure(options.waiting)
 
 
 class Scale:
@@ -241,8 +241,8 @@ class Scale:
                 ).scalar_one()
                 for name in SIZES
             }
-        told = ", ".join(f"{name} {size / results:,.0f}" for name, size in sizes.items())
-        print(f"bytes of SQL a result, with indexes: {told}")
+        shares = ", ".join(f"{name} {size / results:,.0f}" for name, size in sizes.items())
+        print(f"bytes of SQL a result, with indexes: {shares}")
         memory = cast(dict[str, int], self._lab.redis.client.info("memory"))["used_memory"]
         print(f"Redis holds {memory / self._count / 1000:.1f} kB a device", flush=True)
 

@@ -74,8 +74,8 @@ class Memory:
             growth = median(fifths[4]) / median(fifths[1])
             grows = growth > GROWTH
             flat &= not grows
-            told = " ".join(f"{size / MB:6.1f}" for size in sizes)
-            print(f"{name:28} {told} MB: {growth - 1:+.1%}{'  GROWS' * grows}")
+            cells = " ".join(f"{size / MB:6.1f}" for size in sizes)
+            print(f"{name:28} {cells} MB: {growth - 1:+.1%}{'  GROWS' * grows}")
         return flat
 
 
@@ -85,10 +85,10 @@ def main() -> int:
     parser.add_argument("what", choices=("queue", "runner"))
     parser.add_argument("--jobs", type=int, default=0, help="default: 100000, 10000 of a runner")
     parser.add_argument("--devices", type=int, default=2, help="of the queue")
-    asked = parser.parse_args()
-    if asked.what == "runner":
-        return soak_runner(asked.jobs or 10_000)
-    return soak_queue(asked.jobs or 100_000, [f"device{n}" for n in range(asked.devices)])
+    options = parser.parse_args()
+    if options.what == "runner":
+        return soak_runner(options.jobs or 10_000)
+    return soak_queue(options.jobs or 100_000, [f"device{n}" for n in range(options.devices)])
 
 
 def soak_queue(jobs: int, names: Sequence[str]) -> int:
@@ -101,9 +101,9 @@ def soak_queue(jobs: int, names: Sequence[str]) -> int:
         scheduler = lab.start_scheduler()
         fleet = lab.start_fleet(*names)
         began = time.monotonic()
-        each = [null_runner.CASES[n % len(null_runner.CASES)] for n in range(jobs // len(names))]
-        runs = [lab.submit(each, name) for name in names]
-        total = len(each) * len(names)
+        cases = [null_runner.CASES[n % len(null_runner.CASES)] for n in range(jobs // len(names))]
+        runs = [lab.submit(cases, name) for name in names]
+        total = len(cases) * len(names)
         while (ended := sum(lab.ended(run) for run in runs)) < total:
             most = max(most, cast(dict[str, int], lab.redis.client.info("memory"))["used_memory"])
             for name, size in _sizes(scheduler.pid, fleet.pid).items():
@@ -117,10 +117,10 @@ def soak_queue(jobs: int, names: Sequence[str]) -> int:
 
 def _sizes(scheduler: int, fleet: int) -> Mapping[str, int]:
     """Bytes of each process by a name that stays its own."""
-    ours = set(family(scheduler) + family(fleet))
-    found = {f"{_said(pid)} {pid}": own_bytes(pid) for pid in ours}
-    others = set(family(os.getpid())) - ours - {os.getpid()}
-    return found | {f"{_said(pid)} {pid}": own_bytes(pid, shared=False) for pid in others}
+    own = set(family(scheduler) + family(fleet))
+    sizes = {f"{_said(pid)} {pid}": own_bytes(pid) for pid in own}
+    others = set(family(os.getpid())) - own - {os.getpid()}
+    return sizes | {f"{_said(pid)} {pid}": own_bytes(pid, shared=False) for pid in others}
 
 
 def _said(pid: int) -> str:

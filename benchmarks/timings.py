@@ -41,7 +41,7 @@ class Found:
 
     case: str
     variant: str
-    asked: str = AUTO  # the variant that was asked for
+    chosen: str = AUTO  # the variant that was asked for
     hot: float  # seconds
     cold: float
     build: Build
@@ -50,7 +50,7 @@ class Found:
     @property
     def name(self) -> str:
         """The case, and the variant if one was asked for by its name."""
-        return named(self.case, self.asked)
+        return named(self.case, self.chosen)
 
     @property
     def takes_blocks(self) -> bool:
@@ -91,15 +91,15 @@ def shortest(ways: Iterable[Found | None]) -> float | None:
 
     None where one that was timed is not known whole: it could be the best.
     """
-    whole = [found.whole for found in ways if found]
+    whole = [timing.whole for timing in ways if timing]
     known = [seconds for seconds in whole if seconds is not None]
     return min(known) if known and len(known) == len(whole) else None
 
 
 def faster_by(theirs: float, ways: Iterable[Found | None]) -> float | None:
     """Their seconds over those of the best of our ways, where that is known."""
-    ours = shortest(ways)
-    return theirs / ours if ours else None
+    best = shortest(ways)
+    return theirs / best if best else None
 
 
 def read_exports(paths: Iterable[Path]) -> Iterator[Sequence[Mapping[str, Any]]]:
@@ -118,16 +118,16 @@ def read_exports(paths: Iterable[Path]) -> Iterator[Sequence[Mapping[str, Any]]]
 
 def read(paths: Iterable[Path]) -> tuple[Results, Machine]:
     """Timings by name, the last of each, and where they were measured."""
-    found: dict[str, Found] = {}
+    timings: dict[str, Found] = {}
     machine = None
     for records in read_exports(paths):
         machine = machine_of(records)
         day = day_of(records)
         jobs = [record["job"] for record in records if "job" in record]
         together = {timing.name: timing for job in jobs for timing in _timed(job, day)}
-        found |= {name: _with_quantising(timing, together) for name, timing in together.items()}
+        timings |= {name: _with_quantising(timing, together) for name, timing in together.items()}
     assert machine, "no export was named"
-    return found, machine
+    return timings, machine
 
 
 def machine_of(records: Iterable[Mapping[str, Any]]) -> Machine:
@@ -166,7 +166,7 @@ def _timed(job: Mapping[str, object], day: str) -> Iterator[Found]:
         yield Found(
             case=str(job["case"]),
             variant=variant,
-            asked=str(job.get("variant", AUTO)),
+            chosen=str(job.get("variant", AUTO)),
             hot=seconds["hot"],
             cold=seconds["cold"],
             build=build_of(job, day),
@@ -202,11 +202,11 @@ def said_of_builds(builds: Iterable[Build]) -> str:
 
 def table_of_builds(head: Sequence[str], rows: Iterable[Row], newest: Build) -> Iterator[str]:
     """A table whose rows name the builds of their timings that are not the newest."""
-    found = [(cells, _older(builds, newest)) for cells, builds in rows]
-    if any(older for _, older in found):
-        yield from table([*head, "older build"], ([*cells, older] for cells, older in found))
+    marked = [(cells, _older(builds, newest)) for cells, builds in rows]
+    if any(older for _, older in marked):
+        yield from table([*head, "older build"], ([*cells, older] for cells, older in marked))
     else:
-        yield from table(head, (cells for cells, _ in found))
+        yield from table(head, (cells for cells, _ in marked))
 
 
 def _older(builds: Iterable[Build], newest: Build) -> str:

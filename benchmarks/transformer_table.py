@@ -34,43 +34,43 @@ _LEAST_WORK = 1e9  # operations from which on their rate is told
 
 def case_rows(results: Results, group: str, copied: float) -> Iterator[Row]:
     """The cases of a group of kernels: times, and how much of copying's bandwidth that is."""
-    for name, found in sorted(results.items()):
-        problem = posed(found.case)
+    for name, timing in sorted(results.items()):
+        problem = posed(timing.case)
         if problem.kernel.group == group:
-            rate, work = problem.bytes_moved / found.hot, problem.flops / found.hot / 1e12
+            rate, work = problem.bytes_moved / timing.hot, problem.flops / timing.hot / 1e12
             cells = (
                 name,
-                found.variant,
-                micro(found.hot),
-                micro(found.cold),
+                timing.variant,
+                micro(timing.hot),
+                micro(timing.cold),
                 f"{rate / 1e9:.0f}",
                 f"{rate / copied:.2f}",
                 f"{work:.1f}" if problem.flops >= _LEAST_WORK else "",
             )
-            yield cells, [found.build]
+            yield cells, [timing.build]
 
 
 def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[Row]:
     """What others took for the same work, what ours takes, and where the work is not the same."""
     for row in peers:
-        ours = results.get(named(row["case"], row["ours"]))
-        if ours:
+        own = results.get(named(row["case"], row["ours"]))
+        if own:
             theirs = float(row["us"]) / 1e6
-            ratio = times(faster_by(theirs, [ours]))
-            both = (micro(theirs), micro(ours.whole))
-            yield (ours.name, row["peer"], *both, ratio, row["unlike"]), [ours.build]
+            ratio = times(faster_by(theirs, [own]))
+            both = (micro(theirs), micro(own.whole))
+            yield (own.name, row["peer"], *both, ratio, row["unlike"]), [own.build]
 
 
 def page(results: Results, machine: Machine, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The whole page."""
     copied = posed(COPY).bytes_moved / results[COPY].hot
-    cases = len({found.case for found in results.values()})
+    cases = len({timing.case for timing in results.values()})
     yield f"# Suite transformer-perf: {machine}, {cases} cases\n"
     yield "Microseconds of one launch, the barriers behind its dispatches included; GPU timestamps,"
     yield "medians. Every output was judged right. Bandwidth counts each input read once and each"
     yield "output written once; its share is of what copying 64 MiB of f32 reaches hot,"
     yield f"{copied / 1e12:.2f} TB/s. An H200's caches hold 60 MB: smaller cases stay in them.\n"
-    builds = [found.build for found in results.values()]
+    builds = [timing.build for timing in results.values()]
     newest = max(builds)
     yield from (*wrap(said_of_builds(builds), 92), "")
     yield "A path behind a case was asked for by name. Groups too large for caches are read twice:"
@@ -86,18 +86,18 @@ def page(results: Results, machine: Machine, peers: Sequence[Mapping[str, str]])
     head = ["case", "peer", "theirs", "ours, hot", "faster by", "unlike"]
     yield from table_of_builds(head, peer_rows(results, peers), newest)
     head = ["case", "path", "hot", "cold", "GB/s", "of copy", "TFLOP/s"]
-    for group in dict.fromkeys(posed(found.case).kernel.group for found in results.values()):
+    for group in dict.fromkeys(posed(timing.case).kernel.group for timing in results.values()):
         yield f"\n## {group}\n"
         yield from table_of_builds(head, case_rows(results, group, copied), newest)
 
 
 def main(arguments: Sequence[str]) -> None:
-    found, machine = read(map(Path, arguments[1:]))
+    timings, machine = read(map(Path, arguments[1:]))
     with Path(arguments[0]).open() as file:
         peers = list(csv.DictReader(file))
     listed = {case.name for kernel in KERNELS for case in kernel.timed}
     listed |= {row["case"] for row in peers}
-    results = {name: timing for name, timing in found.items() if timing.case in listed}
+    results = {name: timing for name, timing in timings.items() if timing.case in listed}
     print("\n".join(page(results, machine, peers)))
 
 

@@ -63,7 +63,7 @@ def count_complaints(result: Any) -> Iterator[str]:
     """What a result has too many of, and readings without a name that databases keep."""
     yield from _field_complaints("telemetry", result.telemetry)
     counts = [("timings", len(result.timings))]
-    counts += [("warnings", len(each.warnings)) for each in result.timings]
+    counts += [("warnings", len(timing.warnings)) for timing in result.timings]
     for name, count in counts:
         if count > _COUNTED[name]:
             yield f"{name} has {count} entries, and {_COUNTED[name]} are allowed"
@@ -75,7 +75,7 @@ def is_id(number: int) -> bool:
 
 
 def _is_plain(name: str, value: object) -> bool:
-    """Whether nothing can be wrong with it: almost every value, and a file has millions."""
+    """Whether a value is plainly within bounds, as nearly all of a file's millions are."""
     if isinstance(value, str):
         return len(value) <= _PLAIN_CHARACTERS and value.isprintable()
     if isinstance(value, int | float):
@@ -105,12 +105,12 @@ def _number_complaints(name: str, value: int | float) -> Iterator[str]:
         yield f"{name} cannot be kept: it has {value.bit_length()} bits, and 64 are allowed"
 
 
-def _mapping_complaints(name: str, found: Mapping[Any, object]) -> Iterator[str]:
+def _mapping_complaints(name: str, mapping: Mapping[Any, object]) -> Iterator[str]:
     most = _MAPPED.get(name, MOST_ENTRIES // 2)
-    if len(found) > most:
-        yield f"{name} has {len(found)} entries, and {most} are allowed"
+    if len(mapping) > most:
+        yield f"{name} has {len(mapping)} entries, and {most} are allowed"
     else:
-        yield from _list_complaints(name, [*found, *found.values()])
+        yield from _list_complaints(name, [*mapping, *mapping.values()])
 
 
 def _list_complaints(name: str, values: Sequence[object]) -> Iterator[str]:
@@ -129,5 +129,5 @@ def _text_complaints(name: str, text: str, most: int | None = None) -> Iterator[
     elif name in _PROSE:
         if "\0" in text:
             yield f"{name} has a NUL, which no database keeps"
-    elif found := UNSHOWN.search(text):
-        yield f"{name} has the control character {found[0]!a}"
+    elif control := UNSHOWN.search(text):
+        yield f"{name} has the control character {control[0]!a}"

@@ -133,11 +133,11 @@ def parse_shape(text: str) -> dict[str, int]:
     """Read `m=64,n=1,k=256` or `m64,n1,k256`; 0 is for empty arrays."""
     shape: dict[str, int] = {}
     for item in text.split(","):
-        found = _DIM.fullmatch(item.strip().lower())
-        if not found or found[1] in shape:
-            wanted = "m=64,n=1,k=256 with whole sizes, each once"
-            raise UsageError(f"malformed shape '{text}': expected {wanted}")
-        shape[found[1]] = int(found[2])
+        dim = _DIM.fullmatch(item.strip().lower())
+        if not dim or dim[1] in shape:
+            form = "m=64,n=1,k=256 with whole sizes, each once"
+            raise UsageError(f"malformed shape '{text}': expected {form}")
+        shape[dim[1]] = int(dim[2])
     return shape
 
 

@@ -51,7 +51,7 @@ class UnknownName(UsageError):
     """Nothing has the name that was asked for."""
 
     def __init__(
-        self, what: str, asked: str, near: tuple[str, ...] = (), known: tuple[str, ...] = ()
+        self, what: str, name: str, near: tuple[str, ...] = (), known: tuple[str, ...] = ()
     ) -> None:
         hint = listed = ""
         if near:
@@ -60,7 +60,7 @@ class UnknownName(UsageError):
             hint = f"; there is {_either(known)}"
         elif what in LISTED_BY:
             listed = f"; `{LISTED_BY[what]}` lists what there is"
-        self.unlisted = f"unknown {what} '{asked}'{hint}"  # for a database that has none
+        self.unlisted = f"unknown {what} '{name}'{hint}"  # for a database that has none
         super().__init__(self.unlisted + listed)
         self.near = near
 

@@ -129,22 +129,22 @@ class Job:
 
     @property
     def arm(self) -> Arm:
-        """What it tests; of a pair, the new one."""
+        """The arm that the job tests; of a pair, the new one."""
         return Arm(name=self.bundle, kind=self.arm_kind)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """What it tests; of a pair, the old one first."""
+        """The arms that the job tests; of a pair, the old one first."""
         return (self.pair.old, self.arm) if self.pair else (self.arm,)
 
     @property
     def bundles(self) -> tuple[str, ...]:
-        """The bundles that it needs; of a pair, the old one first."""
+        """The bundles that the job needs; of a pair, the old one first."""
         return tuple(arm.name for arm in self.arms if arm.kind is ArmKind.BUNDLE)
 
     @property
     def builds(self) -> tuple[str, ...]:
-        """The builds of a program that it needs; of a pair, the old one first."""
+        """The builds of a program that the job needs; of a pair, the old one first."""
         return tuple(arm.name for arm in self.arms if arm.kind is ArmKind.BUILD)
 
 

@@ -51,7 +51,7 @@ class WrongArm(StrEnum):
 
     @classmethod
     def of(cls, arms: Collection[str]) -> WrongArm:
-        """The member that says that these arms are wrong."""
+        """The member for these wrong arms."""
         if len(arms) > 1:
             return cls.BOTH
         return cls(next(iter(arms), cls.NONE))

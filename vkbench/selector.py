@@ -36,7 +36,7 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Selectable(Protocol):
-    """What a device is chosen by."""
+    """What selectors compare of a device."""
 
     @property
     def key(self) -> str: ...
@@ -64,11 +64,11 @@ T = TypeVar("T", bound=Typed)
 class AmbiguousDevice(UsageError):
     """The selector may mean several devices."""
 
-    def __init__(self, asked: str, may_be: Sequence[Selectable], advice: str) -> None:
+    def __init__(self, selector: str, may_be: Sequence[Selectable], advice: str) -> None:
         listed = [f"{d.host}/{d.index} ({d.name}, {d.key})" for d in may_be[: names.MOST_TOLD]]
         if len(may_be) > len(listed):
             listed.append(f"{len(may_be) - len(listed)} more")
-        super().__init__(f"device '{asked}' may be {', '.join(listed)}: {advice}")
+        super().__init__(f"device '{selector}' may be {', '.join(listed)}: {advice}")
 
 
 def choose(selectors: Sequence[str], known: Sequence[D], here: str = "") -> list[D]:
@@ -80,33 +80,33 @@ def choose(selectors: Sequence[str], known: Sequence[D], here: str = "") -> list
         raise NothingToDo(
             "no device is known: start `vkbench scheduler`, and `vkbench worker` on a GPU host"
         )
-    wanted = {
-        found.key
-        for asked in selectors or ("*",)
-        for found in _devices_meant_by(asked, known, here)
+    keys = {
+        device.key
+        for selector in selectors or ("*",)
+        for device in _devices_meant_by(selector, known, here)
     }
-    return [device for device in known if device.key in wanted]
+    return [device for device in known if device.key in keys]
 
 
 def one(selector: str, known: Sequence[D], here: str = "") -> D:
     """The one device that a selector means; AmbiguousDevice if it means several."""
-    found = choose([selector], known, here)
-    if len(found) > 1:
-        raise AmbiguousDevice(selector, found, "name one by its key or as HOST/INDEX")
-    return found[0]
+    devices = choose([selector], known, here)
+    if len(devices) > 1:
+        raise AmbiguousDevice(selector, devices, "name one by its key or as HOST/INDEX")
+    return devices[0]
 
 
 def best(known: Sequence[T]) -> T:
-    """The fastest kind of device, the first of them: what is used where none is named."""
+    """The default device: the first one of the fastest kind."""
     return min(known, key=lambda device: (_BEST_FIRST.index(device.type), device.index))
 
 
-def _devices_meant_by(asked: str, known: Sequence[D], here: str) -> list[D]:
+def _devices_meant_by(selector: str, known: Sequence[D], here: str) -> list[D]:
     """What a selector means: taken whole, for names have commas too, else by its commas."""
-    found = _of_word(asked, known, here)
-    words = [word for word in asked.split(",") if word.strip()]
-    if found or len(words) < 2:
-        return found or _refuse(asked, known)
+    whole = _of_word(selector, known, here)
+    words = [word for word in selector.split(",") if word.strip()]
+    if whole or len(words) < 2:
+        return whole or _refuse(selector, known)
     return [
         device
         for word in words
@@ -114,8 +114,8 @@ def _devices_meant_by(asked: str, known: Sequence[D], here: str) -> list[D]:
     ]
 
 
-def _of_word(asked: str, known: Sequence[D], here: str) -> list[D]:
-    word = asked.strip().casefold()
+def _of_word(selector: str, known: Sequence[D], here: str) -> list[D]:
+    word = selector.strip().casefold()
     if _is_index(word):
         return _device_by_number(word, known, here)
     return (
@@ -137,11 +137,11 @@ def _exactly(word: str, known: Sequence[D]) -> list[D]:
 
 
 def _device_by_number(word: str, known: Sequence[D], here: str) -> list[D]:
-    found = [device for device in known if word == str(device.index)]
-    ours = [device for device in found if device.host == here] or found
-    if len(ours) > 1:
-        raise AmbiguousDevice(word, ours, "name one by its key or as HOST/INDEX")
-    return ours
+    numbered = [device for device in known if word == str(device.index)]
+    preferred = [device for device in numbered if device.host == here] or numbered
+    if len(preferred) > 1:
+        raise AmbiguousDevice(word, preferred, "name one by its key or as HOST/INDEX")
+    return preferred
 
 
 def _on_hosts(word: str, known: Sequence[D], here: str) -> list[D]:
@@ -150,7 +150,7 @@ def _on_hosts(word: str, known: Sequence[D], here: str) -> list[D]:
     host, slash, rest = word.partition("/")
     theirs = _of_host(host, known) if slash else []
     by_host = {device.host: [d for d in theirs if d.host == device.host] for device in theirs}
-    return [device for each in by_host.values() for device in _of_word(rest, each, here)]
+    return [device for of_host in by_host.values() for device in _of_word(rest, of_host, here)]
 
 
 def _of_host(word: str, known: Sequence[D]) -> list[D]:
@@ -158,7 +158,7 @@ def _of_host(word: str, known: Sequence[D]) -> list[D]:
 
 
 def _loosely(word: str, known: Sequence[D]) -> list[D]:
-    """What the word is part, beginning or host of; AmbiguousDevice unless these agree."""
+    """Devices by part of a name, beginning of a key, or host; AmbiguousDevice if these differ."""
     if not word:
         return []
     is_key = len(word) >= LEAST_KEY and set(word) <= _HEX
@@ -178,19 +178,19 @@ def _loosely(word: str, known: Sequence[D]) -> list[D]:
     return meant[0] if meant else []
 
 
-def _refuse(asked: str, known: Sequence[D]) -> NoReturn:
+def _refuse(selector: str, known: Sequence[D]) -> NoReturn:
     """Raise UnknownName with the nearest names, keys and hosts; for an index with those known."""
     every = [device.name for device in known]
-    said: dict[str, str] = {}
-    if _is_index(asked):
+    names_of: dict[str, str] = {}
+    if _is_index(selector):
         every = [f"{device.host}/{device.index}" for device in known]
     else:
         for device in known:
-            said |= dict.fromkeys(device.name.split(), device.name)
-            said |= {word: word for word in (device.name, device.key, device.host)}
-    near = dict.fromkeys(said[word] for word in names.nearest(asked, list(said)))
+            names_of |= dict.fromkeys(device.name.split(), device.name)
+            names_of |= {word: word for word in (device.name, device.key, device.host)}
+    near = dict.fromkeys(names_of[word] for word in names.nearest(selector, list(names_of)))
     few = tuple(dict.fromkeys(every))
-    raise UnknownName("device", asked, tuple(near), few if len(few) <= names.MOST_TOLD else ())
+    raise UnknownName("device", selector, tuple(near), few if len(few) <= names.MOST_TOLD else ())
 
 
 def _is_index(word: str) -> bool:

@@ -104,29 +104,29 @@ def read(environ: Mapping[str, str]) -> Settings:
     return _check_settings(Settings(**values))  # type: ignore[arg-type]
 
 
-def _check_settings(ours: Settings) -> Settings:
-    if ours.log_format not in (log.TEXT, log.JSON):
-        raise UsageError(f"VKBENCH_LOG_FORMAT={ours.log_format!r} is neither text nor json")
-    _check_webhook(ours)
-    return replace(ours, redis=_with_ca(ours)) if ours.redis_ca else ours
+def _check_settings(settings: Settings) -> Settings:
+    if settings.log_format not in (log.TEXT, log.JSON):
+        raise UsageError(f"VKBENCH_LOG_FORMAT={settings.log_format!r} is neither text nor json")
+    _check_webhook(settings)
+    return replace(settings, redis=_with_ca(settings)) if settings.redis_ca else settings
 
 
-def _with_ca(ours: Settings) -> str:
+def _with_ca(settings: Settings) -> str:
     """The URL of Redis that names the file of certificates too, as redis-py reads it."""
-    if not ours.redis.startswith("rediss://"):
-        return ours.redis
-    if not Path(ours.redis_ca).is_file():
-        raise UsageError(f"VKBENCH_REDIS_CA: there is no file {ours.redis_ca}")
-    joint = "&" if "?" in ours.redis else "?"
-    return f"{ours.redis}{joint}ssl_ca_certs={quote(ours.redis_ca)}"
+    if not settings.redis.startswith("rediss://"):
+        return settings.redis
+    if not Path(settings.redis_ca).is_file():
+        raise UsageError(f"VKBENCH_REDIS_CA: there is no file {settings.redis_ca}")
+    joint = "&" if "?" in settings.redis else "?"
+    return f"{settings.redis}{joint}ssl_ca_certs={quote(settings.redis_ca)}"
 
 
-def _check_webhook(ours: Settings) -> None:
-    if not ours.alert_webhook:
+def _check_webhook(settings: Settings) -> None:
+    if not settings.alert_webhook:
         return
-    if not ours.alert_webhook.startswith(("https://", "http://")):
+    if not settings.alert_webhook.startswith(("https://", "http://")):
         raise UsageError("VKBENCH_ALERT_WEBHOOK is no URL of http or https")
-    if not ours.alert_secret:
+    if not settings.alert_secret:
         raise UsageError("VKBENCH_ALERT_WEBHOOK needs VKBENCH_ALERT_SECRET, which signs it")
 
 
@@ -160,7 +160,7 @@ def _parse(name: str, text: str, default: object) -> object:
             return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
         return type(default)(text)  # type: ignore[call-arg]
     except (KeyError, ValueError) as error:
-        wanted = f"not a {type(default).__name__}"
+        complaint = f"not a {type(default).__name__}"
         if isinstance(default, StrEnum):
-            wanted = f"none of {', '.join(type(default))}"
-        raise UsageError(f"{_variable(name)}={text!r} is {wanted}") from error
+            complaint = f"none of {', '.join(type(default))}"
+        raise UsageError(f"{_variable(name)}={text!r} is {complaint}") from error

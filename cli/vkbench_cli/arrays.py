@@ -35,27 +35,27 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise UsageError(f"{path} is not a complete npz file of plain arrays: {error}") from error
 
 
-def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str, Array]]:
-    """The problem that these arrays pose, and the arrays by binding; UsageError for what is off.
+def fit(kernel: Kernel, arrays: Arrays, wishes: Asked) -> tuple[Problem, dict[str, Array]]:
+    """The problem that these arrays pose, and the arrays by binding; UsageError if they do not fit.
 
     Leading dimensions that an array lacks are taken as 1.
     """
-    params = _params(kernel, asked.params)
+    params = _params(kernel, wishes.params)
     read = kernel.inputs_read(params)
     mine = _by_binding(kernel, read, arrays)
-    types = _formats(kernel, mine, asked.types)
+    types = _formats(kernel, mine, wishes.types)
     for binding in read:
         _check_dtype(binding, types[binding.name], mine[binding.name])
     shapes = {binding.name: _fill_shape(kernel, binding, mine[binding.name]) for binding in read}
-    shape = asked.shape or kernel.sizes(shapes, types)
+    shape = wishes.shape or kernel.sizes(shapes, types)
     posed = problem(kernel.case(types, shape, params))
     return posed, {name: _shape_array(posed, name, array) for name, array in mine.items()}
 
 
 def with_tensor(
-    kernel: Kernel, arrays: Arrays, asked: Asked, gguf: Path, tensor: str
+    kernel: Kernel, arrays: Arrays, wishes: Asked, gguf: Path, tensor: str
 ) -> tuple[dict[str, Array], Asked]:
-    """The arrays with a file's tensor as the first binding, cut to sizes that were asked for."""
+    """The arrays with a file's tensor as the first binding, cut to the sizes of --shape."""
     first = kernel.bindings[0]
     if not kernel.reads_weights:
         raise UsageError(f"{kernel.name} reads no weights: leave --gguf out")
@@ -65,21 +65,21 @@ def with_tensor(
     form = file.tensor(tensor).format
     assert form
     sizes = sizes_of(file.tensor(tensor).shape, first.dims) | {
-        dim: size for dim, size in asked.shape.items() if dim in first.dims
+        dim: size for dim, size in wishes.shape.items() if dim in first.dims
     }
     shape = (*(sizes[dim] for dim in first.dims[:-1]), form.items(sizes[first.dims[-1]]))
-    whole = asked.shape.keys() == set(kernel.dims)
+    whole = wishes.shape.keys() == set(kernel.dims)
     return {**arrays, first.name: part_of(file.read(tensor), shape)}, replace(
-        asked,
-        types={first.name: form.name, **asked.types},
-        shape=asked.shape if whole else {},
+        wishes,
+        types={first.name: form.name, **wishes.types},
+        shape=wishes.shape if whole else {},
     )
 
 
 def _params(kernel: Kernel, typed: Mapping[str, str]) -> dict[str, Value]:
     values: dict[str, Value] = {}
-    for asked, text in typed.items():
-        name = names.pick(asked, kernel.params, f"parameter of {kernel.name}")
+    for word, text in typed.items():
+        name = names.pick(word, kernel.params, f"parameter of {kernel.name}")
         kind = type(kernel.params[name].default)
         try:
             value = kind(text)
@@ -95,32 +95,32 @@ def _by_binding(kernel: Kernel, read: Sequence[Binding], arrays: Arrays) -> dict
     """The arrays in the order of the bindings: those that are read, and all of them."""
     known = [binding.name for binding in kernel.bindings if binding.is_input]
     by_name = {names.pick(name, known, f"input of {kernel.name}"): arrays[name] for name in arrays}
-    wanted = [binding.name for binding in read]
+    required = [binding.name for binding in read]
     for name in by_name:
-        if name not in wanted:
+        if name not in required:
             raise UsageError(_describe_unread(kernel, kernel.binding(name)))
-    missing = [name for name in wanted if name not in by_name]
+    missing = [name for name in required if name not in by_name]
     if missing or len(by_name) != len(arrays):
         what = f"{' and '.join(missing)} missing" if missing else "one array is given twice"
-        raise UsageError(f"{kernel.name} takes the arrays {', '.join(wanted)}: {what}")
-    return {name: by_name[name] for name in wanted}
+        raise UsageError(f"{kernel.name} takes the arrays {', '.join(required)}: {what}")
+    return {name: by_name[name] for name in required}
 
 
 def _describe_unread(kernel: Kernel, binding: Binding) -> str:
-    each = [
+    conditions = [
         " or ".join(f"--param {param}={value}" for value in values)
         for param, values in binding.when.items()
     ]
-    return f"{kernel.name} reads {binding.name} only with {' and '.join(each)}"
+    return f"{kernel.name} reads {binding.name} only with {' and '.join(conditions)}"
 
 
-def _formats(kernel: Kernel, arrays: Arrays, asked: Mapping[str, str]) -> dict[str, str]:
-    """A format for every binding: what was said, what the arrays are, and what goes with these."""
-    said = {kernel.binding(name).name: form for name, form in asked.items()}
+def _formats(kernel: Kernel, arrays: Arrays, typed: Mapping[str, str]) -> dict[str, str]:
+    """A format for every binding: named by an option, read off its array, or paired with those."""
+    named = {kernel.binding(name).name: form for name, form in typed.items()}
     fixed = {
-        binding.name: _format(kernel, binding, arrays, said)
+        binding.name: _format(kernel, binding, arrays, named)
         for binding in kernel.bindings
-        if binding.name in arrays or binding.name in said
+        if binding.name in arrays or binding.name in named
     }
     return next((full for full in kernel.type_choices() if fixed.items() <= full.items()), fixed)
 
@@ -163,7 +163,7 @@ def _fill_shape(kernel: Kernel, binding: Binding, array: Array) -> tuple[int, ..
 
 
 def _shape_array(posed: Problem, name: str, array: Array) -> Array:
-    """The array as the problem has it; UsageError if more than leading ones are missing."""
+    """The array in the shape of the problem; UsageError if more than outer ones are missing."""
     expected = posed.array_shape(name)
     lacking = 0 if posed.kernel.forms.whole else len(expected) - array.ndim
     if (1,) * lacking + array.shape != expected:

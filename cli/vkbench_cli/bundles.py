@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from vkbench_shaders.own.building import Built
 
 
-def bundle_chosen(tx: Transaction, own: Built | None, asked: str) -> Bundle | None:
-    """The bundle that is to run: of one's own kernel, or the one asked for; None for ""."""
-    return own.bundle if own else bundle_named(tx, asked)
+def bundle_chosen(tx: Transaction, own: Built | None, prefix: str) -> Bundle | None:
+    """The bundle to run: that of the user's own kernel, or the one that an option names, if any."""
+    return own.bundle if own else bundle_named(tx, prefix)
 
 
-def bundle_named(tx: Transaction, asked: str) -> Bundle | None:
-    """The one bundle of this machine or of the database whose hash begins so; None for ""."""
-    if not asked:
+def bundle_named(tx: Transaction, prefix: str) -> Bundle | None:
+    """The bundle, here or in the database, whose hash begins with the prefix; None for ""."""
+    if not prefix:
         return None
     kept = kept_bundles(settings())
-    here = kept.beginning(asked)
-    if len({*here, *bundles_named(tx, asked.lower())}) > 1:
-        raise AmbiguousBundle(asked)
-    found = None if here else bundle_beginning(tx, asked)
-    return found or kept.get(asked).check()
+    here = kept.beginning(prefix)
+    if len({*here, *bundles_named(tx, prefix.lower())}) > 1:
+        raise AmbiguousBundle(prefix)
+    stored = None if here else bundle_beginning(tx, prefix)
+    return stored or kept.get(prefix).check()

@@ -141,7 +141,7 @@ def _import_run(
 
 @contextmanager
 def _open_by_name(raw: IO[bytes], path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
-    """The bytes of a file, compressed or not as the end of its name says."""
+    """Open a file for bytes, which are compressed if its name ends with .gz or .xz."""
     match path.suffix:
         case ".gz":
             with gzip.GzipFile(fileobj=raw, mode=mode, filename="", mtime=0) as file:

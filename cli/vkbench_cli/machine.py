@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def devices_if_any(otherwise: str) -> list[DeviceFacts]:
-    """The devices of this machine; none, and a word on what follows, where there is no driver."""
+    """The devices of this machine; without a driver none, and stderr says what happens instead."""
     from vkbench_local.machine import all_devices
 
     try:

@@ -85,8 +85,8 @@ for _row in COMMANDS:
     app.command(_row.name, help=_row.help)(_not_loaded)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"vkbench {vkbench.__version__}")
         raise typer.Exit
 
@@ -163,7 +163,7 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _strip_preamble(message: str) -> str:
-    """A message without the words by which pydantic, which checks options, begins its own."""
+    """The message without the words that pydantic, which checks options, puts before it."""
     return message.replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
 
 

@@ -30,7 +30,7 @@ def build_own(
 
 
 def cases_of(bundle: Bundle | None, kernel: Built | None) -> OwnCases | None:
-    """What can be chosen of the kernel that a bundle declares; None where it declares none.
+    """The cases that can be chosen of a bundle's declared kernel; None if it declares none.
 
     Of a kernel that was compiled just now, the parts of batches cannot.
     """
@@ -39,9 +39,10 @@ def cases_of(bundle: Bundle | None, kernel: Built | None) -> OwnCases | None:
     kernels = bundle.manifest.kernels if bundle else ()
     if not kernels:
         return None
-    found = declared(kernels[0])
+    choices = declared(kernels[0])
     parts = kernel.parts if kernel else ()
     cases, seeded = (
-        tuple(name for name in names if name not in parts) for names in (found.cases, found.seeded)
+        tuple(name for name in names if name not in parts)
+        for names in (choices.cases, choices.seeded)
     )
-    return replace(found, cases=cases, seeded=seeded)
+    return replace(choices, cases=cases, seeded=seeded)

@@ -30,7 +30,7 @@ Wait = Annotated[
 def patiently(look: Callable[[], object], seconds: float) -> None:
     """Call `look` until it succeeds; raises its last ServiceUnreachable after `seconds`."""
     end = time.monotonic() + seconds
-    said = False
+    has_warned = False
     while True:
         try:
             look()
@@ -38,19 +38,19 @@ def patiently(look: Callable[[], object], seconds: float) -> None:
         except ServiceUnreachable as error:
             if time.monotonic() >= end:
                 raise
-            if not said:
+            if not has_warned:
                 log.warn(_log, "service_awaited", seconds=seconds, error=error)
-                said = True
+                has_warned = True
         time.sleep(0.5)
 
 
-def ping_redis(ours: Settings) -> int:
+def ping_redis(settings: Settings) -> int:
     """By how many seconds this host's clock is ahead of that of Redis; 0 if by few.
 
     ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed.
     """
     from vkbench.messages.redis_client import clock_skew, tls_options
 
-    if ours.redis_ca and not tls_options(ours.redis):
+    if settings.redis_ca and not tls_options(settings.redis):
         raise UsageError("VKBENCH_REDIS_CA is set, but VKBENCH_REDIS does not begin with rediss://")
-    return clock_skew(ours.redis)
+    return clock_skew(settings.redis)

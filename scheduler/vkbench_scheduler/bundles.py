@@ -65,15 +65,15 @@ def find_stored(tx: Connection, sha: str) -> Bundle | None:
 
 def bundle_named(tx: Connection, start: str) -> Bundle:
     """The one bundle of the database whose hash begins with `start`; UnknownName without one."""
-    found = bundle_beginning(tx, start)
-    if found is None:
+    bundle = bundle_beginning(tx, start)
+    if bundle is None:
         raise UnknownName("bundle", start)
-    return found
+    return bundle
 
 
 def bundle_beginning(tx: Connection, start: str) -> Bundle | None:
     """The one bundle of the database whose hash begins with `start`; None if there is none."""
-    found = bundles_named(tx, start.lower())
-    if len(found) > 1:
+    hashes = bundles_named(tx, start.lower())
+    if len(hashes) > 1:
         raise UsageError(f"'{start}' matches several bundles: give more of the hash")
-    return find_stored(tx, found[0]) if found else None
+    return find_stored(tx, hashes[0]) if hashes else None

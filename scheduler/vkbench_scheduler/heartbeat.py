@@ -24,7 +24,7 @@ class Heartbeat:
         self._due = 0.0  # monotonic
 
     def turn(self) -> None:
-        """Record it, if it is due."""
+        """Record that this scheduler runs, if the next record is due."""
         if time.monotonic() < self._due:
             return
         with self._database.transaction() as tx:
@@ -32,7 +32,7 @@ class Heartbeat:
         self._due = time.monotonic() + BEAT_SECONDS
 
     def end(self) -> None:
-        """Delete the record; if the database cannot be reached, the record gets old instead."""
+        """Delete the record, or let it grow old if the database cannot be reached."""
         try:
             with self._database.transaction() as tx:
                 leave(tx, self._name)

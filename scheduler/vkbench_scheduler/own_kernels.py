@@ -30,16 +30,16 @@ class DeclaredKernel:
 
 
 def own_kernels(tx: Transaction, name: str = "") -> list[DeclaredKernel]:
-    """The kernels that users declared, or the one of a name; those declared last come first."""
-    found: dict[str, DeclaredKernel] = {}
+    """All declared kernels of users, or the one of a name, the newest declaration first."""
+    by_name: dict[str, DeclaredKernel] = {}
     for stored in own_bundles(tx, name):
-        for each in _kernels_declared_by(stored):
-            found.setdefault(each.own.name, each)
-    return list(found.values())
+        for declared in _kernels_declared_by(stored):
+            by_name.setdefault(declared.own.name, declared)
+    return list(by_name.values())
 
 
 def _kernels_declared_by(stored: OwnBundle) -> Iterator[DeclaredKernel]:
-    """What a bundle declares; nothing if it has such a name by chance, or its manifest is none."""
+    """The kernels that a bundle declares; none if its manifest cannot be read."""
     with suppress(VkbenchError):
         manifest = Bundle(text=stored.manifest, blobs={}).manifest
         for own in manifest.kernels:

@@ -47,33 +47,36 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def serve(ours: Settings, metrics: str = "") -> int:
+def serve(settings: Settings, metrics: str = "") -> int:
     """Dispatch and collect until SIGTERM or SIGINT; returns the exit status.
 
     Prometheus may ask at `metrics`, which is `[HOST:]PORT`.
     """
-    keys_for(ours)  # or say what is missing
+    keys_for(settings)  # or say what is missing
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    database = _patiently(lambda: Database.open(ours.database_url(), watch=True), stop)
+    database = _patiently(lambda: Database.open(settings.database_url(), watch=True), stop)
     if database is None:
         return 0
     with database:
         if metrics:
-            redis = connect(ours.redis)
-            asked = FleetCollector(database, redis, keys_for(ours), ours.data, SERVICE)
-            fleet.serve(metrics, asked)
+            redis = connect(settings.redis)
+            collector = FleetCollector(database, redis, keys_for(settings), settings.data, SERVICE)
+            fleet.serve(metrics, collector)
         log.event(
-            _log, "scheduler_ready", database=hide_password(ours.database_url()), pid=os.getpid()
+            _log,
+            "scheduler_ready",
+            database=hide_password(settings.database_url()),
+            pid=os.getpid(),
         )
-        outdated = _work(database, ours, stop)
+        outdated = _work(database, settings, stop)
     log.event(_log, "scheduler_stopped")
     return SchemaOutdated.exit_code if outdated else 0
 
 
 def _patiently(ask: Callable[[], T], stop: threading.Event) -> T | None:
-    """What the database answers, once it does; None when the service is to stop before."""
+    """Try until the database answers; None if the service is stopped first."""
     while not stop.is_set():
         try:
             return ask()
@@ -92,41 +95,41 @@ def _keep_packaged(database: Database, stop: threading.Event) -> None:
         _log.exception("bundle_not_kept")
 
 
-def _work(database: Database, ours: Settings, stop: threading.Event) -> bool:
+def _work(database: Database, settings: Settings, stop: threading.Event) -> bool:
     """Work until it is stopped; says whether the database was upgraded under it."""
     outdated = threading.Event()
-    heartbeat = Heartbeat(database, ours)
+    heartbeat = Heartbeat(database, settings)
     loops = (
-        _dispatching(database, ours, stop, heartbeat),
-        _collecting(database, ours),
+        _dispatching(database, settings, stop, heartbeat),
+        _collecting(database, settings),
         _watching(database, stop),
-        _alerting(database, ours, stop),
+        _alerting(database, settings, stop),
     )
     threads = [
         threading.Thread(
-            target=_loop, args=(turn, stop, outdated, ours), name=turn.__name__, daemon=True
+            target=_loop, args=(turn, stop, outdated, settings), name=turn.__name__, daemon=True
         )
         for turn in loops
     ]
     parts = [thread.name for thread in threads]
-    alive.expect(ours.data, SERVICE, parts)
+    alive.expect(settings.data, SERVICE, parts)
     for thread in threads:
         thread.start()
     _keep_packaged(database, stop)
     for thread in threads:
         thread.join()
     heartbeat.end()
-    alive.leave(ours.data, SERVICE, parts)
+    alive.leave(settings.data, SERVICE, parts)
     return outdated.is_set()
 
 
 def _dispatching(
-    database: Database, ours: Settings, stop: threading.Event, heartbeat: Heartbeat
+    database: Database, settings: Settings, stop: threading.Event, heartbeat: Heartbeat
 ) -> Callable[[], None]:
-    redis, keys = connect(ours.redis), keys_for(ours)
-    broker, presence = Broker(ours.redis, redis, keys), Presence(redis, keys)
-    dispatcher = Dispatcher(database, broker, ours)
-    reconciler = Reconciler(database, broker, presence, redis, ours.lost_seconds, keys)
+    redis, keys = connect(settings.redis), keys_for(settings)
+    broker, presence = Broker(settings.redis, redis, keys), Presence(redis, keys)
+    dispatcher = Dispatcher(database, broker, settings)
+    reconciler = Reconciler(database, broker, presence, redis, settings.lost_seconds, keys)
     registry = Registry(database, presence, Wishes(redis, keys))
     served: frozenset[str] = frozenset()
     look_at = 0.0
@@ -145,9 +148,11 @@ def _dispatching(
     return dispatch
 
 
-def _collecting(database: Database, ours: Settings) -> Callable[[], None]:
-    consumer = f"{ours.host}:{os.getpid()}"
-    collector = Collector(database, ResultStream(connect(ours.redis), consumer, keys_for(ours)))
+def _collecting(database: Database, settings: Settings) -> Callable[[], None]:
+    consumer = f"{settings.host}:{os.getpid()}"
+    collector = Collector(
+        database, ResultStream(connect(settings.redis), consumer, keys_for(settings))
+    )
 
     def collect() -> None:
         collector.turn()
@@ -165,8 +170,8 @@ def _watching(database: Database, stop: threading.Event) -> Callable[[], None]:
     return watch
 
 
-def _alerting(database: Database, ours: Settings, stop: threading.Event) -> Callable[[], None]:
-    telling_all = Watch(database, telling(ours))
+def _alerting(database: Database, settings: Settings, stop: threading.Event) -> Callable[[], None]:
+    telling_all = Watch(database, telling(settings))
 
     def alert() -> None:
         telling_all.turn()
@@ -176,13 +181,13 @@ def _alerting(database: Database, ours: Settings, stop: threading.Event) -> Call
 
 
 def _loop(
-    turn: Callable[[], None], stop: threading.Event, outdated: threading.Event, ours: Settings
+    turn: Callable[[], None], stop: threading.Event, outdated: threading.Event, settings: Settings
 ) -> None:
     pause = TURN_SECONDS
     while not stop.is_set():
         try:
             turn()
-            alive.beat(ours.data, SERVICE, turn.__name__)
+            alive.beat(settings.data, SERVICE, turn.__name__)
             pause = TURN_SECONDS
         except SchemaOutdated as error:  # of another version: nothing may be written any more
             log.event(_log, "schema_outdated", logging.ERROR, turn=turn.__name__, error=error)
@@ -190,7 +195,7 @@ def _loop(
             stop.set()
         except ServiceUnreachable as error:
             log.warn(_log, "service_awaited", turn=turn.__name__, error=error)
-            alive.beat(ours.data, SERVICE, turn.__name__)  # it waits, and is not stuck
+            alive.beat(settings.data, SERVICE, turn.__name__)  # it waits, and is not stuck
             stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         except Exception:  # keep running; the log has the traceback

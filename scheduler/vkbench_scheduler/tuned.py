@@ -31,16 +31,17 @@ def with_tuned(tx: Connection, device: str, picked: Sequence[Picked]) -> list[Pi
 def with_all_tuned(
     tx: Connection, picked: Mapping[str, Sequence[Picked]]
 ) -> dict[str, list[Picked]]:
-    """The same for several devices."""
+    """The jobs of several devices; open code paths become the fastest known ones."""
     tunable = [device for device, jobs in picked.items() if any(map(_is_open, jobs))]
     rows = tuned_now(tx, tunable) if tunable else []
-    told = {device: list(jobs) for device, jobs in picked.items()}
-    for device, found in groupby(rows, key=lambda row: row.device):
-        table = Table(tuned=_entries(found))
-        told[device] = [
-            _add_configuration(each, table) if _is_open(each) else each for each in told[device]
+    configured = {device: list(jobs) for device, jobs in picked.items()}
+    for device, tuned_rows in groupby(rows, key=lambda row: row.device):
+        table = Table(tuned=_entries(tuned_rows))
+        configured[device] = [
+            _add_configuration(pick, table) if _is_open(pick) else pick
+            for pick in configured[device]
         ]
-    return told
+    return configured
 
 
 def _is_open(picked: Picked) -> bool:
@@ -50,7 +51,7 @@ def _is_open(picked: Picked) -> bool:
 
 
 def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
-    """What is known of devices of one class, as the tuning table of the class.
+    """The tuning table of a class of devices, from all that was measured on them.
 
     Of several findings for a case the newest counts.
     """

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
+from commands import Captured, run_command
 from planted_runs import Past
 from vkbench.device import DeviceFacts
 from vkbench_cli import main as cli
@@ -18,15 +19,13 @@ from vkbench_db.upkeep.attendance import Attendance, Station, beat
 from vkbench_db.work import store
 from vkbench_tables.absence import absence
 
-Captured = pytest.CaptureFixture[str]
 SUBMIT = ("submit", "-k", "copy", "-s", "n=64")
 NOW = 1_790_000_000.0
 
 
 def submitted(capsys: Captured, *words: str, code: int = 0) -> list[str]:
     """What a submission says on stderr, a line each."""
-    assert cli.main([*SUBMIT, *words]) == code
-    return capsys.readouterr().err.splitlines()
+    return run_command(capsys, *SUBMIT, *words, code=code)[1].splitlines()
 
 
 @pytest.fixture
@@ -105,11 +104,13 @@ def test_several_workers_are_one_line() -> None:
     station = Station(key="a", name="A", host="gpu1", paused=False, last_seen=NOW)
     gone = replace(station, last_seen=NOW - 61)
     never = replace(station, host="gpu2", last_seen=None)
-    found = Attendance(scheduler_seen=NOW, stations=[station, gone, replace(gone, key="b"), never])
-    assert absence(found, NOW) == (
+    services = Attendance(
+        scheduler_seen=NOW, stations=[station, gone, replace(gone, key="b"), never]
+    )
+    assert absence(services, NOW) == (
         "no worker of 3 of 4 devices was seen lately; start `vkbench worker` on gpu1, gpu2"
     )
-    alone = replace(found, stations=[never])
+    alone = replace(services, stations=[never])
     assert absence(alone, NOW) == "no worker of A was ever seen; start `vkbench worker` on gpu2"
 
 
@@ -117,10 +118,10 @@ def test_a_fleet_without_devices_is_told_what_to_start(
     database: Database, capsys: Captured
 ) -> None:
     code = cli.main(list(SUBMIT))
-    said = capsys.readouterr()
-    assert (code, said.out) == (7, "")
-    assert "`vkbench worker`" in said.err
-    assert "`vkbench scheduler`" in said.err
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (7, "")
+    assert "`vkbench worker`" in printed.err
+    assert "`vkbench scheduler`" in printed.err
 
 
 def test_a_schedule_fired_by_hand_says_the_same(
@@ -129,8 +130,7 @@ def test_a_schedule_fired_by_hand_says_the_same(
     silence()
     assert cli.main(["schedule", "add", "nightly", "--cron", "0 2 * * *", *SUBMIT[1:]]) == 0
     capsys.readouterr()
-    assert cli.main(["schedule", "fire", "nightly"]) == 0
-    assert "no scheduler is running" in capsys.readouterr().err
+    assert "no scheduler is running" in run_command(capsys, "schedule", "fire", "nightly")[1]
 
 
 def test_a_device_of_another_host_is_named_by_it(

@@ -17,13 +17,13 @@ WEIGHTS = np.zeros((3, 2 * 18), np.uint8)  # 3 rows of 64 numbers in q4_0
 X = np.zeros((2, 64), np.float32)
 
 
-def asked(**types: str) -> Asked:
+def types_of(**types: str) -> Asked:
     return Asked(types=types, shape={}, params={})
 
 
 def test_sizes_follow_from_the_arrays() -> None:
     posed, arrays = fit(
-        kernel_named("mul_mat_vec"), {"Weights": WEIGHTS, "X": X}, asked(weights="Q4_0")
+        kernel_named("mul_mat_vec"), {"Weights": WEIGHTS, "X": X}, types_of(weights="Q4_0")
     )
     assert posed.case.name == "mul_mat_vec/q4_0/m3_n2_k64"
     assert set(arrays) == {"weights", "x"}
@@ -31,12 +31,14 @@ def test_sizes_follow_from_the_arrays() -> None:
 
 def test_a_format_that_only_one_array_type_has_need_not_be_said() -> None:
     weights = np.zeros((3, 64), np.float16)
-    posed, _ = fit(kernel_named("mul_mat_vec"), {"weights": weights, "x": X}, asked())
+    posed, _ = fit(kernel_named("mul_mat_vec"), {"weights": weights, "x": X}, types_of())
     assert posed.case.format == "f16"
 
 
 def test_an_output_has_the_format_asked_for() -> None:
-    posed, _ = fit(kernel_named("dequantize"), {"weights": WEIGHTS}, asked(weights="q4_0", y="f16"))
+    posed, _ = fit(
+        kernel_named("dequantize"), {"weights": WEIGHTS}, types_of(weights="q4_0", y="f16")
+    )
     assert posed.case.name == "dequantize/q4_0:y=f16/m3_k64"
 
 
@@ -46,11 +48,11 @@ def test_what_is_changed_in_place_is_given() -> None:
         "x": np.zeros((3, 32), np.float16),
         "ids": np.arange(3),
     }
-    posed, taken = fit(kernel_named("set_rows"), arrays, asked(y="q8_0"))
+    posed, taken = fit(kernel_named("set_rows"), arrays, types_of(y="q8_0"))
     assert posed.case.name == "set_rows/q8_0:ids=i64:x=f16/m9_n3_k32"
     assert set(taken) == set(arrays)
     with pytest.raises(UsageError, match="y missing"):
-        fit(kernel_named("set_rows"), {"x": arrays["x"], "ids": arrays["ids"]}, asked(y="q8_0"))
+        fit(kernel_named("set_rows"), {"x": arrays["x"], "ids": arrays["ids"]}, types_of(y="q8_0"))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_what_is_off_is_said(
     arrays: dict[str, Array], types: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(complaint)) as caught:
-        fit(kernel_named("mul_mat_vec"), arrays, asked(**types))
+        fit(kernel_named("mul_mat_vec"), arrays, types_of(**types))
     assert "\n" not in str(caught.value)
 
 
@@ -85,7 +87,7 @@ def test_what_is_off_is_said(
     ],
 )
 def test_outer_dimensions_that_an_array_lacks_are_ones(arrays: dict[str, Array], case: str) -> None:
-    posed, taken = fit(kernel_named("mul_mat_vec"), arrays, asked(weights="q4_0"))
+    posed, taken = fit(kernel_named("mul_mat_vec"), arrays, types_of(weights="q4_0"))
     assert posed.case.name == case
     assert {name: array.shape for name, array in taken.items()} == {
         name: posed.array_shape(name) for name in arrays
@@ -126,21 +128,21 @@ def test_what_is_not_clear_is_refused_by_name(
 
 
 def test_a_mask_that_is_not_read_has_the_format_that_goes_with_the_rest() -> None:
-    posed, _ = fit(kernel_named("softmax"), {"x": X.astype(np.float16)}, asked())
+    posed, _ = fit(kernel_named("softmax"), {"x": X.astype(np.float16)}, types_of())
     assert posed.case.name == "softmax/f16:mask=f16/b1_c1_h2_w64"
 
 
 def test_arrays_come_in_any_order() -> None:
     arrays = {"positions": np.zeros(4, np.int32), "x": PLANES}
-    posed, taken = fit(kernel_named("rope"), arrays, asked())
+    posed, taken = fit(kernel_named("rope"), arrays, types_of())
     assert posed.case.name == "rope/f32/b1_n4_h8_k2"
     assert list(taken) == ["x", "positions"]
 
 
 def test_a_shape_that_the_arrays_do_not_have_is_refused() -> None:
-    wanted = Asked(types={"weights": "q4_0"}, shape={"m": 4, "n": 2, "k": 64}, params={})
+    wishes = Asked(types={"weights": "q4_0"}, shape={"m": 4, "n": 2, "k": 64}, params={})
     with pytest.raises(UsageError, match=r"4 x 36.*got 3 x 36"):
-        fit(kernel_named("mul_mat_vec"), {"weights": WEIGHTS, "x": X}, wanted)
+        fit(kernel_named("mul_mat_vec"), {"weights": WEIGHTS, "x": X}, wishes)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken", b"text", b"\x89PNG"])

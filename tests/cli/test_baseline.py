@@ -8,41 +8,36 @@ import json
 
 import pytest
 
-from vkbench_cli import main as cli
+from commands import Captured, run_command
 
 pytestmark = pytest.mark.usefixtures("filled")
 
-Captured = pytest.CaptureFixture[str]
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
-    """What a command prints on stdout and stderr."""
-    found = cli.main(list(words))
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
-
 
 def test_a_baseline_from_first_to_last(capsys: Captured) -> None:
-    assert "release is run" in said(capsys, "baseline", "set", "release", "--run", "before")[0]
-    said(capsys, "baseline", "set", "autumn", "--date", "2020-11-01")
-    rows = json.loads(said(capsys, "baseline", "ls", "--json")[0])["rows"]
+    assert (
+        "release is run" in run_command(capsys, "baseline", "set", "release", "--run", "before")[0]
+    )
+    run_command(capsys, "baseline", "set", "autumn", "--date", "2020-11-01")
+    rows = json.loads(run_command(capsys, "baseline", "ls", "--json")[0])["rows"]
     assert {row["name"]: row["kind"] for row in rows} == {"release": "run", "autumn": "date"}
     assert next(row["value"] for row in rows if row["name"] == "autumn") == "2020-11-01"
-    assert len(list(csv.DictReader(io.StringIO(said(capsys, "baseline", "ls", "--csv")[0])))) == 2
-    out, err = said(capsys, "compare", "release", "last", "--fail-on", "regression", code=3)
+    assert (
+        len(list(csv.DictReader(io.StringIO(run_command(capsys, "baseline", "ls", "--csv")[0]))))
+        == 2
+    )
+    out, err = run_command(capsys, "compare", "release", "last", "--fail-on", "regression", code=3)
     assert "copy/f32/n4096" in out
     assert err.startswith("baseline release: run 1 (before) → run 2 (after)")
-    assert "no timed case in common" in said(capsys, "compare", "autumn", "last", code=7)[1]
-    assert "is deleted" in said(capsys, "baseline", "rm", "release")[0]
-    assert "unknown run or baseline" in said(capsys, "compare", "release", "last", code=2)[1]
+    assert "no timed case in common" in run_command(capsys, "compare", "autumn", "last", code=7)[1]
+    assert "is deleted" in run_command(capsys, "baseline", "rm", "release")[0]
+    assert "unknown run or baseline" in run_command(capsys, "compare", "release", "last", code=2)[1]
 
 
 def test_a_name_that_is_taken_means_the_new_one(capsys: Captured) -> None:
-    said(capsys, "baseline", "set", "x", "--run", "1")
-    said(capsys, "baseline", "set", "x", "--run", "2")
-    assert said(capsys, "compare", "x", "2")[1].startswith("baseline x: run 2")
-    assert len(json.loads(said(capsys, "baseline", "ls", "--json")[0])["rows"]) == 1
+    run_command(capsys, "baseline", "set", "x", "--run", "1")
+    run_command(capsys, "baseline", "set", "x", "--run", "2")
+    assert run_command(capsys, "compare", "x", "2")[1].startswith("baseline x: run 2")
+    assert len(json.loads(run_command(capsys, "baseline", "ls", "--json")[0])["rows"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -62,6 +57,6 @@ def test_a_name_that_is_taken_means_the_new_one(capsys: Captured) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_words_are_told(words: list[str], code: int, hint: str, capsys: Captured) -> None:
-    out, err = said(capsys, "baseline", *words, code=code)
+    out, err = run_command(capsys, "baseline", *words, code=code)
     assert out == ""
     assert hint in err

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from commands import Captured, run_command
 from planted_git import commit, git
 from planted_own import TIMED, write_own
 from planted_runs import ENVIRONMENT
@@ -33,7 +34,6 @@ from vkbench_shaders.compile.build import units_for
 
 CASE = "copy/f32/n4096"
 
-Captured = pytest.CaptureFixture[str]
 Say = Callable[..., str]
 
 
@@ -41,13 +41,13 @@ Say = Callable[..., str]
 def say(capsys: Captured) -> Say:
     """What `vkbench bisect` says."""
 
-    def said(*words: str, code: int = 0) -> str:
-        found = cli.main(["bisect", *words])
+    def run(*words: str, code: int = 0) -> str:
+        status = cli.main(["bisect", *words])
         out, err = capsys.readouterr()
-        assert found == code, out + err
+        assert status == code, out + err
         return out or err
 
-    return said
+    return run
 
 
 def rows(say: Say, *words: str) -> list[dict[str, Any]]:
@@ -79,11 +79,11 @@ def bundle(word: str) -> Bundle:
 @pytest.fixture
 def kept(database: Database) -> list[str]:
     """Bundles in the database, in the order of their coming."""
-    found = [bundle(word) for word in "abcde"]
+    bundles = [bundle(word) for word in "abcde"]
     with database.transaction() as tx:
-        for place, each in enumerate(found):
-            keep(tx, each, 1_000_000.0 + place)
-    return [each.sha for each in found]
+        for place, one in enumerate(bundles):
+            keep(tx, one, 1_000_000.0 + place)
+    return [one.sha for one in bundles]
 
 
 def add_device(database: Database, name: str, *, host: str = "here", version: str = "1.2") -> str:
@@ -120,20 +120,26 @@ def test_a_submitted_one_is_begun_by_the_scheduler_on_devices_alike(
     number = int(say("--case", CASE, "--bundles", order, "--submit").split()[0])
     step(database, time.time())
     with database.reading() as tx:
-        found = bisections.find(tx, number)
+        bisection = bisections.find(tx, number)
         runs = queries.runs(tx)
         jobs = queries.jobs(tx, states=("queued",), limit=None)
-    assert sorted(found.devices) == sorted(keys)
-    assert [each.sha for each in found.candidates] == kept
-    assert {each.position for each in found.steps} == {2, 4}
+    assert sorted(bisection.devices) == sorted(keys)
+    assert [part.sha for part in bisection.candidates] == kept
+    assert {part.position for part in bisection.steps} == {2, 4}
     assert len(runs) == 2
     assert {job.device for job in jobs} == set(keys)
 
     (row,) = rows(say, "ls")
     assert (row["id"], row["state"], row["bundles"], row["steps"]) == (number, "running", 5, 2)
     shown = rows(say, "show", str(number))
-    assert [each["verdict"] for each in shown] == ["taken as good", "", "running", "", "running"]
-    assert [each["label"] for each in shown] == [f"build {word}" for word in "abcde"]
+    assert [shown_row["verdict"] for shown_row in shown] == [
+        "taken as good",
+        "",
+        "running",
+        "",
+        "running",
+    ]
+    assert [shown_row["label"] for shown_row in shown] == [f"build {word}" for word in "abcde"]
     say("stop", str(number))
     assert rows(say, "ls")[0]["state"] == "failed"
     say("show", str(number), code=4)
@@ -146,9 +152,9 @@ def test_good_and_bad_say_which_part_of_the_order(
     words = ("--bundles", ",".join(kept), "--good", kept[1][:8], "--bad", kept[3][:8])
     say("--case", CASE, *words, "--submit", "--metric", "cold", "--seconds", "0.5")
     with database.reading() as tx:
-        (found,) = bisections.list_bisections(tx)
-    assert [each.sha for each in found.candidates] == kept[1:4]
-    assert (found.metric, found.measure_seconds) == ("cold", 0.5)
+        (bisection,) = bisections.list_bisections(tx)
+    assert [candidate.sha for candidate in bisection.candidates] == kept[1:4]
+    assert (bisection.metric, bisection.measure_seconds) == ("cold", 0.5)
 
 
 def test_a_regression_says_all_of_it(
@@ -159,10 +165,10 @@ def test_a_regression_says_all_of_it(
     regression = planted_regression(key, CASE, kept[1], kept[4])
     say("--regression", str(regression), "--submit")
     with database.reading() as tx:
-        (found,) = bisections.list_bisections(tx)
-    assert (found.case, found.variant, found.metric) == (CASE, "portable", "hot")
-    assert (found.devices, found.regression) == ((key,), regression)
-    assert [each.sha for each in found.candidates] == kept[1:]
+        (bisection,) = bisections.list_bisections(tx)
+    assert (bisection.case, bisection.variant, bisection.metric) == (CASE, "portable", "hot")
+    assert (bisection.devices, bisection.regression) == ((key,), regression)
+    assert [candidate.sha for candidate in bisection.candidates] == kept[1:]
 
     same = planted_regression(key, CASE, kept[1], kept[1])
     assert "are the same before and after" in say("--regression", str(same), "--submit", code=7)
@@ -180,9 +186,9 @@ def test_a_regression_of_cases_that_fail_says_all_of_it(
         tx.execute(update(schema.regression).values(direction="failed"))
     say("--regression", str(regression), "--submit")
     with database.reading() as tx:
-        (found,) = bisections.list_bisections(tx)
-    assert (found.case, found.metric, found.devices) == (CASE, "hot", (key,))
-    assert [each.sha for each in found.candidates] == kept[1:]
+        (bisection,) = bisections.list_bisections(tx)
+    assert (bisection.case, bisection.metric, bisection.devices) == (CASE, "hot", (key,))
+    assert [candidate.sha for candidate in bisection.candidates] == kept[1:]
 
 
 def test_unlike_devices_do_not_share_one(say: Say, database: Database, kept: list[str]) -> None:
@@ -260,8 +266,8 @@ def repository(tmp_path: Path) -> Path:
 
 
 def of_declaration(repository: Path, file: str, revisions: str, case: str = TIMED) -> list[str]:
-    found = ["--case", case, "--revisions", revisions, "--repository", str(repository)]
-    return [*found, "--kernel-file", file, "--submit"]
+    options = ["--case", case, "--revisions", revisions, "--repository", str(repository)]
+    return [*options, "--kernel-file", file, "--submit"]
 
 
 @pytest.mark.parametrize(
@@ -276,10 +282,10 @@ def test_a_declaration_that_is_not_there_is_said_before_anything_is_compiled(
     say: Say, database: Database, repository: Path, file: str, revisions: str
 ) -> None:
     add_device(database, "RTX")
-    said = say(*of_declaration(repository, file, revisions), code=2)
-    assert said.count("\n") == 1  # no word of revisions compiled
-    assert f"{file} is not in {repository} at " in said
-    assert ": --kernel-file is the path of the declaration" in said
+    complaint = say(*of_declaration(repository, file, revisions), code=2)
+    assert complaint.count("\n") == 1  # no word of revisions compiled
+    assert f"{file} is not in {repository} at " in complaint
+    assert ": --kernel-file is the path of the declaration" in complaint
 
 
 def test_a_case_that_is_not_declared_is_said_after_one_revision(
@@ -287,10 +293,10 @@ def test_a_case_that_is_not_declared_is_said_after_one_revision(
 ) -> None:
     add_device(database, "RTX")
     words = of_declaration(repository, "own/rms_quant.toml", "HEAD~1..HEAD", f"{TIMED}0")
-    said = say(*words, code=2)
-    assert said.count("\n") == 1
-    assert "the good bundle, " in said
-    assert f"declares no case {TIMED}0" in said
+    complaint = say(*words, code=2)
+    assert complaint.count("\n") == 1
+    assert "the good bundle, " in complaint
+    assert f"declares no case {TIMED}0" in complaint
 
 
 def test_revisions_of_a_declaration_are_compiled(
@@ -308,15 +314,14 @@ def test_kernel_check_names_a_bundle_that_can_be_bisected(
 ) -> None:
     add_device(database, "RTX")
     path = write_own(tmp_path / "own")
-    found = [checked(capsys, path)]
+    hashes = [checked(capsys, path)]
     path.write_text(path.read_text().replace('groups = ["m"]', 'groups = ["m", 2]'))
-    found.append(checked(capsys, path))
-    assert say("--case", TIMED, "--bundles", ",".join(found), "--submit") == "1\n"
+    hashes.append(checked(capsys, path))
+    assert say("--case", TIMED, "--bundles", ",".join(hashes), "--submit") == "1\n"
     shown = rows(say, "show", "1")
-    assert [row["sha"][:12] for row in shown] == found
+    assert [row["sha"][:12] for row in shown] == hashes
 
 
 def checked(capsys: Captured, path: Path) -> str:
     """The bundle that `vkbench kernel check` prints."""
-    assert cli.main(["kernel", "check", str(path)]) == 0
-    return capsys.readouterr().err.split()[-1]
+    return run_command(capsys, "kernel", "check", str(path))[1].split()[-1]

@@ -30,12 +30,12 @@ def edited(tree: str) -> Bundle:
 
 def twins(digits: int) -> tuple[Bundle, Bundle]:
     """Two bundles whose hashes begin alike."""
-    found: dict[str, Bundle] = {}
+    by_start: dict[str, Bundle] = {}
     for tree in count():
         one = edited(str(tree))
-        if other := found.get(one.sha[:digits]):
+        if other := by_start.get(one.sha[:digits]):
             return other, one
-        found[one.sha[:digits]] = one
+        by_start[one.sha[:digits]] = one
     raise AssertionError
 
 
@@ -47,9 +47,9 @@ def test_a_beginning_is_unique_here_and_in_the_database_together(database: Datab
     with database.reading() as tx:
         assert bundle_named(tx, "") is None
         for one in (here, there):
-            found = bundle_named(tx, one.sha[:20].upper())
-            assert found
-            assert found.sha == one.sha
+            bundle = bundle_named(tx, one.sha[:20].upper())
+            assert bundle
+            assert bundle.sha == one.sha
         with pytest.raises(AmbiguousBundle, match="begins several bundles"):
             bundle_named(tx, here.sha[:4])
         with pytest.raises(UnknownBundle):

@@ -9,25 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from vkbench_cli import main as cli
+from commands import Captured, read_rows, run_command
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_detection.series.canaries import CanaryReading, note
 from vkbench_detection.series.placing import place
 
-Captured = pytest.CaptureFixture[str]
 GIGA = 10**9
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> str:
-    found = cli.main(list(words))
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out
-
-
-def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
-    return list(json.loads(said(capsys, *words, "--json"))["rows"])
 
 
 @pytest.fixture
@@ -57,74 +45,77 @@ def calibrated(filled: Database) -> Database:
 
 @pytest.mark.usefixtures("calibrated")
 def test_what_devices_reached_is_shown(capsys: Captured) -> None:
-    text = said(capsys, "calibrate", "--show")
-    heading, row = [line for line in text.splitlines() if line][-2:]
+    text = run_command(capsys, "calibrate", "--show")[0]
+    heading, text_row = [line for line in text.splitlines() if line][-2:]
     assert "read TB/s" in heading
     assert "bf16>f32 TFLOP/s" in heading
     assert "fma f16" not in heading  # no device has any
-    assert {"4.500", "60.00", "590.0", "600.0", "1.700", "32.00", "0.1%"} <= set(row.split())
-    [found] = rows(capsys, "calibrate", "--show", "-d", "planted*")
-    assert found["read_bytes_per_second"] == 4.5e12
-    assert found["matrix_f16_f16_per_second"] == 600e12
-    assert found["fma_f16_per_second"] is None
-    assert found["launch_seconds"] == 1.7e-6
-    assert found["noise"] == 0.0012
+    assert {"4.500", "60.00", "590.0", "600.0", "1.700", "32.00", "0.1%"} <= set(text_row.split())
+    [row] = read_rows(capsys, "calibrate", "--show", "-d", "planted*")
+    assert row["read_bytes_per_second"] == 4.5e12
+    assert row["matrix_f16_f16_per_second"] == 600e12
+    assert row["fma_f16_per_second"] is None
+    assert row["launch_seconds"] == 1.7e-6
+    assert row["noise"] == 0.0012
 
 
 @pytest.mark.usefixtures("calibrated")
 def test_an_unknown_cache_is_told(capsys: Captured) -> None:
-    assert cli.main(["calibrate", "--show", "--json"]) == 0
-    out, err = capsys.readouterr()
+    out, err = run_command(capsys, "calibrate", "--show", "--json")
     assert "Planted 9000 (252e5e39f6aa): its last-level cache size is unknown" in err
     assert json.loads(out)["rows"][0]["llc_bytes"] is None
 
 
 @pytest.mark.usefixtures("calibrated")
 def test_results_say_how_near_the_roof_they_come(capsys: Captured) -> None:
-    found = {row["case"]: row for row in rows(capsys, "results")}
-    copied = found["copy/f32/n4096"]
+    by_case = {row["case"]: row for row in read_rows(capsys, "results")}
+    copied = by_case["copy/f32/n4096"]
     assert copied["cold_roof_fraction"] == pytest.approx(10_000 / 4.5e12 / copied["cold_seconds"])
     assert copied["roof_fraction"] is None  # of hot timings: the size of the cache is not known
     assert copied["path_fraction"] is None  # it computes nothing
-    assert found["mul_mat_vec/q8_0/m64_n1_k256"]["roof_fraction"] is None  # wrong
-    assert "of roof" in said(capsys, "results")
+    assert by_case["mul_mat_vec/q8_0/m64_n1_k256"]["roof_fraction"] is None  # wrong
+    assert "of roof" in run_command(capsys, "results")[0]
 
 
 @pytest.mark.usefixtures("filled")
 def test_without_a_calibration_none_is_shown(capsys: Captured) -> None:
-    assert cli.main(["calibrate", "--show"]) == 0
-    assert "no device is calibrated yet: run `vkbench calibrate`" in capsys.readouterr().err
-    assert rows(capsys, "calibrate", "--show") == []
-    assert "of roof" not in said(capsys, "results")
+    assert (
+        "no device is calibrated yet: run `vkbench calibrate`"
+        in run_command(capsys, "calibrate", "--show")[1]
+    )
+    assert read_rows(capsys, "calibrate", "--show") == []
+    assert "of roof" not in run_command(capsys, "results")[0]
 
 
 @pytest.mark.usefixtures("filled")
 def test_the_fleet_is_asked(capsys: Captured) -> None:
-    run = said(capsys, "calibrate", "--submit").strip()
-    [found] = [row for row in rows(capsys, "jobs") if str(row["id"]) == run]
-    assert found["label"] == "calibration"
-    cases = {row["case"] for row in rows(capsys, "jobs", run, "--limit", "0")}
+    run = run_command(capsys, "calibrate", "--submit")[0].strip()
+    [submitted] = [row for row in read_rows(capsys, "jobs") if str(row["id"]) == run]
+    assert submitted["label"] == "calibration"
+    cases = {row["case"] for row in read_rows(capsys, "jobs", run, "--limit", "0")}
     assert {"launch/u32/n1", "fma/f32/n1048576_r256", "copy/f32/n67108864"} <= cases
 
 
 def test_measuring_and_showing_exclude_each_other(capsys: Captured, filled: Database) -> None:
-    assert cli.main(["calibrate", "--show", "--submit"]) == 2
-    assert "--submit or --show, not both" in capsys.readouterr().err
+    assert (
+        "--submit or --show, not both"
+        in run_command(capsys, "calibrate", "--show", "--submit", code=2)[1]
+    )
 
 
 def test_devices_say_whether_their_canary_is_steady(capsys: Captured, filled: Database) -> None:
     def canary() -> dict[str, Any]:
-        [found] = rows(capsys, "devices")
-        return found
+        [off] = read_rows(capsys, "devices")
+        return off
 
     def tell(*seconds: float, begin: float) -> None:
         with filled.transaction() as tx:
             device = tx.execute(select(schema.device.c.id)).scalar_one()
-            told = [
+            readings = [
                 CanaryReading(at=begin + n, device_id=device, environment="e", seconds=value)
                 for n, value in enumerate(seconds)
             ]
-            note(tx, told)
+            note(tx, readings)
 
     assert (canary()["canary"], canary()["canary_at"]) == ("", None)
     tell(*[1e-3] * 10, begin=1_790_000_000.0)
@@ -132,7 +123,7 @@ def test_devices_say_whether_their_canary_is_steady(capsys: Captured, filled: Da
     tell(1.001e-3, begin=1_790_000_100.0)
     assert canary()["canary"] == "steady"
     tell(1.1e-3, begin=1_790_000_200.0)
-    found = canary()
-    assert found["canary"] == "off"
-    assert found["canary_sigmas"] == pytest.approx(31.77, rel=1e-3)
-    assert "off" in said(capsys, "devices").split()
+    off = canary()
+    assert off["canary"] == "off"
+    assert off["canary_sigmas"] == pytest.approx(31.77, rel=1e-3)
+    assert "off" in run_command(capsys, "devices")[0].split()

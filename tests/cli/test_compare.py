@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from commands import Captured, run_command
 from planted_runs import Past
 from terminals import terminal
 from vkbench.device import device_key
@@ -18,32 +19,22 @@ from vkbench_cli import main as cli
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run
 
-Captured = pytest.CaptureFixture[str]
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
-    """What a command prints on stdout and stderr."""
-    found = cli.main(["compare", *words])
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
-
 
 @pytest.mark.usefixtures("filled")
 def test_only_what_changed_is_shown(capsys: Captured) -> None:
-    out, err = said(capsys, "before", "after")
+    out, err = run_command(capsys, "compare", "before", "after")
     assert "copy/f32/n4096" in out
     assert "mul_mat_vec/q8_0" in out
     assert "mul_mat_vec/q4_0" not in out
     assert "run 1 (before) → run 2 (after): 4 timings in common (2 slower, 0 faster, 2 ~)" in err
     assert "1 verdict changed (1 wrong, 0 fixed)" in err
-    assert "mul_mat_vec/q4_0" in said(capsys, "before", "after", "--all")[0]
-    assert said(capsys, "before", "after", "--changed")[0] == out
+    assert "mul_mat_vec/q4_0" in run_command(capsys, "compare", "before", "after", "--all")[0]
+    assert run_command(capsys, "compare", "before", "after", "--changed")[0] == out
 
 
 @pytest.mark.usefixtures("filled")
 def test_the_other_way_round_it_is_faster_and_fixed(capsys: Captured) -> None:
-    out, err = said(capsys, "2", "1", "--fail-on", "regression")
+    out, err = run_command(capsys, "compare", "2", "1", "--fail-on", "regression")
     assert "-50.0%" in out
     assert "wrong → passed" in out
     assert "0 slower, 2 faster" in err
@@ -61,27 +52,29 @@ def test_people_see_the_columns_of_benchstat(
     assert "copy/f32/n4096 hot 1000 1.0% 2000 1.0% +100.0% <0.001 1" in lines
     assert any(line.endswith(" ~ 1.000 1") for line in lines)
     assert lines[-1] == "geomean of 2 44.72 63.25 +41.4%"
-    row = json.loads(said(capsys, "before", "after", "--json")[0])["rows"][-1]
+    row = json.loads(run_command(capsys, "compare", "before", "after", "--json")[0])["rows"][-1]
     assert not {"delta", "n"} & set(row)  # a program reads ratio, old_results and new_results
 
 
 @pytest.mark.usefixtures("filled")
 def test_programs_get_intervals_and_a_summary(capsys: Captured) -> None:
-    found = json.loads(said(capsys, "1", "2", "--json", "--metric", "HOT")[0])
-    wrong, copy = found["rows"]
+    answer = json.loads(run_command(capsys, "compare", "1", "2", "--json", "--metric", "HOT")[0])
+    wrong, copy = answer["rows"]
     assert (wrong["new_verdict"], wrong["reason"]) == ("wrong", "NMSE 0.5 is over 1e-10")
     assert copy["ratio"] == pytest.approx(2)
     assert (copy["change"], copy["moved"]) == ("slower", "nothing")
     assert copy["ratio_low"] < 2 < copy["ratio_high"]
     assert 0 <= copy["p"] < 1e-5  # of a device of which nothing is known yet
     assert (copy["old_seconds"], copy["new_results"]) == (pytest.approx(1e-3), 1)
-    figures = found["summary"]
+    figures = answer["summary"]
     assert (figures["pairs"], figures["slower"], figures["wrong"]) == (2, 1, 1)
     assert figures["geometric_mean"] == pytest.approx(2**0.5)
     assert figures["geometric_mean_low"] is None
     assert figures["geometric_mean_why"].startswith("no interval: fewer than 3 other runs")
     assert figures["devices"] == {}
-    rows = list(csv.DictReader(io.StringIO(said(capsys, "1", "2", "--csv", "--all")[0])))
+    rows = list(
+        csv.DictReader(io.StringIO(run_command(capsys, "compare", "1", "2", "--csv", "--all")[0]))
+    )
     assert [row["change"] for row in rows] == ["", "slower", "slower", "~", "~"]
 
 
@@ -97,13 +90,13 @@ def test_programs_get_intervals_and_a_summary(capsys: Captured) -> None:
     ],
 )
 def test_exit_codes(words: list[str], code: int, capsys: Captured) -> None:
-    said(capsys, *words, code=code)
+    run_command(capsys, "compare", *words, code=code)
 
 
 def test_slower_alone_is_a_regression(past: Past, capsys: Captured) -> None:
     past.run("slow", *map(past.done, (1.5e-3, 2e-6, 3e-6)))
-    said(capsys, "before", "slow", "--fail-on", "regression", code=1)
-    said(capsys, "before", "slow", "--fail-on", "wrong", code=0)
+    run_command(capsys, "compare", "before", "slow", "--fail-on", "regression", code=1)
+    run_command(capsys, "compare", "before", "slow", "--fail-on", "wrong", code=0)
 
 
 def test_what_failed_or_was_skipped_is_no_silence(past: Past, capsys: Captured) -> None:
@@ -112,33 +105,37 @@ def test_what_failed_or_was_skipped_is_no_silence(past: Past, capsys: Captured) 
     with past.database.transaction() as tx:
         tx.execute(text(ended.format("failed", "crashed", run, 0)))
         tx.execute(text(ended.format("skipped", "", run, 1)))
-    out, err = said(capsys, "before", "crashed", "--markdown", "--fail-on", "wrong")
+    out, err = run_command(
+        capsys, "compare", "before", "crashed", "--markdown", "--fail-on", "wrong"
+    )
     assert out.startswith("### 1 failed, 1 skipped\n")
     assert "2 verdicts changed (0 wrong, 0 fixed, 1 failed, 1 skipped)" in err
-    said(capsys, "before", "crashed", "--fail-on", "regression", code=4)
-    said(capsys, "crashed", "crashed", "--fail-on", "regression")  # it failed before, too
+    run_command(capsys, "compare", "before", "crashed", "--fail-on", "regression", code=4)
+    run_command(
+        capsys, "compare", "crashed", "crashed", "--fail-on", "regression"
+    )  # it failed before, too
 
 
 def test_one_timing_is_said_as_one(past: Past, capsys: Captured) -> None:
     for label in ("first", "second"):
         past.run(label, past.done(1e-3), cases=["copy/f32/n4096"])
     hot = ("first", "second", "--metric", "hot")
-    assert ": 1 timing in common" in said(capsys, *hot)[1]
-    assert ": 1 timing in common" in said(capsys, *hot, "--markdown")[0]
+    assert ": 1 timing in common" in run_command(capsys, "compare", *hot)[1]
+    assert ": 1 timing in common" in run_command(capsys, "compare", *hot, "--markdown")[0]
 
 
 def test_markdown_is_whole_and_capped(past: Past, capsys: Captured) -> None:
-    out = said(capsys, "1", "2", "--markdown")[0]
+    out = run_command(capsys, "compare", "1", "2", "--markdown")[0]
     assert out.startswith("### 1 wrong, 2 slower\n")
     assert "**Verdicts changed: 1**" in out
     assert "| copy/f32/n4096 |" in out
     assert "NMSE 0.5 is over 1e-10" in out
-    nothing = said(capsys, "1", "1", "--markdown")[0]
+    nothing = run_command(capsys, "compare", "1", "1", "--markdown")[0]
     assert nothing.startswith("### No change\n")
     assert "|" not in nothing
     rude = past.wrong("| </table> `rm` @all\n# heading")
     past.run("rude", rude, past.done(2e-6), past.done(3e-6))
-    out = said(capsys, "before", "rude", "--markdown")[0]
+    out = run_command(capsys, "compare", "before", "rude", "--markdown")[0]
     assert "\\| \\</table\\> \\`rm\\` @\u200ball #\u200b heading" in out
 
 
@@ -150,14 +147,14 @@ def test_throttled_timings_are_not_in_the_means(past: Past, capsys: Captured) ->
     )
     with past.database.transaction() as tx:
         tx.execute(text(flag.format(run)))
-    out, err = said(capsys, "before", "hot", "--all", "--json")
+    out, err = run_command(capsys, "compare", "before", "hot", "--all", "--json")
     assert "6 timings in common (0 slower, 0 faster, 4 ~, 2 flagged and not counted)" in err
     assert json.loads(out)["summary"]["geometric_mean"] == pytest.approx(1)
-    assert "geomean of 4" in said(capsys, "before", "hot", "--all")[0]
+    assert "geomean of 4" in run_command(capsys, "compare", "before", "hot", "--all")[0]
 
 
 def test_the_canary_of_the_device_stands_beside_it(past: Past, capsys: Captured) -> None:
-    assert "canary" not in said(capsys, "1", "2")[1]
+    assert "canary" not in run_command(capsys, "compare", "1", "2")[1]
     add = (
         "INSERT INTO canary (device_id, environment, measured_at, seconds, is_off) SELECT 1, 'e',"
         " finished_at, {}, false FROM job WHERE run_id = {} AND position = 0"
@@ -166,16 +163,18 @@ def test_the_canary_of_the_device_stands_beside_it(past: Past, capsys: Captured)
         tx.execute(text("UPDATE job SET finished_at = '2026-01-01 00:00:00.0' WHERE run_id = 1"))
         tx.execute(text(add.format(0.001, 1)))
         tx.execute(text(add.format(0.0015, 2)))
-    out, err = said(capsys, "1", "2", "--json")
+    out, err = run_command(capsys, "compare", "1", "2", "--json")
     assert "canary of Planted 9000 (252e5e39f6aa): 1.5000 of what it was" in err
     assert json.loads(out)["summary"]["canaries"] == {"252e5e39f6aa": {"ratio": 1.5, "count": 1}}
-    assert "- canary of Planted 9000" in said(capsys, "1", "2", "--markdown")[0]
+    assert "- canary of Planted 9000" in run_command(capsys, "compare", "1", "2", "--markdown")[0]
 
 
 @pytest.mark.usefixtures("filled")
 def test_orders(capsys: Captured) -> None:
     def cases(*words: str) -> list[str]:
-        rows = json.loads(said(capsys, "2", "1", "--all", "--json", *words)[0])["rows"]
+        rows = json.loads(run_command(capsys, "compare", "2", "1", "--all", "--json", *words)[0])[
+            "rows"
+        ]
         return [row["case"].partition("/")[0] for row in rows if row["ratio"]]
 
     assert cases() == ["copy", "copy", "mul_mat_vec", "mul_mat_vec"]
@@ -187,11 +186,11 @@ def test_unlike_clocks_are_refused_unless_told(past: Past, capsys: Captured) -> 
     locked = replace(past.environment, clock_policy="locked")
     past.add_device(past.device, locked)
     past.run("locked", *[replace(past.done(1e-3), environment=locked.hash)] * 3)
-    out, err = said(capsys, "before", "locked", code=2)
+    out, err = run_command(capsys, "compare", "before", "locked", code=2)
     assert out == ""
     assert "252e5e39f6aa default and now locked" in err
     assert "--mix" in err
-    assert "of new/old" in said(capsys, "before", "locked", "--mix")[1]
+    assert "of new/old" in run_command(capsys, "compare", "before", "locked", "--mix")[1]
 
 
 @pytest.fixture
@@ -219,7 +218,7 @@ def test_runs_imported_from_two_labs_are_compared(
         assert cli.main(["import", str(file)]) == 0
     capsys.readouterr()
     for sides in (("3", "4"), ("h100", "h200"), ("device:h100", "device:h200")):
-        out, err = said(capsys, *sides, "--json")
+        out, err = run_command(capsys, "compare", *sides, "--json")
         figures = json.loads(out)["summary"]
         assert (figures["pairs"], figures["faster"]) == (6, 6)
         assert figures["geometric_mean"] == pytest.approx(0.5)
@@ -232,16 +231,16 @@ def test_two_devices_are_compared_by_their_times(
     other: str, sides: tuple[str, str], past: Past, capsys: Captured
 ) -> None:
     past.run("again", *map(past.done, (1e-3, 2e-6, 3e-6)))
-    out, err = said(capsys, *sides, "--json")
-    found = json.loads(out)
-    wrong, copy, _ = found["rows"]
+    out, err = run_command(capsys, "compare", *sides, "--json")
+    answer = json.loads(out)
+    wrong, copy, _ = answer["rows"]
     assert (copy["old_seconds"], copy["new_seconds"]) == (1e-3, 2e-3)
     assert (copy["ratio"], copy["change"]) == (pytest.approx(2), "slower")
     assert (copy["old_device_name"], copy["new_device_name"]) == ("Planted 9000", "Other 1")
     assert (copy["old_device"], copy["new_device"]) == (past.device.key, other)
     assert (copy["device"], copy["old_roof_fraction"]) == (None, None)
     assert (wrong["old_verdict"], wrong["new_verdict"]) == ("passed", "wrong")
-    figures = found["summary"]
+    figures = answer["summary"]
     assert figures["is_across_devices"]
     assert figures["old_devices"] == [
         {"key": past.device.key, "name": "Planted 9000", "host": "here"}
@@ -254,25 +253,27 @@ def test_two_devices_are_compared_by_their_times(
 
 
 def test_the_heading_says_which_devices_stand_on_each_side(other: str, capsys: Captured) -> None:
-    out = said(capsys, "before", "other")[0]
+    out = run_command(capsys, "compare", "before", "other")[0]
     assert out.startswith(
         "old host: here\nold device: Planted 9000\nnew host: there\nnew device: Other 1\n"
     )
     for word in ("passed → wrong", "delta", "old ms", "new ms", "new/old"):
         assert word in out
     assert other not in out  # names tell them apart
-    markdown = said(capsys, "before", "other", "--markdown")[0]
+    markdown = run_command(capsys, "compare", "before", "other", "--markdown")[0]
     assert markdown.startswith("### Across devices: 1 wrong only there, 2 slower\n")
     assert "run 1 (before) on Planted 9000 (252e5e39f6aa, host here) → run 3 (other) on" in markdown
     assert "| Other 1 |" not in markdown  # said already
-    rows = list(csv.DictReader(io.StringIO(said(capsys, "before", "other", "--csv")[0])))
+    rows = list(
+        csv.DictReader(io.StringIO(run_command(capsys, "compare", "before", "other", "--csv")[0]))
+    )
     assert {(row["old_host"], row["new_host"]) for row in rows} == {("here", "there")}
 
 
 def test_devices_of_one_name_are_told_apart_by_their_keys(past: Past, capsys: Captured) -> None:
     past.add_device(replace(past.device, key="ba9876543210", uuid="1" * 32))
     past.run("other", *map(past.done, (5e-3, 2e-6, 3e-6)), device="ba9876543210")
-    out = said(capsys, "before", "other")[0]
+    out = run_command(capsys, "compare", "before", "other")[0]
     assert "old device key: 252e5e39f6aa\n" in out
     assert "new device key: ba9876543210\n" in out
 
@@ -288,31 +289,33 @@ def test_shares_of_roofs_stand_beside_times_where_both_have_them(
         tx.execute(  # of hot timings one side's alone
             text(share.replace("cold", "hot").format(0.9) + of_run.format(3))
         )
-    out, err = said(capsys, "before", "other", "--json")
+    out, err = run_command(capsys, "compare", "before", "other", "--json")
     rows = [row for row in json.loads(out)["rows"] if row["ratio"]]
     shares = {row["metric"]: (row["old_roof_fraction"], row["new_roof_fraction"]) for row in rows}
     assert shares == {"cold": (0.5, 0.4), "hot": (None, None)}
     assert json.loads(out)["summary"]["roof_geometric_mean"] == pytest.approx(0.8)
     assert "shares of the devices' roofs, 2 in common: geometric mean of new/old 0.8000" in err
-    assert "old, of roof" in said(capsys, "before", "other")[0]
-    within = json.loads(said(capsys, "before", "after", "--json")[0])
+    assert "old, of roof" in run_command(capsys, "compare", "before", "other")[0]
+    within = json.loads(run_command(capsys, "compare", "before", "after", "--json")[0])
     assert within["summary"]["roof_geometric_mean"] is None
 
 
 @pytest.mark.usefixtures("other")
 def test_a_slower_device_is_no_regression(capsys: Captured) -> None:
-    out, err = said(capsys, "before", "other", "--fail-on", "regression", code=2)
+    out, err = run_command(capsys, "compare", "before", "other", "--fail-on", "regression", code=2)
     assert out == ""
     assert "a slower device is no regression" in err
-    said(capsys, "before", "other", "--fail-on", "wrong", code=3)  # right on the old one
-    said(capsys, "other", "before", "--fail-on", "wrong", code=0)
+    run_command(
+        capsys, "compare", "before", "other", "--fail-on", "wrong", code=3
+    )  # right on the old one
+    run_command(capsys, "compare", "other", "before", "--fail-on", "wrong", code=0)
 
 
 @pytest.mark.usefixtures("filled")
 def test_the_same_cases_by_other_variants_are_no_pairs(past: Past, capsys: Captured) -> None:
     with past.database.transaction() as tx:
         tx.execute(text("UPDATE job SET variant = 'portable' WHERE run_id = 2"))
-    _, err = said(capsys, "before", "after", code=7)
+    _, err = run_command(capsys, "compare", "before", "after", code=7)
     assert "no timed case in common" in err
     assert "are the same, asked for by another --variant" in " ".join(err.split())
 
@@ -343,6 +346,6 @@ def test_the_same_cases_by_other_variants_are_no_pairs(past: Past, capsys: Captu
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_words_are_told(words: list[str], code: int, hint: str, capsys: Captured) -> None:
-    out, err = said(capsys, *words, code=code)
+    out, err = run_command(capsys, "compare", *words, code=code)
     assert out == ""
     assert hint in err

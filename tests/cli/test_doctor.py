@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 import pytest
 
+from commands import Captured
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings, settings
 from vkbench_cli import main as cli
 from vkbench_local import diagnosis
 from vkbench_worker.owner.probe import local_devices
 
-Captured = pytest.CaptureFixture[str]
 Need = Callable[[str, str], NoReturn]
 
 
@@ -27,16 +27,16 @@ def examined(capsys: Captured, *words: str) -> tuple[int, dict[str, dict[str, An
     return code, {row["check"]: row for row in rows}
 
 
-def only(check: Any, ours: Settings | None = None) -> diagnosis.CheckResult:
-    [finding] = check(ours or settings())
+def only(check: Any, chosen: Settings | None = None) -> diagnosis.CheckResult:
+    [finding] = check(chosen or settings())
     return finding
 
 
 def test_every_check_says_what_it_is_for_and_how_to_mend_it(capsys: Captured) -> None:
-    _, found = examined(capsys)
+    _, checks = examined(capsys)
     for what in ("Python", "Vulkan loader", "compiled kernels", "database", "validation layer"):
-        assert what in found
-    for row in found.values():
+        assert what in checks
+    for row in checks.values():
         assert row["detail"]
         assert row["needed_for"]
         assert row["state"] == "ok" or row["fix"]
@@ -47,10 +47,10 @@ def test_no_device_fails_and_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
     monkeypatch.setenv("VK_DRIVER_FILES", "")
-    code, found = examined(capsys)
+    code, checks = examined(capsys)
     assert code == 4
-    assert found["Vulkan device"]["state"] == "missing"
-    assert "apt install" in found["Vulkan device"]["fix"]
+    assert checks["Vulkan device"]["state"] == "missing"
+    assert "apt install" in checks["Vulkan device"]["fix"]
 
 
 def test_a_driver_that_containment_breaks_is_named(
@@ -83,10 +83,10 @@ def test_what_only_a_fleet_needs_does_not_fail() -> None:
 
 def test_a_database_that_is_none_is_found_out(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    ours = replace(settings(), database=f"sqlite:///{path}")
-    assert only(diagnosis.database, ours).ok  # the first run makes it
+    with_file = replace(settings(), database=f"sqlite:///{path}")
+    assert only(diagnosis.database, with_file).ok  # the first run makes it
     path.write_bytes(b"not a database, and quite long enough to be looked at as one" * 20)
-    finding = only(diagnosis.database, ours)
+    finding = only(diagnosis.database, with_file)
     assert not finding.ok
     assert str(path) in finding.detail
 
@@ -101,7 +101,7 @@ def test_a_check_that_fails_is_a_finding(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "detail"),
+    ("answers", "detail"),
     [
         (
             ["LoadState=loaded", "User=", "NoNewPrivileges=no", "ProtectSystem=no"],
@@ -116,12 +116,12 @@ def test_a_check_that_fails_is_a_finding(error: Exception) -> None:
     ],
 )
 def test_what_a_worker_s_unit_lacks_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: list[str], detail: str | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answers: list[str], detail: str | None
 ) -> None:
     systemctl = tmp_path / "systemctl"
-    systemctl.write_text("\n".join(["#!/bin/sh", *(f"echo {line}" for line in told)]))
+    systemctl.write_text("\n".join(["#!/bin/sh", *(f"echo {line}" for line in answers)]))
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    found = list(diagnosis.service(settings()))
-    assert [each.detail for each in found] == ([] if detail is None else [detail])
-    assert all(each.ok == ("root" not in each.detail) for each in found)
+    results = list(diagnosis.service(settings()))
+    assert [result.detail for result in results] == ([] if detail is None else [detail])
+    assert all(result.ok == ("root" not in result.detail) for result in results)

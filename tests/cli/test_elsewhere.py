@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from commands import Captured, read_rows, run_command
 from vkbench.job import Mode, PlannedJob
 from vkbench.settings import settings
-from vkbench_cli import main as cli
 from vkbench_db.database import Database
 from vkbench_db.work import store
 
-Captured = pytest.CaptureFixture[str]
-
 COPY = "copy/f32/n4096"
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
-    found = cli.main(list(words))
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
-
-
-def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
-    return list(json.loads(said(capsys, *words, "--json")[0])["rows"])
 
 
 @pytest.fixture(params=["there", "here"])  # machines have the same name by chance: "vm"
@@ -44,23 +29,23 @@ def there(
         planned = PlannedJob(device="252e5e39f6aa", case=COPY, mode=Mode.CORRECTNESS)
         store.add_jobs(tx, run, [planned] * 2)
     file, database = tmp_path / "run.jsonl", str(tmp_path / "there.db")
-    said(capsys, "export", str(run), "-o", str(file))
+    run_command(capsys, "export", str(run), "-o", str(file))
     monkeypatch.setenv("VKBENCH_HOST", request.param)
     settings.cache_clear()
-    said(capsys, "import", str(file), "--database", database)
+    run_command(capsys, "import", str(file), "--database", database)
     return "--database", database
 
 
 def test_jobs_and_devices_say_that_it_is_elsewhere(
     capsys: Captured, there: tuple[str, str]
 ) -> None:
-    [run] = rows(capsys, "jobs", *there)
+    [run] = read_rows(capsys, "jobs", *there)
     assert (run["state"], run["queued"], run["elsewhere"]) == ("imported", None, 2)
-    assert [job["state"] for job in rows(capsys, "jobs", "1", *there)] == ["elsewhere"] * 2
-    assert len(rows(capsys, "jobs", "--state", "elsewhere", *there)) == 2
-    [device] = rows(capsys, "devices", *there)
+    assert [job["state"] for job in read_rows(capsys, "jobs", "1", *there)] == ["elsewhere"] * 2
+    assert len(read_rows(capsys, "jobs", "--state", "elsewhere", *there)) == 2
+    [device] = read_rows(capsys, "devices", *there)
     assert (device["state"], device["queued"], device["elsewhere"]) == ("elsewhere", 0, 2)
-    assert "elsewhere" in said(capsys, "jobs", *there)[0]
+    assert "elsewhere" in run_command(capsys, "jobs", *there)[0]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +66,13 @@ def test_jobs_and_devices_say_that_it_is_elsewhere(
 def test_nothing_of_it_can_be_run_here(
     capsys: Captured, there: tuple[str, str], words: tuple[str, ...], hint: str
 ) -> None:
-    out, err = said(capsys, *words, *there, code=7)
+    out, err = run_command(capsys, *words, *there, code=7)
     assert (out, err.count("\n")) == ("", 1)
     assert hint in err
-    assert [job["state"] for job in rows(capsys, "jobs", "1", *there)] == ["elsewhere"] * 2
+    assert [job["state"] for job in read_rows(capsys, "jobs", "1", *there)] == ["elsewhere"] * 2
 
 
 def test_a_schedule_leaves_it_alone(capsys: Captured, there: tuple[str, str]) -> None:
-    said(capsys, "schedule", "add", "nightly", "--cron", "@daily", "-k", "copy", *there)
-    _, err = said(capsys, "schedule", "fire", "nightly", *there, code=7)
+    run_command(capsys, "schedule", "add", "nightly", "--cron", "@daily", "-k", "copy", *there)
+    _, err = run_command(capsys, "schedule", "fire", "nightly", *there, code=7)
     assert "known from an import alone" in err

@@ -7,6 +7,7 @@ from typing import IO, Any, Literal
 
 import pytest
 
+from commands import run_command
 from vkbench_cli import exporting
 from vkbench_cli import main as cli
 
@@ -28,10 +29,9 @@ def test_a_file_of_another_kind_is_named(
 ) -> None:
     file = tmp_path / "mine ü.json"
     file.write_bytes(text)
-    assert cli.main(["import", str(file)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"vkbench: cannot import {file}: {complaint}")
-    assert said.count("\n") == 1
+    complaint_line = run_command(capsys, "import", str(file), code=2)[1]
+    assert complaint_line.startswith(f"vkbench: cannot import {file}: {complaint}")
+    assert complaint_line.count("\n") == 1
 
 
 @pytest.mark.parametrize(("ending", "begins"), [("gz", b"\x1f\x8b"), ("xz", b"\xfd7zXZ")])
@@ -53,8 +53,8 @@ def test_an_export_is_compressed_as_its_name_says(
 
     def run(*words: str | Path) -> tuple[int, str, str]:
         status = cli.main([*map(str, words), "--database", str(tmp_path / "some.db")])
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
 
     assert run("import", RECORDED)[0] == 0
     plain, packed = tmp_path / "run.jsonl", tmp_path / f"run.jsonl.{ending}"

@@ -55,9 +55,9 @@ def test_names_of_cases() -> None:
     @given(names)
     def check(name: str) -> None:
         try:
-            found = case.parse(name)
+            parsed = case.parse(name)
         except VkbenchError:
             return
-        assert case.parse(found.name) == found
+        assert case.parse(parsed.name) == parsed
 
     check()

@@ -5,33 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
 from sqlalchemy import text
 
+from commands import Captured, run_command
 from planted_runs import Past
 from vkbench.result import Result
-from vkbench_cli import main as cli
 
-Captured = pytest.CaptureFixture[str]
 GATE = ("--fail-on", "regression")
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
-    """What a command prints on stdout and stderr."""
-    found = cli.main(["compare", *words])
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
 
 
 def timed(past: Past, seconds: float, *, spread: float = 0.01, samples: int = 8) -> Result:
     """A passed attempt whose medians are known so well."""
-    found = past.done(seconds)
+    result = past.done(seconds)
     timings = tuple(
-        replace(each, low=seconds * (1 - spread), high=seconds * (1 + spread), count=samples)
-        for each in found.timings
+        replace(timing, low=seconds * (1 - spread), high=seconds * (1 + spread), count=samples)
+        for timing in result.timings
     )
-    return replace(found, timings=timings)
+    return replace(result, timings=timings)
 
 
 def flag(past: Past, run: int, flag: str) -> None:
@@ -50,16 +40,16 @@ def test_a_gate_whose_timings_are_all_flagged_compared_nothing(
     past: Past, capsys: Captured
 ) -> None:
     flag(past, past.run("off", *(past.done(1e-3) for _ in range(3))), "device off")
-    _, err = said(capsys, "before", "off", *GATE, code=7)
+    _, err = run_command(capsys, "compare", "before", "off", *GATE, code=7)
     assert "no timing was compared: 0 slower, 0 faster, 0 ~, 6 flagged and not counted" in err
-    said(capsys, "before", "off")
-    said(capsys, "before", "off", "--fail-on", "wrong")
+    run_command(capsys, "compare", "before", "off")
+    run_command(capsys, "compare", "before", "off", "--fail-on", "wrong")
 
 
 def test_a_gate_of_one_sample_a_side_compared_nothing(past: Past, capsys: Captured) -> None:
     for label, seconds in (("one", 14.1e-6), ("other", 28.2e-6)):
         past.run(label, *[timed(past, seconds, spread=0.0, samples=1)] * 3)
-    out, err = said(capsys, "one", "other", *GATE, "--all", "--json", code=7)
+    out, err = run_command(capsys, "compare", "one", "other", *GATE, "--all", "--json", code=7)
     assert "6 of too few samples" in err
     answer = json.loads(out)
     assert {(row["change"], row["p"], round(row["ratio"])) for row in answer["rows"]} == {
@@ -71,7 +61,7 @@ def test_a_gate_of_one_sample_a_side_compared_nothing(past: Past, capsys: Captur
 
 def test_a_gate_whose_sides_are_too_noisy_compared_nothing(past: Past, capsys: Captured) -> None:
     past.run("noisy", *[timed(past, 3e-3, spread=0.286)] * 3)
-    out, err = said(capsys, "before", "noisy", *GATE, "--all", "--json", code=7)
+    out, err = run_command(capsys, "compare", "before", "noisy", *GATE, "--all", "--json", code=7)
     assert "6 too noisy" in err
     answer = json.loads(out)
     rows = answer["rows"]
@@ -79,19 +69,19 @@ def test_a_gate_whose_sides_are_too_noisy_compared_nothing(past: Past, capsys: C
     assert {row["reason"] for row in rows} == {"new: known to no better than 5 %"}
     assert all(row[name] is None for row in rows for name in ("ratio", "ratio_low", "p"))
     assert answer["summary"]["geometric_mean"] is None
-    text = said(capsys, "before", "noisy", "--all", "--markdown")[0]
+    text = run_command(capsys, "compare", "before", "noisy", "--all", "--markdown")[0]
     assert "Too noisy: 6" in text
 
 
 def test_what_can_be_compared_decides_where_some_cannot(past: Past, capsys: Captured) -> None:
     past.run("some", past.done(1e-3), timed(past, 9e-6, spread=0.1), past.done(3e-6))
-    _, err = said(capsys, "before", "some", *GATE)
+    _, err = run_command(capsys, "compare", "before", "some", *GATE)
     assert "(0 slower, 0 faster, 4 ~, 2 too noisy)" in err
     past.run("slow", past.done(2e-3), timed(past, 9e-6, spread=0.1), past.done(3e-6))
-    said(capsys, "before", "slow", *GATE, code=1)
+    run_command(capsys, "compare", "before", "slow", *GATE, code=1)
 
 
 def test_a_wrong_result_or_a_failure_is_graver_than_flags(past: Past, capsys: Captured) -> None:
     run = past.run("wrong", past.wrong("NMSE"), past.done(2e-6), past.done(3e-6))
     flag(past, run, "throttled")
-    said(capsys, "before", "wrong", *GATE, code=3)
+    run_command(capsys, "compare", "before", "wrong", *GATE, code=3)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
+from commands import Captured, run_command
 from vkbench_cli import main as cli
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_shaders.gguf_file import open_gguf
 
 Written = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
-Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -38,17 +38,17 @@ def test_submitted_jobs_name_the_tensor_and_its_hash(
     assert cli.main(["submit", *words]) == 0
     job, case = schema.job.c, schema.kernel_case.c
     with filled.reading() as tx:
-        found = tx.execute(
+        stored = tx.execute(
             select(case.name, job.source)
             .join(schema.kernel_case, case.id == job.case_id)
             .where(job.id > before)
         ).all()
-    assert found
-    assert {tuple(sorted(row.source.items())) for row in found} == {
+    assert stored
+    assert {tuple(sorted(row.source.items())) for row in stored} == {
         (("path", str(model)), ("tensor", "w"))
     }
     sha = open_gguf(model).sha("w")
-    assert all(f"weights={sha}" in row.name for row in found)
+    assert all(f"weights={sha}" in row.name for row in stored)
 
 
 FILES = [
@@ -65,7 +65,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize(
-    ("command", "words", "said"),
+    ("command", "words", "hint"),
     [
         *(("submit", *row) for row in FILES + SIZES),
         *(("run", *row) for row in FILES),  # before it looks for a device
@@ -78,12 +78,11 @@ def test_what_is_wrong_is_one_line_and_makes_no_rows(
     capsys: Captured,
     command: str,
     words: list[str],
-    said: str,
+    hint: str,
 ) -> None:
     monkeypatch.chdir(model.parent)
     Path("cut.gguf").write_bytes(model.read_bytes()[:-100])
     before = jobs(filled)
-    assert cli.main([command, "-k", "mul_mat_vec", *words]) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err.count("\n"), said in told.err) == ("", 1, True), told.err
+    out, err = run_command(capsys, command, "-k", "mul_mat_vec", *words, code=2)
+    assert (out, err.count("\n"), hint in err) == ("", 1, True), err
     assert jobs(filled) == before

@@ -11,24 +11,18 @@ from xml.etree import ElementTree
 
 import pytest
 
+from commands import Captured, run_command
 from planted_runs import CASES, Past
-from vkbench_cli import main as cli
 from vkbench_tables.written.interchange import SQL_COLUMNS
 
-Captured = pytest.CaptureFixture[str]
 NASTY = "it's <b>\"bad\"</b> & '); DROP TABLE x; -- \x00\x1b[31m ü�"
 
 
-def printed(capsys: Captured, *words: str, code: int = 0) -> str:
-    assert cli.main(["results", *words]) == code
-    return capsys.readouterr().out
-
-
 def database_of(script: str) -> sqlite3.Connection:
-    found = sqlite3.connect(":memory:")
-    found.executescript(script)
-    found.row_factory = sqlite3.Row
-    return found
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(script)
+    connection.row_factory = sqlite3.Row
+    return connection
 
 
 @pytest.fixture
@@ -41,9 +35,9 @@ def nasty(past: Past) -> Past:
 
 
 def test_sql_makes_the_table_that_llama_cpp_compares(past: Past, capsys: Captured) -> None:
-    script = printed(capsys, "--run", "after", "--as", "llama-bench-sql")
-    with database_of(script) as found:
-        rows = [dict(row) for row in found.execute("SELECT * FROM test_backend_ops")]
+    script = run_command(capsys, "results", "--run", "after", "--as", "llama-bench-sql")[0]
+    with database_of(script) as connection:
+        rows = [dict(row) for row in connection.execute("SELECT * FROM test_backend_ops")]
     assert list(rows[0]) == list(SQL_COLUMNS)
     by_name = {f"{row['op_name']}/{row['op_params']}": row for row in rows}
     assert set(by_name) == set(CASES)
@@ -56,14 +50,14 @@ def test_sql_makes_the_table_that_llama_cpp_compares(past: Past, capsys: Capture
 
 
 def test_sql_can_be_run_twice_into_one_database(past: Past, capsys: Captured) -> None:
-    script = printed(capsys, "--as", "llama-bench-sql")
-    with database_of(script) as found:
-        found.executescript(script)
-        assert found.execute("SELECT count(*) FROM test_backend_ops").fetchone()[0] == 6
+    script = run_command(capsys, "results", "--as", "llama-bench-sql")[0]
+    with database_of(script) as connection:
+        connection.executescript(script)
+        assert connection.execute("SELECT count(*) FROM test_backend_ops").fetchone()[0] == 6
 
 
 def test_bmf_has_times_in_nanoseconds_with_their_interval(past: Past, capsys: Captured) -> None:
-    report = json.loads(printed(capsys, "--run", "before", "--as", "bmf"))
+    report = json.loads(run_command(capsys, "results", "--run", "before", "--as", "bmf")[0])
     assert set(report) == set(CASES)
     assert report[CASES[0]]["latency"] == {
         "value": pytest.approx(1e6),
@@ -74,19 +68,18 @@ def test_bmf_has_times_in_nanoseconds_with_their_interval(past: Past, capsys: Ca
 
 
 def test_bmf_has_the_newest_of_a_history(past: Past, capsys: Captured) -> None:
-    report = json.loads(printed(capsys, "--history", "--as", "bmf"))
+    report = json.loads(run_command(capsys, "results", "--history", "--as", "bmf")[0])
     assert report[CASES[0]]["latency"]["value"] == pytest.approx(2e6)
 
 
 def test_bmf_is_of_one_device(nasty: Past, capsys: Captured) -> None:
-    assert cli.main(["results", "--as", "bmf"]) == 2
-    assert "choose one with --device" in capsys.readouterr().err
-    report = json.loads(printed(capsys, "--as", "bmf", "--device", nasty.device.key))
+    assert "choose one with --device" in run_command(capsys, "results", "--as", "bmf", code=2)[1]
+    report = json.loads(run_command(capsys, "results", "--as", "bmf", "--device", nasty.device.key))
     assert CASES[0] in report
 
 
 def test_junit_has_a_case_for_each_result(past: Past, capsys: Captured) -> None:
-    root = ElementTree.fromstring(printed(capsys, "--run", "after", "--as", "junit"))
+    root = ElementTree.fromstring(run_command(capsys, "results", "--run", "after", "--as", "junit"))
     [suite] = root
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "0")
     cases = {case.get("name", "").partition(" ")[0]: case for case in suite}
@@ -94,12 +87,15 @@ def test_junit_has_a_case_for_each_result(past: Past, capsys: Captured) -> None:
     failure = cases[CASES[2]].find("failure")
     assert failure is not None
     assert failure.get("message") == "NMSE 0.5 is over 1e-10"
-    measured = {each.get("name"): each.get("value") for each in cases[CASES[0]].iter("property")}
+    measured = {
+        property_.get("name"): property_.get("value")
+        for property_ in cases[CASES[0]].iter("property")
+    }
     assert float(measured["hot_seconds"] or 0) == pytest.approx(2e-3)
 
 
 def test_markdown_has_every_row(past: Past, capsys: Captured) -> None:
-    text = printed(capsys, "--run", "after", "--as", "md")
+    text = run_command(capsys, "results", "--run", "after", "--as", "md")[0]
     headings, rule, *rows = text.splitlines()
     assert headings.startswith("| host | device | case |")
     assert set(rule) <= set("|- :")
@@ -108,13 +104,15 @@ def test_markdown_has_every_row(past: Past, capsys: Captured) -> None:
 
 @pytest.mark.parametrize("form", ["llama-bench-sql", "bmf", "junit", "md"])
 def test_names_of_others_stay_text(nasty: Past, capsys: Captured, form: str) -> None:
-    text = printed(capsys, "--device", "ab" * 6, "--as", form)
+    text = run_command(capsys, "results", "--device", "ab" * 6, "--as", form)[0]
     assert PARSED[form](text)
 
 
 def _sql(text: str) -> bool:
-    with database_of(text) as found:
-        reasons = [row["error_message"] for row in found.execute("SELECT * FROM test_backend_ops")]
+    with database_of(text) as connection:
+        reasons = [
+            row["error_message"] for row in connection.execute("SELECT * FROM test_backend_ops")
+        ]
     return NASTY.replace("\x00", "") in reasons
 
 
@@ -136,7 +134,7 @@ PARSED: dict[str, Any] = {
 def test_without_results_there_is_a_valid_empty_file(
     past: Past, capsys: Captured, form: str
 ) -> None:
-    text = printed(capsys, "--state", "failed", "--as", form)
+    text = run_command(capsys, "results", "--state", "failed", "--as", form)[0]
     empty: dict[str, Any] = {
         "llama-bench-sql": lambda: (
             database_of(text).execute("SELECT count(*) FROM test_backend_ops").fetchone()[0]
@@ -148,9 +146,8 @@ def test_without_results_there_is_a_valid_empty_file(
 
 
 def test_the_option_for_formats_of_weights_points_to_this_one(past: Past, capsys: Captured) -> None:
-    assert cli.main(["results", "--format", "junit"]) == 2
-    assert "--as junit prints that" in capsys.readouterr().err
-    assert cli.main(["results", "--as", "bmf", "--json"]) == 2
-    assert "only one of" in capsys.readouterr().err
-    assert cli.main(["results", "--as", "xml"]) == 2
-    assert "'junit'" in capsys.readouterr().err
+    assert (
+        "--as junit prints that" in run_command(capsys, "results", "--format", "junit", code=2)[1]
+    )
+    assert "only one of" in run_command(capsys, "results", "--as", "bmf", "--json", code=2)[1]
+    assert "'junit'" in run_command(capsys, "results", "--as", "xml", code=2)[1]

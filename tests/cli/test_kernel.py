@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from vkbench_cli import main as cli
-
-Captured = pytest.CaptureFixture[str]
+from commands import Captured, run_command
 
 
 def test_the_next_command_can_be_typed_as_it_stands(tmp_path: Path, capsys: Captured) -> None:
-    assert cli.main(["kernel", "new", str(tmp_path / "my kernel")]) == 0
-    words = shlex.split(capsys.readouterr().out)
+    words = shlex.split(run_command(capsys, "kernel", "new", str(tmp_path / "my kernel"))[0])
     assert words == ["vkbench", "kernel", "check", str(tmp_path / "my kernel" / "rms_quant.toml")]
     assert Path(words[-1]).is_file()
 
 
 @pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_leaves_no_half_of_a_kernel(tmp_path: Path, capsys: Captured) -> None:
-    assert cli.main(["kernel", "new", str(tmp_path / "mine")]) == 4
-    assert capsys.readouterr().err == f"vkbench: cannot write {tmp_path}/mine: File too large\n"
+    assert (
+        run_command(capsys, "kernel", "new", str(tmp_path / "mine"), code=4)
+        == f"vkbench: cannot write {tmp_path}/mine: File too large\n"
+    )
     assert not list(tmp_path.iterdir())

@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 
 import planted_runs
-from vkbench_cli import main as cli
+from commands import Captured, run_command
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 from vkbench_shaders.formats import FORMATS, format_named
 
 DEVICE = replace(planted_runs.DEVICE, features=())
-Captured = pytest.CaptureFixture[str]
 
 
 def listed(capsys: Captured, *words: str) -> list[dict[str, Any]]:
-    assert cli.main(["kernels", "--json", *words]) == 0
-    return list(json.loads(capsys.readouterr().out)["rows"])
+    return list(json.loads(run_command(capsys, "kernels", "--json", *words)[0])["rows"])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -48,15 +46,13 @@ def test_kernels_are_chosen_by_glob_and_format(capsys: Captured) -> None:
 
 @pytest.mark.parametrize("words", [["-k", "mulmat"], ["-f", "q4_O"]])
 def test_unknown_names_get_a_suggestion(words: list[str], capsys: Captured) -> None:
-    assert cli.main(["kernels", *words]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "did you mean" in said.err
+    out, err = run_command(capsys, "kernels", *words, code=2)
+    assert out == ""
+    assert "did you mean" in err
 
 
 def test_the_text_has_a_line_for_each(capsys: Captured) -> None:
-    assert cli.main(["kernels"]) == 0
-    heading, *lines = capsys.readouterr().out.splitlines()
+    heading, *lines = run_command(capsys, "kernels")[0].splitlines()
     assert heading.split() == ["kernel", "group", "formats", "variants", "sizes", "description"]
     assert [line.split()[0] for line in lines] == [kernel.name for kernel in KERNELS]
 
@@ -66,11 +62,10 @@ def test_the_grid_is_the_catalogue_s_where_there_is_no_device(
 ) -> None:
     monkeypatch.setenv("VK_DRIVER_FILES", "/nonexistent.json")
     monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
-    assert cli.main(["kernels", "--grid", "--json", "-f", "q4_0", "-f", "i32"]) == 0
-    said = capsys.readouterr()
-    assert said.err.count("\n") == 1
-    assert "no device here, so this is the catalogue's own grid" in said.err
-    rows = {row["format"]: row for row in json.loads(said.out)["rows"]}
+    out, err = run_command(capsys, "kernels", "--grid", "--json", "-f", "q4_0", "-f", "i32")
+    assert err.count("\n") == 1
+    assert "no device here, so this is the catalogue's own grid" in err
+    rows = {row["format"]: row for row in json.loads(out)["rows"]}
     names = [family.name for family in families()]
     assert all(list(row)[-len(names) :] == names for row in rows.values())
     assert rows["q4_0"]["mul_mat_vec:x=f32"] == "subgroup"
@@ -100,5 +95,4 @@ def test_formats_have_their_compression(capsys: Captured) -> None:
 
 
 def test_one_table_at_a_time(capsys: Captured) -> None:
-    assert cli.main(["kernels", "--grid", "--formats"]) == 2
-    assert "give only one of" in capsys.readouterr().err
+    assert "give only one of" in run_command(capsys, "kernels", "--grid", "--formats", code=2)[1]

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from commands import Captured, read_rows, run_command
 from planted_runs import CASES, Past
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS, Result, pack_samples
 from vkbench_cli import main as cli
 from vkbench_shaders.models.making.seeded import SEEDED
-
-Captured = pytest.CaptureFixture[str]
 
 MODEL = "model/llama-3-8b-q4_K_M-0123456789ab"
 PHASES = ("pp512", "tg128", "tg64/cache=q8_0", "pp512/batch=8")
@@ -40,34 +39,31 @@ def models(past: Past) -> Past:
     return past
 
 
-def printed(capsys: Captured, form: str, *words: str) -> str:
-    assert cli.main(["results", "--as", form, *words]) == 0
-    return capsys.readouterr().out
-
-
 def test_the_table_has_its_columns(models: Past, capsys: Captured) -> None:
-    heading, rule, *rows = printed(capsys, "llama-bench").splitlines()
-    cells = [each.strip() for each in heading.strip("|").split("|")]
+    heading, rule, *rows = run_command(capsys, "results", "--as", "llama-bench")[0].splitlines()
+    cells = [cell.strip() for cell in heading.strip("|").split("|")]
     assert cells == ["model", "size", "params", "backend", "ngl", "type_k", "type_v", "test", "t/s"]
     assert re.fullmatch(r"\|( -+[-:] \|)+", rule)
     assert len(heading) == len(rule) == len(rows[0])
-    found = [[each.strip() for each in row.strip("|").split("|")] for row in rows[:3]]
-    assert found[0] == [
+    table = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[:3]]
+    assert table[0] == [
         *("llama-3-8b-q4_K_M", "4.58 GiB", "8.03 B", "Vulkan", "-1", "f16", "f16"),
         *("pp512", "1536.00 ± 724.08"),
     ]
-    assert [row[-2] for row in found] == ["pp512", "tg128", "tg64"]
+    assert [row[-2] for row in table] == ["pp512", "tg128", "tg64"]
     assert rows[3:] == ["", f"build: {'ab' * 6} (0)"]
 
 
 def test_several_sequences_at_once_are_left_out(models: Past, capsys: Captured) -> None:
     cli.main(["results", "--as", "llama-bench"])
-    said = "left out 1 timing of several sequences at once"
-    assert said in " ".join(capsys.readouterr().err.split())
+    note = "left out 1 timing of several sequences at once"
+    assert note in " ".join(capsys.readouterr().err.split())
 
 
 def test_json_has_the_samples_of_whole_tests(models: Past, capsys: Captured) -> None:
-    prompt, generated, cached = json.loads(printed(capsys, "llama-bench-json"))
+    prompt, generated, cached = json.loads(
+        run_command(capsys, "results", "--as", "llama-bench-json")
+    )
     assert prompt["samples_ns"] == [250_000_000, 500_000_000]
     assert prompt["avg_ns"] == 375_000_000
     assert prompt["samples_ts"] == pytest.approx([2048, 1024])
@@ -88,25 +84,27 @@ def test_the_time_of_a_peer_is_not_given_as_ours(models: Past, capsys: Captured,
     change = "UPDATE job SET mode = 'peer', variant = 'ggml' WHERE run_id = {} AND position = 1"
     with models.database.transaction() as tx:
         tx.execute(text(change.format(run)))
-    out = printed(capsys, form, "--run", "beside")
+    out = run_command(capsys, "results", "--as", form, "--run", "beside")[0]
     assert ("1024" in out, "4096" in out) == (True, False)  # tokens a second
 
 
 def test_a_long_prompt_is_read_in_parts(models: Past, capsys: Captured) -> None:
     models.run("long", timed(models, 1.0), cases=[LONG])
-    (long,) = json.loads(printed(capsys, "llama-bench-json", "--run", "long"))
+    (long,) = json.loads(
+        run_command(capsys, "results", "--as", "llama-bench-json", "--run", "long")
+    )
     assert (long["n_batch"], long["n_ubatch"]) == (2048, 512)
 
 
 def test_sql_has_a_table_of_models_and_one_of_kernels(models: Past, capsys: Captured) -> None:
-    with sqlite3.connect(":memory:") as found:
+    with sqlite3.connect(":memory:") as connection:
         for _ in range(2):
-            found.executescript(printed(capsys, "llama-bench-sql"))
-        rows = found.execute("SELECT n_prompt, n_gen, model_size, no_host FROM llama_bench")
-        kernels = found.execute("SELECT count(*) FROM test_backend_ops").fetchone()[0]
+            connection.executescript(run_command(capsys, "results", "--as", "llama-bench-sql")[0])
+        rows = connection.execute("SELECT n_prompt, n_gen, model_size, no_host FROM llama_bench")
+        kernels = connection.execute("SELECT count(*) FROM test_backend_ops").fetchone()[0]
     assert list(rows)[:2] == [(512, 0, 4_920_000_000, 0), (0, 128, 4_920_000_000, 0)]
     assert kernels == 2 * len(CASES)
-    only = printed(capsys, "llama-bench-sql", "--kernel", "model")
+    only = run_command(capsys, "results", "--as", "llama-bench-sql", "--kernel", "model")[0]
     assert "test_backend_ops" not in only
 
 
@@ -114,12 +112,16 @@ def test_names_of_others_stay_text(models: Past, capsys: Captured) -> None:
     nasty = replace(models.device, key="ab" * 6, name="it's | \x1b[31m'); --", uuid="1" * 32)
     models.add_device(nasty)
     models.run("nasty", timed(models, 1.0), device=nasty.key, cases=[f"{MODEL}/pp5"])
-    (one,) = json.loads(printed(capsys, "llama-bench-json", "--run", "nasty"))
+    (one,) = json.loads(
+        run_command(capsys, "results", "--as", "llama-bench-json", "--run", "nasty")
+    )
     assert one["gpu_info"] == nasty.name
-    with sqlite3.connect(":memory:") as found:
-        found.executescript(printed(capsys, "llama-bench-sql", "--run", "nasty"))
-        assert found.execute("SELECT gpu_info FROM llama_bench").fetchone()[0] == nasty.name
-    table = printed(capsys, "llama-bench")
+    with sqlite3.connect(":memory:") as connection:
+        connection.executescript(
+            run_command(capsys, "results", "--as", "llama-bench-sql", "--run", "nasty")
+        )
+        assert connection.execute("SELECT gpu_info FROM llama_bench").fetchone()[0] == nasty.name
+    table = run_command(capsys, "results", "--as", "llama-bench")[0]
     assert "\x1b" not in table
     assert len({row.count("|") for row in table.splitlines() if row.startswith("|")}) == 1
     assert " dev " in table
@@ -131,14 +133,13 @@ def test_a_suite_of_gpus_can_be_asked_for_where_the_first_device_is_a_cpu(
     past.add_device(replace(past.device, type="cpu"))
     gpu_case = f"model/{SEEDED[-1].name}/pp512"
     past.run("seeded", timed(past, 0.25), cases=[gpu_case])
-    assert cli.main(["results", "--suite", "models", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    (row,) = read_rows(capsys, "results", "--suite", "models")
     assert row["case"] == gpu_case
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_without_models_nothing_breaks(past: Past, capsys: Captured, form: str) -> None:
-    text = printed(capsys, form, "--state", "failed")
+    text = run_command(capsys, "results", "--as", form, "--state", "failed")[0]
     empty = {"llama-bench": 3, "llama-bench-json": 1}
     assert len(text.splitlines()) == empty.get(form, len(text.splitlines()))
     if form == "llama-bench-sql":
@@ -164,19 +165,18 @@ def bench(models: Past, tmp_path: Path) -> Path:
 
 def test_llama_cpp_stands_beside_our_own(bench: Path, capsys: Captured) -> None:
     for new in ("1 job new", "0 jobs new"):
-        assert cli.main(["import", "--llama-bench", str(bench)]) == 0
-        found = capsys.readouterr()
-        assert new in found.out
-        assert "left out 1 test behind a filled cache" in found.err
-    assert cli.main(["results", "--kernel", "model", "--shape", "pp=512", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+        out, err = run_command(capsys, "import", "--llama-bench", str(bench))
+        assert new in out
+        assert "left out 1 test behind a filled cache" in err
+    rows = read_rows(capsys, "results", "--kernel", "model", "--shape", "pp=512")
     (theirs,) = [row for row in rows if row["variant"] == "llama.cpp"]
-    (ours,) = [row for row in rows if row["case"] == theirs["case"] and row != theirs]
+    (own,) = [row for row in rows if row["case"] == theirs["case"] and row != theirs]
     assert theirs["tokens_per_second"] == pytest.approx(1024)
-    assert theirs["hot_series"] not in (None, ours["hot_series"])
+    assert theirs["hot_series"] not in (None, own["hot_series"])
     assert "not judged" in theirs["remark"]
-    assert cli.main(["results", "--as", "llama-bench-json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 3  # what came from there does not go back
+    assert (
+        len(json.loads(run_command(capsys, "results", "--as", "llama-bench-json")[0])) == 3
+    )  # what came from there does not go back
 
 
 def test_a_series_of_llama_cpp_grows(bench: Path, capsys: Captured) -> None:
@@ -185,8 +185,7 @@ def test_a_series_of_llama_cpp_grows(bench: Path, capsys: Captured) -> None:
     assert cli.main(["import", "--llama-bench", str(bench)]) == 0
     capsys.readouterr()
     words = ["--kernel", "model", "--history", "--shape", "pp=512", "--json"]
-    assert cli.main(["results", *words]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(run_command(capsys, "results", *words)[0])["rows"]
     theirs = [row["hot_series"] for row in rows if row["variant"] == "llama.cpp"]
     assert len(theirs) == 2
     assert len(set(theirs)) == 1
@@ -207,6 +206,5 @@ def test_a_wrong_import_is_one_line(
     bench: Path, capsys: Captured, words: list[str], complaint: str
 ) -> None:
     given = [str(bench) if word == "BENCH" else word for word in words]
-    assert cli.main(["import", *given]) == 2
-    err = capsys.readouterr().err
+    err = run_command(capsys, "import", *given, code=2)[1]
     assert complaint in " ".join(err.split())

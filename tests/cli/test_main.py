@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from commands import run_command
 from vkbench.errors import LISTED_BY, UnknownName
 from vkbench_cli import main as cli
 from vkbench_cli.table import COMMANDS, Command
@@ -75,8 +76,7 @@ def test_help_loads_no_command() -> None:
 def test_every_command_begins_its_help_with_its_line(
     row: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main([row.name, "--help"]) == 0
-    shown = capsys.readouterr().out
+    shown = run_command(capsys, row.name, "--help")[0]
     assert row.help.rstrip(".") in " ".join(shown.split())
     assert "Usage: vkbench " + row.name in shown
 
@@ -90,12 +90,13 @@ def test_every_option_has_help() -> None:
 
 
 def test_no_command_shows_three_to_begin_with(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 0
-    said = capsys.readouterr()
-    named = re.findall(r"^  vkbench (\w+) ", said.out, re.MULTILINE)
+    out, err = run_command(
+        capsys,
+    )
+    named = re.findall(r"^  vkbench (\w+) ", out, re.MULTILINE)
     assert len(named) == 3
     assert {*named} <= {row.name for row in COMMANDS}
-    assert said.err == ""
+    assert err == ""
 
 
 @pytest.mark.parametrize(
@@ -116,12 +117,11 @@ def test_no_command_shows_three_to_begin_with(capsys: pytest.CaptureFixture[str]
 def test_usage_errors_are_one_line(
     words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(words) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("vkbench: ")
-    assert said.err.count("\n") == 1
-    assert hint in said.err
+    out, err = run_command(capsys, *words, code=2)
+    assert out == ""
+    assert err.startswith("vkbench: ")
+    assert err.count("\n") == 1
+    assert hint in err
 
 
 @pytest.mark.parametrize(
@@ -136,27 +136,25 @@ def test_usage_errors_are_one_line(
     ids=lambda value: type(value).__name__,
 )
 def test_errors_have_one_line_and_a_code(error: BaseException, code: int, message: str) -> None:
-    said, status = cli.explain(error)
+    line, status = cli.explain(error)
     assert status == code
-    assert message in said
-    assert "\n" not in said
+    assert message in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("command", sorted(set(LISTED_BY.values())))
 def test_the_command_that_lists_names_is_one(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main([*command.split()[1:], "--help"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: vkbench ")
+    assert run_command(capsys, *command.split()[1:], "--help")[0].startswith("Usage: vkbench ")
 
 
 def test_traceback_is_there_for_those_who_ask(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--traceback", "kernels", "--kernel", "non\x1bsense"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("Traceback (most recent call last):\n")
-    assert ", line " in said
-    assert "UnknownName: unknown kernel 'non\\x1bsense'" in said
-    assert "\x1b" not in said
+    text = run_command(capsys, "--traceback", "kernels", "--kernel", "non\x1bsense", code=2)[1]
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert ", line " in text
+    assert "UnknownName: unknown kernel 'non\\x1bsense'" in text
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize("words", [["kernels", "--json"], ["kernels"], ["--help"]])
@@ -176,13 +174,12 @@ def test_a_reader_that_leaves_is_no_error(words: list[str]) -> None:
         assert child.stderr
         child.stdout.close()
         child.stdin.close()
-        said = child.stderr.read()
-        assert (child.wait(), said) == (0, b"")
+        errors = child.stderr.read()
+        assert (child.wait(), errors) == (0, b"")
 
 
 def test_an_unknown_setting_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VKBENCH_DATABSE", "x")
-    assert cli.main(["doctor"]) == 2
-    assert "VKBENCH_DATABASE" in capsys.readouterr().err
+    assert "VKBENCH_DATABASE" in run_command(capsys, "doctor", code=2)[1]

@@ -9,24 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from vkbench_cli import main as cli
+from commands import Captured, run_command
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.making import making
-
-Captured = pytest.CaptureFixture[str]
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
-    found = cli.main(["model", *words])
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
 
 
 def test_a_model_is_made_with_other_sizes(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "model.gguf"
     words = ["--arch", "Qwen3", "--like", "tiny-qwen3", "--layers", "3", "--size", "vocabulary=64"]
-    out, err = said(capsys, "make", *words, "--type", "q8_0", "--output", str(path))
+    out, err = run_command(capsys, "model", "make", *words, "--type", "q8_0", "--output", str(path))
     assert (out[:39], err) == ("tiny-qwen3-vocabulary64-layers3 q8_0: 1", "")
     tensors = open_gguf(path).tensors
     assert tensors["token_embd.weight"].shape == (64, 256)
@@ -35,12 +26,14 @@ def test_a_model_is_made_with_other_sizes(tmp_path: Path, capsys: Captured) -> N
 
 
 def test_models_are_listed_with_their_sizes(capsys: Captured) -> None:
-    rows = json.loads(said(capsys, "ls", "--type", "q8_0", "--json")[0])["rows"]
+    rows = json.loads(run_command(capsys, "model", "ls", "--type", "q8_0", "--json")[0])["rows"]
     sizes = {row["name"]: (row["weights"], row["bytes"]) for row in rows}
     weights, size = sizes["llama-3-8b"]
     assert weights == 8_030_261_248
     assert size == pytest.approx(weights * 34 / 32, rel=0.01)
-    pure = json.loads(said(capsys, "ls", "--type", "q2_0", "--pure", "--json")[0])["rows"]
+    pure = json.loads(run_command(capsys, "model", "ls", "--type", "q2_0", "--pure", "--json")[0])[
+        "rows"
+    ]
     assert all(row["bytes"] < sizes[row["name"]][1] for row in pure)
 
 
@@ -71,7 +64,7 @@ def test_wrong_words_are_told_and_nothing_is_written(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=5 * 10**9))
     path = tmp_path / "model.gguf"
-    out, err = said(capsys, "make", *words, "--output", str(path), code=2)
+    out, err = run_command(capsys, "model", "make", *words, "--output", str(path), code=2)
     assert out == ""
     assert hint in err
     assert err.count("\n") == 1
@@ -87,7 +80,7 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(
     monkeypatch.setattr(making, "make", full)
     path = tmp_path / "model.gguf"
     path.write_text("another")
-    err = said(capsys, "make", "--arch", "gpt2", "--output", str(path), code=4)[1]
+    err = run_command(capsys, "model", "make", "--arch", "gpt2", "--output", str(path), code=4)[1]
     assert err == f"vkbench: cannot write {path}: No space left on device\n"
     assert path.read_text() == "another"
     assert list(tmp_path.iterdir()) == [path]

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import Captured, read_rows, run_command
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
-
-Captured = pytest.CaptureFixture[str]
 
 LISTS = (
     "results",
@@ -67,28 +66,27 @@ def made(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("words", LISTS)
 def test_a_list_says_what_makes_the_first_row(words: str, folder: Path, capsys: Captured) -> None:
-    assert cli.main(words.split()) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "yet: " in said.err
-    assert "`vkbench " in said.err
-    assert said.err.count("\n") == 1
-    assert cli.main([*words.split(), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"schema_version": 1, "rows": []}
-    assert cli.main([*words.split(), "--csv"]) == 0
-    [heading] = capsys.readouterr().out.splitlines()
+    out, err = run_command(capsys, *words.split())
+    assert out == ""
+    assert "yet: " in err
+    assert "`vkbench " in err
+    assert err.count("\n") == 1
+    assert json.loads(run_command(capsys, *words.split(), "--json")[0]) == {
+        "schema_version": 1,
+        "rows": [],
+    }
+    [heading] = run_command(capsys, *words.split(), "--csv")[0].splitlines()
     assert heading.count(",") >= 2
     assert not made(folder)
 
 
 @pytest.mark.parametrize("words", NAMED)
 def test_what_is_named_is_unknown_and_why(words: str, folder: Path, capsys: Captured) -> None:
-    assert cli.main(words.split()) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "unknown " in said.err
-    assert "there are no results yet: `vkbench run`" in said.err
-    assert str(settings().data) in said.err
+    out, err = run_command(capsys, *words.split(), code=2)
+    assert out == ""
+    assert "unknown " in err
+    assert "there are no results yet: `vkbench run`" in err
+    assert str(settings().data) in err
     assert not made(folder)
 
 
@@ -96,22 +94,21 @@ def test_what_is_named_is_unknown_and_why(words: str, folder: Path, capsys: Capt
 def test_who_wants_to_change_something_is_told_what_makes_a_database(
     words: str, folder: Path, capsys: Captured
 ) -> None:
-    assert cli.main([word.replace("_", " ").strip("'") for word in words.split()]) == 8
-    said = capsys.readouterr()
-    assert "there is no database yet" in said.err
-    assert "`vkbench db upgrade`" in said.err
+    err = run_command(
+        capsys, *([word.replace("_", " ").strip("'") for word in words.split()]), code=8
+    )[1]
+    assert "there is no database yet" in err
+    assert "`vkbench db upgrade`" in err
     assert not made(folder)
 
 
 def test_a_query_has_its_columns_and_counts_nothing(folder: Path, capsys: Captured) -> None:
-    assert (
-        cli.main(["query", "SELECT kernel, count(*) AS n FROM v_latest GROUP BY 1", "--csv"]) == 0
+    out, err = run_command(
+        capsys, "query", "SELECT kernel, count(*) AS n FROM v_latest GROUP BY 1", "--csv"
     )
-    said = capsys.readouterr()
-    assert said.out == "kernel,n\n"
-    assert "there are no results yet: `vkbench run`" in said.err
-    assert cli.main(["query", "SELECT count(*) AS n FROM v_series", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 0}]
+    assert out == "kernel,n\n"
+    assert "there are no results yet: `vkbench run`" in err
+    assert read_rows(capsys, "query", "SELECT count(*) AS n FROM v_series") == [{"n": 0}]
     assert cli.main(["query", "DROP TABLE job"]) == 2
     assert cli.main(["query", "SELECT nonsense FROM job"]) == 2
     assert not made(folder)
@@ -122,26 +119,27 @@ def test_a_named_database_that_is_not_there_is_an_error(
     words: str, folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = [word.replace("'", "").replace("SELECT_1", "SELECT 1") for word in words.split()]
-    assert cli.main([*given, "--database", "nonesuch.db"]) == 8
-    said = capsys.readouterr()
-    assert (said.out, str(folder / "nonesuch.db") in said.err) == ("", True)
+    out, err = run_command(capsys, *given, "--database", "nonesuch.db", code=8)
+    assert (out, str(folder / "nonesuch.db") in err) == ("", True)
     monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{folder}/slip.db")
     settings.cache_clear()
-    assert cli.main(given) == 8
-    assert f"{folder}/slip.db" in capsys.readouterr().err
+    assert f"{folder}/slip.db" in run_command(capsys, *given, code=8)[1]
     assert not made(folder)
 
 
 @pytest.mark.parametrize("words", ["devices", "results", "schedule ls"])
 def test_a_server_that_does_not_answer_is_an_error(words: str, capsys: Captured) -> None:
-    assert cli.main([*words.split(), "--database", "postgresql://u@127.0.0.1:1/x"]) == 8
-    assert "127.0.0.1" in capsys.readouterr().err
+    assert (
+        "127.0.0.1"
+        in run_command(
+            capsys, *words.split(), "--database", "postgresql://u@127.0.0.1:1/x", code=8
+        )[1]
+    )
 
 
 def test_something_else_in_the_database_s_place_is_an_error(capsys: Captured) -> None:
     (settings().data / "vkbench.db").mkdir(parents=True)
-    assert cli.main(["results"]) == 8
-    assert "vkbench.db" in capsys.readouterr().err
+    assert "vkbench.db" in run_command(capsys, "results", code=8)[1]
 
 
 def test_what_is_named_in_a_database_s_place_is_told_with_its_remedy(
@@ -149,8 +147,10 @@ def test_what_is_named_in_a_database_s_place_is_told_with_its_remedy(
 ) -> None:
     (folder / "a folder").mkdir()
     (folder / "empty file").touch()
-    assert cli.main(["results", "--database", "a folder"]) == 8
-    assert f"{folder}/a folder is a folder, no database" in capsys.readouterr().err
+    assert (
+        f"{folder}/a folder is a folder, no database"
+        in run_command(capsys, "results", "--database", "a folder", code=8)[1]
+    )
     assert cli.main(["results", "--database", "empty file"]) == 8
     remedy = f"run `vkbench db upgrade --database '{folder}/empty file'`"
     assert remedy in capsys.readouterr().err
@@ -163,9 +163,8 @@ def test_a_file_in_the_folder_s_place_is_an_error(
     (folder / "notes.txt").write_text("mine")
     monkeypatch.setenv("VKBENCH_DATA", str(folder / "notes.txt"))
     settings.cache_clear()
-    assert cli.main(words.split()) == 8
-    said = capsys.readouterr().err
-    assert said == (
+    line = run_command(capsys, *words.split(), code=8)[1]
+    assert line == (
         f"vkbench: the database {folder}/notes.txt/vkbench.db cannot be used: "
         f"File exists: {folder}/notes.txt\n"
     )
@@ -175,7 +174,6 @@ def test_a_fleet_s_database_without_devices_says_who_announces_them(
     folder: Path, capsys: Captured
 ) -> None:
     Database.open(f"sqlite:///{folder}/fleet.db", create=True).close()
-    assert cli.main(["devices", "--database", "fleet.db"]) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "`vkbench worker`" in said.err
+    out, err = run_command(capsys, "devices", "--database", "fleet.db")
+    assert out == ""
+    assert "`vkbench worker`" in err

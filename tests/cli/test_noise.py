@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
+from commands import Captured, read_rows, run_command
 from planted_runs import Past
-from vkbench_cli import main as cli
 from vkbench_detection.series import placing
-
-Captured = pytest.CaptureFixture[str]
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
-    """What a command prints on stdout and stderr."""
-    found = cli.main(["noise", *words])
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
 
 
 @pytest.fixture
@@ -35,29 +22,28 @@ def scattered(past: Past) -> Past:
     return past
 
 
-def rows(capsys: Captured, *words: str) -> Sequence[dict[str, Any]]:
-    return json.loads(said(capsys, *words, "--json")[0])["rows"]
-
-
 @pytest.mark.usefixtures("scattered")
 def test_the_noisiest_comes_first(capsys: Captured) -> None:
-    out, err = said(capsys)
+    out, err = run_command(capsys, "noise")
     assert out == ""
     assert "none of 6 series" in err
     assert "--refresh" in err
-    found = rows(capsys, "--refresh")
-    assert len(found) == 6
-    assert found[0]["case_name"] == "mul_mat_vec/q4_0/m64_n1_k256"
-    assert found[0]["sigma"] > 0.02 > found[-1]["sigma"]
-    assert found[0]["smallest_effect"] > 0.05
-    assert found[-1]["smallest_effect"] == pytest.approx(0.015)
-    out, err = said(capsys, "--sort", "case", "--kernel", "copy")
+    profiles = read_rows(capsys, "noise", "--refresh")
+    assert len(profiles) == 6
+    assert profiles[0]["case_name"] == "mul_mat_vec/q4_0/m64_n1_k256"
+    assert profiles[0]["sigma"] > 0.02 > profiles[-1]["sigma"]
+    assert profiles[0]["smallest_effect"] > 0.05
+    assert profiles[-1]["smallest_effect"] == pytest.approx(0.015)
+    out, err = run_command(capsys, "noise", "--sort", "case", "--kernel", "copy")
     assert "cannot see below" in out
     assert "1.5%" in out
     assert "2 of 2 series have a profile" in err
-    assert rows(capsys, "--sort", "CASE")[0]["case_name"] == "copy/f32/n4096"
-    assert len(rows(capsys, "--limit", "1", "--device", "planted", "--case", "copy/*")) == 1
-    assert said(capsys, "--csv")[0].startswith("host,")
+    assert read_rows(capsys, "noise", "--sort", "CASE")[0]["case_name"] == "copy/f32/n4096"
+    assert (
+        len(read_rows(capsys, "noise", "--limit", "1", "--device", "planted", "--case", "copy/*"))
+        == 1
+    )
+    assert run_command(capsys, "noise", "--csv")[0].startswith("host,")
 
 
 @pytest.mark.usefixtures("scattered")
@@ -72,6 +58,6 @@ def test_the_noisiest_comes_first(capsys: Captured) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_words_are_told(words: list[str], hint: str, capsys: Captured) -> None:
-    out, err = said(capsys, *words, code=2)
+    out, err = run_command(capsys, "noise", *words, code=2)
     assert out == ""
     assert hint in err

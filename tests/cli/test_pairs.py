@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from commands import Captured, read_rows
 from planted_runs import Past
 from vkbench.job import Arm, Outcome
 from vkbench.result import Result, Side
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.settings import Settings
-from vkbench_cli import main as cli
 from vkbench_cli.bundles import bundle_named
 from vkbench_cli.options.records import Effort, Selecting
 from vkbench_db.database import Database
@@ -25,7 +23,6 @@ from vkbench_scheduler.planning.pairs import PairPlan, submit_pairs
 from vkbench_shaders.bundle import Bundle, BundleStore, UnknownBundle, manifest_text, packaged
 
 A_CONFIRMATION = Purpose(kind=RunKind.CONFIRMATION)
-Captured = pytest.CaptureFixture[str]
 
 
 def pairs(past: Past, case: str, old: str, count: int = 1) -> int:
@@ -54,29 +51,23 @@ def build(tree: str) -> Bundle:
     return Bundle(text=text, blobs=blobs, name="old")
 
 
-def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
-    assert cli.main([*words, "--json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
-    return found
-
-
 def test_pairs_are_shown_when_asked_for(past: Past, capsys: Captured) -> None:
     run = pairs(past, "copy/f32/n4096", "0a" * 32, 2)
     with past.database.transaction() as tx:
-        first, second = (each.job for each in store.pick(tx, past.device.key, 9, 1.0, run=run))
+        first, second = (pick.job for pick in store.pick(tx, past.device.key, 9, 1.0, run=run))
         hot, _ = past.done(2e-3).timings
         arms = (replace(hot, side=Side.OLD), replace(hot, side=Side.NEW, seconds=3e-3))
         timed = replace(past.done(1.0), job=first.id, token=first.token, timings=arms)
         wrong = past.wrong("new: NaN")
         store.record(tx, [timed, replace(wrong, job=second.id, token=second.token)], time.time())
-    assert {row["mode"] for row in rows(capsys, "results")} == {"performance"}
+    assert {row["mode"] for row in read_rows(capsys, "results")} == {"performance"}
     for words in (["--run", "pairs"], ["--mode", "paired", "--history"]):
-        found = rows(capsys, "results", *words)
-        assert [row["mode"] for row in found] == ["paired"] * 2
-        [passed] = [row for row in found if row["verdict"] == Outcome.PASSED]
+        shown = read_rows(capsys, "results", *words)
+        assert [row["mode"] for row in shown] == ["paired"] * 2
+        [passed] = [row for row in shown if row["verdict"] == Outcome.PASSED]
         assert (passed["old_seconds"], passed["new_seconds"]) == (2e-3, 3e-3)
         assert passed["hot_seconds"] is None
-        assert {row["reason"] for row in found} == {"", "new: NaN"}
+        assert {row["reason"] for row in shown} == {"", "new: NaN"}
 
 
 def test_a_run_brings_the_bundles_that_its_runner_lacks(past: Past, planted: Settings) -> None:
@@ -98,15 +89,15 @@ def test_bundles_of_the_database_are_asked_for_like_those_of_the_machine(
         with pytest.raises(UnknownBundle):
             bundle_named(tx, old.sha[:12])
         keep(tx, old, 1.0)
-        found = bundle_named(tx, old.sha[:12])
-        assert found
-        assert found.sha == old.sha
+        bundle = bundle_named(tx, old.sha[:12])
+        assert bundle
+        assert bundle.sha == old.sha
         assert bundle_named(tx, "") is None
 
 
 @pytest.mark.parametrize(
-    ("asked", "track"), [("main", "main"), ("none", ""), ("None", ""), ("", ""), ("lab", "lab")]
+    ("word", "track"), [("main", "main"), ("none", ""), ("None", ""), ("", ""), ("lab", "lab")]
 )
-def test_a_run_says_whose_history_it_joins(asked: str, track: str) -> None:
-    assert Selecting().selection(Effort(track=asked)).track == track
+def test_a_run_says_whose_history_it_joins(word: str, track: str) -> None:
+    assert Selecting().selection(Effort(track=word)).track == track
     assert Selecting().selection(Effort()).track == "main"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from commands import Captured, read_rows, run_command
 from planted_runs import CASES, DEVICE, Past, timing
 from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench.result import Side
@@ -19,7 +19,6 @@ from vkbench_db.work import store
 from vkbench_detection.peers.pairs import Uncompared
 from vkbench_tables.peers import reasons
 
-Captured = pytest.CaptureFixture[str]
 NOW = 1_790_000_000.0
 
 
@@ -34,7 +33,7 @@ def compared(past: Past) -> Past:
             tx, mode=Mode.BOTH, selection={}, now=NOW, words=RunWords(label="peers")
         )
         store.add_jobs(tx, run.id, jobs)
-        picked = [each.job for each in store.pick(tx, DEVICE.key, 3, NOW)]
+        picked = [pick.job for pick in store.pick(tx, DEVICE.key, 3, NOW)]
         done = past.done(1.0)
         for job, theirs in zip(picked, (2e-3, 0.5e-3, None), strict=True):
             result = replace(done, job=job.id, token=job.token, case=job.case, variant="numpy")
@@ -57,39 +56,35 @@ def test_a_side_that_is_too_noisy_has_no_ratio(past: Past, capsys: Captured) -> 
         timings = (timing("hot", 14.46e-3, 0.286, Side.THEIRS), timing("hot", 2.477e-3))
         done = replace(past.done(1.0), job=picked.job.id, token=picked.job.token, case=CASES[0])
         store.record(tx, [replace(done, variant="numpy", timings=timings)], NOW)
-    assert cli.main(["compare", "--peer", "numpy"]) == 0
-    found = capsys.readouterr()
-    assert "too noisy" in found.out
-    assert "5.84" not in found.out
-    assert "1 comparison too noisy for a ratio" in " ".join(found.err.split())
-    assert cli.main(["compare", "--peer", "numpy", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)["rows"]
+    out, err = run_command(capsys, "compare", "--peer", "numpy")
+    assert "too noisy" in out
+    assert "5.84" not in out
+    assert "1 comparison too noisy for a ratio" in " ".join(err.split())
+    [row] = read_rows(capsys, "compare", "--peer", "numpy")
     assert (row["ratio"], row["change"]) == (None, "too noisy")
 
 
-def said(capsys: Captured) -> str:
+def read_errors(capsys: Captured) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
 def test_ours_theirs_and_the_ratio(compared: Past, capsys: Captured) -> None:
-    assert cli.main(["compare", "--peer", "numpy", "--csv"]) == 0
-    found = capsys.readouterr()
-    rows = list(csv.DictReader(io.StringIO(found.out)))
+    out, err = run_command(capsys, "compare", "--peer", "numpy", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["case"] for row in rows] == list(CASES)
     assert [float(row["ratio"]) for row in rows[:2]] == [pytest.approx(2), pytest.approx(0.5)]
     assert (rows[2]["ratio"], rows[2]["reason"]) == ("", "numpy has no it")
     assert rows[2]["device"] == rows[0]["device"] == DEVICE.key
     low, high = float(rows[0]["ratio_low"]), float(rows[0]["ratio_high"])
     assert 1.9 < low < 2 < high < 2.1
-    words = " ".join(found.err.split())
+    words = " ".join(err.split())
     assert f"1 case not compared: numpy has no it ({CASES[2]})" in words
     assert "Ours: launches back to back" in words
     assert "numpy: calls back to back" in words
 
 
 def test_people_see_the_mean_too(compared: Past, capsys: Captured) -> None:
-    assert cli.main(["compare", "--peer", "numpy", "peers"]) == 0
-    out = capsys.readouterr().out
+    out = run_command(capsys, "compare", "--peer", "numpy", "peers")[0]
     assert "peer: numpy" in out
     assert "geomean of 2" in out
 
@@ -113,7 +108,7 @@ def test_what_cannot_be_compared(
     compared: Past, capsys: Captured, words: list[str], complaint: str
 ) -> None:
     assert cli.main(["compare", *words]) != 0
-    assert complaint in said(capsys)
+    assert complaint in read_errors(capsys)
 
 
 def test_a_ratio_that_fell_fails_on_regression(compared: Past, capsys: Captured) -> None:
@@ -121,10 +116,9 @@ def test_a_ratio_that_fell_fails_on_regression(compared: Past, capsys: Captured)
     assert cli.main(words) == 0  # nothing to hold it against
     for theirs in (2e-3, 2e-3, 2e-3, 1.2e-3):
         add(compared, theirs)
-    assert cli.main(words) == 1
-    found = capsys.readouterr()
-    assert f"{CASES[0]} fell behind numpy on Planted 9000" in " ".join(found.err.split())
-    assert "fell" in found.out
+    out, err = run_command(capsys, *words, code=1)
+    assert f"{CASES[0]} fell behind numpy on Planted 9000" in " ".join(err.split())
+    assert "fell" in out
 
 
 def add(past: Past, theirs: float) -> None:
@@ -142,7 +136,7 @@ def add(past: Past, theirs: float) -> None:
 
 def test_two_runs_are_compared_without_their_peers(compared: Past, capsys: Captured) -> None:
     assert cli.main(["compare", "before", "peers"]) != 0
-    assert "no timed case in common" in said(capsys)
+    assert "no timed case in common" in read_errors(capsys)
 
 
 def test_ggml_s_file_is_imported_once(past: Past, capsys: Captured, tmp_path: Path) -> None:
@@ -152,14 +146,13 @@ def test_ggml_s_file_is_imported_once(past: Past, capsys: Captured, tmp_path: Pa
         "  ARGMAX(type=f32,ne=[32000,512,1,1]):    9000 runs -   110.57 us/run -  64000 kB/run\n"
         "  CPY(type_src=f32,type_dst=f16,ne=[4,4,1,1]):   9000 runs -   4.01 us/run - 1 kB/run\n"
     )
-    assert cli.main(["import", "--ggml", str(file)]) == 0
-    found = capsys.readouterr()
-    assert "1 job new" in found.out
-    assert "left out 1 test of CPY at all" in " ".join(found.err.split())
-    assert cli.main(["import", "--ggml", str(file)]) == 0
-    assert "0 jobs new, 0 went on, 1 known" in capsys.readouterr().out
-    assert cli.main(["results", "--kernel", "argmax", "--csv"]) == 0
-    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    out, err = run_command(capsys, "import", "--ggml", str(file))
+    assert "1 job new" in out
+    assert "left out 1 test of CPY at all" in " ".join(err.split())
+    assert "0 jobs new, 0 went on, 1 known" in run_command(capsys, "import", "--ggml", str(file))[0]
+    [row] = csv.DictReader(
+        io.StringIO(run_command(capsys, "results", "--kernel", "argmax", "--csv")[0])
+    )
     assert (row["variant"], row["device_name"]) == ("ggml", "Planted 9000")
     assert float(row["hot_seconds"]) == pytest.approx(110.57e-6)
 
@@ -180,7 +173,7 @@ def test_what_cannot_be_imported(
     past: Past, capsys: Captured, words: list[str], complaint: str
 ) -> None:
     assert cli.main(["import", *words]) == 2
-    assert complaint in said(capsys)
+    assert complaint in read_errors(capsys)
 
 
 def test_a_reason_names_two_cases_and_counts_the_others() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import Captured, run_command
 from planted_history import Plan, Step, file_lines
 from terminals import terminal
 from vkbench.settings import settings
@@ -17,7 +18,6 @@ from vkbench_cli.show.series_plot import place, scatter
 from vkbench_db.database import Database
 from vkbench_detection.steps import detect
 
-Captured = pytest.CaptureFixture[str]
 CASE = "mul_mat_vec/q4_0/m1_n1_k256"
 NIGHTS = 40
 
@@ -71,8 +71,7 @@ def test_a_plot_fits_the_terminal_and_marks_the_change(
 
 
 def test_a_file_has_the_width_of_a_terminal(capsys: Captured) -> None:
-    assert cli.main(["plot", "1", "--last", "5"]) == 0
-    out = capsys.readouterr().out
+    out = run_command(capsys, "plot", "1", "--last", "5")[0]
     assert max(map(len, out.splitlines())) == 80
     assert "5 results" in out
     assert "▲" not in out  # the change is older
@@ -102,10 +101,9 @@ def test_a_picture_is_a_png(tmp_path: Path, capsys: Captured) -> None:
     ],
 )
 def test_bad_input_is_one_line(words: list[str], code: int, hint: str, capsys: Captured) -> None:
-    assert cli.main(words) == code
-    said = capsys.readouterr()
-    assert hint in said.err
-    assert said.err.count("\n") == 1
+    err = run_command(capsys, *words, code=code)[1]
+    assert hint in err
+    assert err.count("\n") == 1
 
 
 def test_matplotlib_is_asked_for_where_it_is_missing(
@@ -114,6 +112,8 @@ def test_matplotlib_is_asked_for_where_it_is_missing(
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert cli.main(["plot", "1", "--png", str(tmp_path / "x.png")]) == 4
-    assert "pip install 'vkbench[plot]'" in capsys.readouterr().err
+    assert (
+        "pip install 'vkbench[plot]'"
+        in run_command(capsys, "plot", "1", "--png", str(tmp_path / "x.png"), code=4)[1]
+    )
     assert list(tmp_path.iterdir()) == []

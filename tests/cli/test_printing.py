@@ -79,14 +79,14 @@ def test_no_probability_is_shown_as_zero() -> None:
 @pytest.mark.parametrize("columns", [comparison.COLUMNS, regressions.MEMBERS, series.CHANGES])
 def test_no_interval_of_a_small_change_seems_to_begin_with_one(columns: Sequence[Column]) -> None:
     row = {"ratio": 1.0152, "ratio_low": 1.0041, "low": 1.0041}
-    shown = [column_text(each, [row])[1] for each in columns if each.key in row]
+    shown = [column_text(column, [row])[1] for column in columns if column.key in row]
     assert sorted(shown) == [["1.004"], ["1.015"]]
 
 
 def test_json_keeps_base_units_and_types() -> None:
-    found = json.loads(printed(TABLE, json=True))
-    assert found["schema_version"] == 1
-    assert found["rows"] == list(ROWS)
+    answer = json.loads(printed(TABLE, json=True))
+    assert answer["schema_version"] == 1
+    assert answer["rows"] == list(ROWS)
 
 
 def test_csv_keeps_every_digit_and_nests_as_json() -> None:

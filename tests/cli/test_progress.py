@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import Captured, run_command
 from planted_history import Plan, file_lines
 from terminals import terminal
 from vkbench.settings import settings
@@ -14,8 +15,6 @@ from vkbench_cli import main as cli
 from vkbench_cli.show import progress, telling
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import Elapsed
-
-Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -39,8 +38,7 @@ def test_what_can_be_counted_is(
         (["import", str(lab)], f"kB of results.jsonl: {size} of {size} done"),
         (["regressions", "scan", "--all"], "series: 2 of 4 done"),
     ):
-        assert cli.main(words) == 0
-        assert total in capsys.readouterr().err
+        assert total in run_command(capsys, *words)[1]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +85,9 @@ def test_a_progress_takes_its_place(monkeypatch: pytest.MonkeyPatch, capsys: Cap
         capsys.readouterr()
         time.sleep(0.1)
         part.tell(1)
-    said = capsys.readouterr().err
-    assert "part: 1 of 2 done" in said
-    assert "all of it" not in said
+    lines = capsys.readouterr().err
+    assert "part: 1 of 2 done" in lines
+    assert "all of it" not in lines
 
 
 def test_a_terminal_shows_it_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:

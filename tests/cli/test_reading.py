@@ -7,10 +7,10 @@ import io
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from commands import Captured, read_rows, run_command
 from planted_runs import Past
 from vkbench.process.user import user_name
 from vkbench_cli import main as cli
@@ -19,23 +19,6 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import beat
 
 pytestmark = pytest.mark.usefixtures("filled")
-
-Captured = pytest.CaptureFixture[str]
-
-
-def said(capsys: Captured, *words: str, code: int = 0) -> str:
-    """What a command prints on stdout."""
-    found = cli.main(list(words))
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out
-
-
-def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
-    """The rows that a command prints as JSON."""
-    found = json.loads(said(capsys, *words, "--json"))
-    assert found["schema_version"] == 1
-    return list(found["rows"])
 
 
 def refused(capsys: Captured, *words: str) -> tuple[int, str]:
@@ -52,18 +35,20 @@ def test_an_export_says_how_far_it_is(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(progress, "SILENCE_SECONDS", 0.0)
-    assert cli.main(["export", "1", "-o", str(tmp_path / "run.jsonl")]) == 0
-    assert "export of run 1: 1 of " in capsys.readouterr().err
+    assert (
+        "export of run 1: 1 of "
+        in run_command(capsys, "export", "1", "-o", str(tmp_path / "run.jsonl"))[1]
+    )
 
 
 def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
-    found = rows(capsys, "results")
-    assert {row["case"]: row["verdict"] for row in found} == {
+    results = read_rows(capsys, "results")
+    assert {row["case"]: row["verdict"] for row in results} == {
         "copy/f32/n4096": "passed",
         "mul_mat_vec/q4_0/m64_n1_k256": "passed",
         "mul_mat_vec/q8_0/m64_n1_k256": "wrong",
     }
-    copy = next(row for row in found if row["kernel"] == "copy")
+    copy = next(row for row in results if row["kernel"] == "copy")
     assert copy["hot_seconds"] == pytest.approx(2e-3)
     assert copy["hot_spread"] == pytest.approx(0.01)
     assert copy["bytes_per_second"] == pytest.approx(10_000 / 2e-3)
@@ -76,8 +61,7 @@ def test_trials_of_sweeps_are_left_out_unless_asked_for(past: Past, capsys: Capt
     sweep = past.sweep(past.done(0.5), past.done(0.5), past.done(0.5))
 
     def copies(*words: str) -> tuple[list[float], str]:
-        assert cli.main(["results", "--kernel", "copy", *words, "--json"]) == 0
-        out, err = capsys.readouterr()
+        out, err = run_command(capsys, "results", "--kernel", "copy", *words, "--json")
         return [row["hot_seconds"] for row in json.loads(out)["rows"]], err
 
     note = "left out 1 trial of `vkbench tune`; --trials shows them\n"
@@ -114,11 +98,11 @@ def test_trials_of_sweeps_are_left_out_unless_asked_for(past: Past, capsys: Capt
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_results_are_filtered(words: list[str], count: int, capsys: Captured) -> None:
-    assert len(rows(capsys, "results", *words)) == count
+    assert len(read_rows(capsys, "results", *words)) == count
 
 
 def test_results_as_text_say_what_all_rows_share_once(capsys: Captured) -> None:
-    lines = said(capsys, "results", "--run", "2").splitlines()
+    lines = run_command(capsys, "results", "--run", "2")[0].splitlines()
     assert lines[:2] == ["host: here", "device: Planted 9000"]
     assert lines[2].split()[:4] == ["case", "variant", "verdict", "nmse"]
     assert "NMSE 0.5 is over 1e-10" in "\n".join(lines)
@@ -126,67 +110,77 @@ def test_results_as_text_say_what_all_rows_share_once(capsys: Captured) -> None:
 
 
 def test_json_and_csv_exclude_each_other(capsys: Captured) -> None:
-    assert cli.main(["results", "--json", "--csv"]) == 2
-    found = capsys.readouterr()
-    assert (found.out, found.err) == ("", "vkbench: only one of --json and --csv can be printed\n")
+    out, err = run_command(capsys, "results", "--json", "--csv", code=2)
+    assert (out, err) == (
+        "",
+        "vkbench: only one of --json and --csv can be printed\n",
+    )
 
 
 def test_results_as_csv_have_base_units(capsys: Captured) -> None:
-    found = list(csv.DictReader(io.StringIO(said(capsys, "results", "--csv"))))
-    assert sorted(float(row["hot_seconds"]) for row in found if row["hot_seconds"]) == [2e-6, 2e-3]
+    results = list(csv.DictReader(io.StringIO(run_command(capsys, "results", "--csv")[0])))
+    assert sorted(float(row["hot_seconds"]) for row in results if row["hot_seconds"]) == [
+        2e-6,
+        2e-3,
+    ]
 
 
 def test_cut_off_results_say_so(capsys: Captured) -> None:
     for form in ([], ["--as", "md"], ["--as", "junit"]):
-        assert cli.main(["results", "--limit", "1", *form]) == 0
-        assert "the newest 1; --limit 0 shows all" in capsys.readouterr().err
+        assert (
+            "the newest 1; --limit 0 shows all"
+            in run_command(capsys, "results", "--limit", "1", *form)[1]
+        )
 
 
 def test_jobs_lists_runs_and_jobs(capsys: Captured) -> None:
-    assert [(row["id"], row["label"], row["passed"]) for row in rows(capsys, "jobs")] == [
+    assert [(row["id"], row["label"], row["passed"]) for row in read_rows(capsys, "jobs")] == [
         (2, "after", 2),
         (1, "before", 3),
     ]
-    [wrong] = rows(capsys, "jobs", "last", "--state", "wrong")
+    [wrong] = read_rows(capsys, "jobs", "last", "--state", "wrong")
     assert wrong["case"] == "mul_mat_vec/q8_0/m64_n1_k256"
-    assert len(rows(capsys, "jobs", "--device", "planted")) == 6
+    assert len(read_rows(capsys, "jobs", "--device", "planted")) == 6
 
 
 def test_cut_off_jobs_say_which_are_shown(capsys: Captured) -> None:
-    assert cli.main(["jobs", "last", "--limit", "1"]) == 0
-    assert "the first 1; --limit 0 shows all" in capsys.readouterr().err
-    assert cli.main(["jobs", "--device", "planted", "--limit", "1"]) == 0
-    assert "the newest 1; --limit 0 shows all" in capsys.readouterr().err
-    assert cli.main(["jobs", "last", "--limit", "3"]) == 0
-    assert "--limit 0" not in capsys.readouterr().err
+    assert (
+        "the first 1; --limit 0 shows all" in run_command(capsys, "jobs", "last", "--limit", "1")[1]
+    )
+    assert (
+        "the newest 1; --limit 0 shows all"
+        in run_command(capsys, "jobs", "--device", "planted", "--limit", "1")[1]
+    )
+    assert "--limit 0" not in run_command(capsys, "jobs", "last", "--limit", "3")[1]
 
 
 def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:
-    [device] = rows(capsys, "devices")
+    [device] = read_rows(capsys, "devices")
     assert (device["state"], device["queued"], device["name"]) == ("online", 0, "Planted 9000")
-    said(capsys, "pause", "planted")
-    assert rows(capsys, "devices")[0]["state"] == "paused"
-    said(capsys, "resume", "252e5e39f6aa")
-    assert rows(capsys, "devices")[0]["state"] == "online"
+    run_command(capsys, "pause", "planted")
+    assert read_rows(capsys, "devices")[0]["state"] == "paused"
+    run_command(capsys, "resume", "252e5e39f6aa")
+    assert read_rows(capsys, "devices")[0]["state"] == "online"
 
 
 def test_a_pause_says_why_who_and_since_when(capsys: Captured) -> None:
-    assert "Planted 9000 (252e5e39f6aa) is paused" in said(
-        capsys, "pause", "host:here", "--reason", "new fan"
+    assert (
+        "Planted 9000 (252e5e39f6aa) is paused"
+        in run_command(capsys, "pause", "host:here", "--reason", "new fan")[0]
     )
-    [device] = rows(capsys, "devices")
+    [device] = read_rows(capsys, "devices")
     assert (device["paused_reason"], device["paused_by"]) == ("new fan", user_name())
     assert isinstance(device["paused_at"], str)
-    assert "new fan" in said(capsys, "devices")
-    said(capsys, "resume", "planted")
-    [device] = rows(capsys, "devices")
+    assert "new fan" in run_command(capsys, "devices")[0]
+    run_command(capsys, "resume", "planted")
+    [device] = read_rows(capsys, "devices")
     assert [device[key] for key in ("paused_reason", "paused_by", "paused_at")] == ["", "", None]
 
 
 def test_query_reads_the_views(capsys: Captured) -> None:
     sql = "SELECT case_name, count(*) AS n, 1 AS n FROM v_latest GROUP BY 1 ORDER BY 1"
-    found = rows(capsys, "query", sql)
-    assert found[0] == {"case_name": "copy/f32/n4096", "n": 2, "n_2": 1}
+    answer = read_rows(capsys, "query", sql)
+    assert answer[0] == {"case_name": "copy/f32/n4096", "n": 2, "n_2": 1}
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM job", "ATTACH 'x' AS y", "SELECT 1; SELECT 2", ""])
@@ -195,25 +189,25 @@ def test_query_cannot_write(sql: str, capsys: Captured) -> None:
 
 
 def test_cancel_leaves_what_is_done(capsys: Captured) -> None:
-    assert "0 jobs cancelled" in said(capsys, "cancel", "last")
+    assert "0 jobs cancelled" in run_command(capsys, "cancel", "last")[0]
 
 
 def test_a_run_travels_and_arrives_once(tmp_path: Path, capsys: Captured) -> None:
     file, there = tmp_path / "run.jsonl", ["--database", str(tmp_path / "there.db")]
-    said(capsys, "export", "last", "-o", str(file))
-    assert "3 jobs new" in said(capsys, "import", str(file), *there)
-    before = rows(capsys, "results", *there)
-    assert "0 jobs new" in said(capsys, "import", str(file), *there)
-    assert rows(capsys, "results", *there) == before
+    run_command(capsys, "export", "last", "-o", str(file))
+    assert "3 jobs new" in run_command(capsys, "import", str(file), *there)[0]
+    before = read_rows(capsys, "results", *there)
+    assert "0 jobs new" in run_command(capsys, "import", str(file), *there)[0]
+    assert read_rows(capsys, "results", *there) == before
     assert len(before) == 3
 
 
 def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> None:
     file, there = tmp_path / "run.jsonl", ["--database", str(tmp_path / "there.db")]
-    said(capsys, "export", "1", "-o", str(file))
+    run_command(capsys, "export", "1", "-o", str(file))
     file.write_bytes(file.read_bytes()[:-200])
     assert refused(capsys, "import", str(file), *there)[0] == 2
-    assert rows(capsys, "jobs", *there) == []
+    assert read_rows(capsys, "jobs", *there) == []
 
 
 @pytest.mark.parametrize(
@@ -242,22 +236,24 @@ def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> N
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input_is_one_line(words: list[str], code: int, hint: str, capsys: Captured) -> None:
-    found, line = refused(capsys, *words)
-    assert (found, hint in line) == (code, True), line
+    status, line = refused(capsys, *words)
+    assert (status, hint in line) == (code, True), line
     assert "secret" not in line
 
 
 def test_submit_prints_the_run_and_stores_its_jobs(capsys: Captured, filled: Database) -> None:
-    run = said(capsys, "submit", "-k", "copy", "-f", "f16", "-s", "n=64", "--repeat", "3").strip()
-    found = rows(capsys, "jobs", run)
-    assert [row["state"] for row in found] == ["queued"] * len(found)
-    assert len(found) == 6  # checked and timed
-    assert f"{len(found)} jobs cancelled" in said(capsys, "cancel", run)
+    run = run_command(capsys, "submit", "-k", "copy", "-f", "f16", "-s", "n=64", "--repeat", "3")[
+        0
+    ].strip()
+    jobs = read_rows(capsys, "jobs", run)
+    assert [row["state"] for row in jobs] == ["queued"] * len(jobs)
+    assert len(jobs) == 6  # checked and timed
+    assert f"{len(jobs)} jobs cancelled" in run_command(capsys, "cancel", run)[0]
 
 
 def test_submit_with_a_key_is_there_once(capsys: Captured) -> None:
     words = ["submit", "-k", "copy", "--key", "nightly"]
-    assert said(capsys, *words) == said(capsys, *words)
+    assert run_command(capsys, *words)[0] == run_command(capsys, *words)[0]
 
 
 def test_waiting_ends_in_time_and_the_jobs_go_on(capsys: Captured, filled: Database) -> None:
@@ -266,11 +262,11 @@ def test_waiting_ends_in_time_and_the_jobs_go_on(capsys: Captured, filled: Datab
     words = ["submit", "-k", "copy", "-s", "n=64", "--wait", "--timeout", "0.1"]
     code, line = refused(capsys, *words)
     assert (code, "they continue" in line) == (5, True)
-    assert rows(capsys, "jobs", "last", "--state", "queued")
+    assert read_rows(capsys, "jobs", "last", "--state", "queued")
 
 
 def test_waiting_for_what_is_done_ends_with_its_exit_code(capsys: Captured) -> None:
     words = ["submit", "-k", "copy", "--key", "k"]
-    run = said(capsys, *words).strip()
-    said(capsys, "cancel", run)
+    run = run_command(capsys, *words)[0].strip()
+    run_command(capsys, "cancel", run)
     assert cli.main([*words, "--wait"]) == 7

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from commands import read_rows, run_command
 from planted_history import Plan, Step, case_name, device, file_lines
 from planted_history import planted as planted_plan
 from vkbench.settings import Settings
@@ -32,25 +31,17 @@ def history(planted: Settings, tmp_path: Path) -> Path:
     return file
 
 
-def asked(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
-    capsys.readouterr()
-    main(["regressions", *words, "--json"])
-    return list(json.loads(capsys.readouterr().out)["rows"])
-
-
 def test_import_says_that_there_is_something(
     planted: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "history.jsonl"
     file.write_text("".join(file_lines(PLAN)))
-    assert main(["import", str(file)]) == 0
-    assert "new in `vkbench regressions ls`: 4" in capsys.readouterr().out
-    assert main(["import", str(file)]) == 0
-    assert "regressions" not in capsys.readouterr().out
+    assert "new in `vkbench regressions ls`: 4" in run_command(capsys, "import", str(file))[0]
+    assert "regressions" not in run_command(capsys, "import", str(file))[0]
 
 
 def test_the_list(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = asked(capsys, "ls")
+    rows = read_rows(capsys, "regressions", "ls")
     assert {(row["direction"], row["cause"], row["changes"]) for row in rows} == {
         ("slower", "kernel", 2),  # hot and cold
         ("faster", "environment", 2),
@@ -73,12 +64,12 @@ def test_the_list(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_filters(
     history: Path, capsys: pytest.CaptureFixture[str], words: list[str], count: int
 ) -> None:
-    assert len(asked(capsys, "ls", *words)) == count
+    assert len(read_rows(capsys, "regressions", "ls", *words)) == count
 
 
 def test_one_of_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    [row] = asked(capsys, "ls", "--direction", "slower")
-    [story] = asked(capsys, "show", str(row["id"]))
+    [row] = read_rows(capsys, "regressions", "ls", "--direction", "slower")
+    [story] = read_rows(capsys, "regressions", "show", str(row["id"]))
     member = story["members"][0]
     assert (member["case_name"], member["metric"]) == (case_name(0), "cold")
     assert 1.05 < member["low"] < member["ratio"] < member["high"] < 1.15
@@ -94,10 +85,10 @@ def test_one_of_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_that_crashes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    [row] = asked(capsys, "ls", "--direction", "failed")
+    [row] = read_rows(capsys, "regressions", "ls", "--direction", "failed")
     assert " failed on Planted 9000 of " in row["title"]
     assert " since driver_version 550.2 (" in row["title"]
-    [story] = asked(capsys, "show", str(row["id"]))
+    [story] = read_rows(capsys, "regressions", "show", str(row["id"]))
     [member] = story["members"]
     assert (member["case_name"], member["metric"], member["ratio"]) == (
         *(case_name(3), "verdict", None),
@@ -109,15 +100,17 @@ def test_one_that_crashes(history: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_people_move_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    [row] = asked(capsys, "ls", "--direction", "slower")
+    [row] = read_rows(capsys, "regressions", "ls", "--direction", "slower")
     number = str(row["id"])
     assert main(["regressions", "ack", number, "--note", "looking"]) == 0
     capsys.readouterr()
-    assert main(["regressions", "ack", number]) == 2
-    assert f"regression {number} is acknowledged already" in capsys.readouterr().err
+    assert (
+        f"regression {number} is acknowledged already"
+        in run_command(capsys, "regressions", "ack", number, code=2)[1]
+    )
     assert main(["regressions", "close", number]) == 0
     assert main(["regressions", "reopen", number]) == 0
-    [story] = asked(capsys, "show", number)
+    [story] = read_rows(capsys, "regressions", "show", number)
     states = [event["state"] for event in story["events"]]
     assert states == ["open", "acknowledged", "closed", "open"]
     assert story["events"][1]["note"] == "looking"
@@ -130,17 +123,16 @@ def test_exit_codes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regressions", "ls", "--fail-on", "open", "--direction", "faster"]) == 0
     for direction in ("slower", "wrong", "failed"):
         assert main(["regressions", "ls", "--fail-on", "open"]) == 1
-        [row] = asked(capsys, "ls", "--direction", direction)
+        [row] = read_rows(capsys, "regressions", "ls", "--direction", direction)
         assert main(["regressions", "ack", str(row["id"])]) == 0
     assert main(["regressions", "ls", "--fail-on", "open"]) == 0
 
 
 def test_twice_is_once(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = asked(capsys, "ls")
+    before = read_rows(capsys, "regressions", "ls")
     assert main(["import", str(history)]) == 0
-    assert main(["regressions", "scan", "--all"]) == 0
-    assert "0 changes are new" in capsys.readouterr().out
-    assert asked(capsys, "ls") == before
+    assert "0 changes are new" in run_command(capsys, "regressions", "scan", "--all")[0]
+    assert read_rows(capsys, "regressions", "ls") == before
 
 
 @pytest.mark.slow
@@ -153,20 +145,22 @@ def test_a_lab_of_two_hundred_series_takes_seconds(
     file.write_text("".join(file_lines(plan)))
     began = time.monotonic()
     assert main(["import", str(file)]) == 0
-    rows = asked(capsys, "ls")
+    rows = read_rows(capsys, "regressions", "ls")
     assert time.monotonic() - began < 60
     members = [
-        member for row in rows for member in asked(capsys, "show", str(row["id"]))[0]["members"]
+        member
+        for row in rows
+        for member in read_rows(capsys, "regressions", "show", str(row["id"]))[0]["members"]
     ]
-    found = {
+    changed = {
         (m["case_name"], m["metric"], "slower" if m["ratio"] > 1 else "faster") for m in members
     }
-    assert found == {
+    assert changed == {
         (case_name(step.case), metric, "slower" if step.factor > 1 else "faster")
         for step in plan.steps
         for metric in plan.metrics
     }
-    assert len(members) == len(found)
+    assert len(members) == len(changed)
 
 
 def planted_lab() -> Plan:

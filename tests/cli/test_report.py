@@ -53,10 +53,10 @@ def test_passed_checks_are_counted_where_there_is_more_to_tell() -> None:
 
 def test_each_reason_for_skipping_is_told_once() -> None:
     skipped = [{"reason": f"needs {'x' * (number % 7 + 1)}"} for number in range(14)]
-    told = list(reasons([*skipped, {"reason": "needs x"}]))
-    assert told[0] == "3 skipped: needs x"
-    assert told[-1] == "4 skipped for other reasons"
-    assert len(told) == 6
+    lines = list(reasons([*skipped, {"reason": "needs x"}]))
+    assert lines[0] == "3 skipped: needs x"
+    assert lines[-1] == "4 skipped for other reasons"
+    assert len(lines) == 6
     assert list(reasons([])) == []
 
 
@@ -74,5 +74,5 @@ def test_devices_of_one_name_are_told_apart(keys: tuple[str, str], shown: bool) 
 def test_results_stand_by_device_however_they_ended() -> None:
     ended = [("b", 4), ("a", 1), ("b", 3), ("a", 2)]
     rows = [SimpleNamespace(device=device, job=job) for device, job in reversed(ended)]
-    told = by_device(cast("Sequence[ResultRow]", rows))
-    assert [row.job for row in told] == [1, 2, 4, 3]
+    ordered = by_device(cast("Sequence[ResultRow]", rows))
+    assert [row.job for row in ordered] == [1, 2, 4, 3]

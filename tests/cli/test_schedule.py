@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from commands import Captured
 from planted_own import CASE, write_own
 from vkbench_cli import main as cli
 from vkbench_db.ask import queries
@@ -17,45 +18,43 @@ from vkbench_db.database import Database
 
 pytestmark = pytest.mark.usefixtures("filled")
 
-Captured = pytest.CaptureFixture[str]
 
-
-def said(capsys: Captured, *words: str, code: int = 0) -> str:
-    found = cli.main(["schedule", *words])
+def run_schedule(capsys: Captured, *words: str, code: int = 0) -> str:
+    status = cli.main(["schedule", *words])
     out, err = capsys.readouterr()
-    assert found == code, err
+    assert status == code, err
     return out or err
 
 
 def listed(capsys: Captured) -> list[dict[str, Any]]:
-    return list(json.loads(said(capsys, "ls", "--json"))["rows"])
+    return list(json.loads(run_schedule(capsys, "ls", "--json"))["rows"])
 
 
 def test_a_schedule_s_life(capsys: Captured, database: Database) -> None:
     copies = ("-k", "copy", "-f", "f32", "--mode", "correctness", "--priority", "2")
-    assert " 02:00 UTC" in said(capsys, "add", "nightly", "--cron", "0 2 * * *", *copies)
+    assert " 02:00 UTC" in run_schedule(capsys, "add", "nightly", "--cron", "0 2 * * *", *copies)
     (row,) = listed(capsys)
     assert (row["name"], row["state"], row["last_run"]) == ("nightly", "waiting", None)
     due = datetime.fromisoformat(row["next_due"])
     assert (due.hour, due.minute, due > datetime.now(UTC)) == (2, 0, True)
     assert row["selection"]["kernels"] == ["copy"]
 
-    run = int(said(capsys, "fire", "nightly").split()[0])
+    run = int(run_schedule(capsys, "fire", "nightly").split()[0])
     with database.reading() as tx:
-        found = queries.find_run(tx, str(run))
-    assert (found.label, found.priority, found.mode) == ("nightly", 2, "correctness")
+        fired = queries.find_run(tx, str(run))
+    assert (fired.label, fired.priority, fired.mode) == ("nightly", 2, "correctness")
     assert listed(capsys)[0]["last_run"] == run
-    shown = said(capsys, "show", "nightly")
-    asked = "kernels copy; formats f32; mode correctness; priority 2"
-    assert shown.startswith(f"nightly, at 0 2 * * * (UTC): {asked}\n")
+    shown = run_schedule(capsys, "show", "nightly")
+    selection = "kernels copy; formats f32; mode correctness; priority 2"
+    assert shown.startswith(f"nightly, at 0 2 * * * (UTC): {selection}\n")
     assert "fired by hand" in shown
 
-    said(capsys, "pause", "nightly")
+    run_schedule(capsys, "pause", "nightly")
     (row,) = listed(capsys)
     assert (row["state"], row["next_due"]) == ("paused", None)
-    said(capsys, "resume", "nightly")
+    run_schedule(capsys, "resume", "nightly")
     assert listed(capsys)[0]["state"] == "waiting"
-    said(capsys, "rm", "nightly")
+    run_schedule(capsys, "rm", "nightly")
     assert listed(capsys) == []
 
 
@@ -71,28 +70,28 @@ def test_a_schedule_s_life(capsys: Captured, database: Database) -> None:
 def test_what_would_fail_every_night_is_refused_now(
     capsys: Captured, words: tuple[str, ...], why: str
 ) -> None:
-    assert why in said(capsys, "add", "nightly", *words, code=2)
+    assert why in run_schedule(capsys, "add", "nightly", *words, code=2)
     assert listed(capsys) == []
 
 
 @pytest.mark.parametrize("name", ["", " "])
 def test_one_without_a_name_is_refused(capsys: Captured, name: str) -> None:
-    assert "is no name" in said(capsys, "add", name, "--cron", "@daily", code=2)
+    assert "is no name" in run_schedule(capsys, "add", name, "--cron", "@daily", code=2)
 
 
 def test_an_unknown_name_is_refused(capsys: Captured) -> None:
-    said(capsys, "add", "nightly", "--cron", "@daily")
+    run_schedule(capsys, "add", "nightly", "--cron", "@daily")
     for verb in ("show", "rm", "pause", "resume", "fire"):
-        assert "did you mean 'nightly'" in said(capsys, verb, "nightli", code=2)
+        assert "did you mean 'nightly'" in run_schedule(capsys, verb, "nightli", code=2)
 
 
 def test_a_kernel_of_one_s_own_is_repeated(capsys: Captured, tmp_path: Path) -> None:
     """The schedule keeps its bundle, so that the file may go."""
     path = write_own(tmp_path / "own")
     words = ("--kernel-file", str(path), "--mode", "correctness")
-    said(capsys, "add", "nightly", "--cron", "0 2 * * *", *words)
-    assert "; own lab.rms_quant" in said(capsys, "show", "nightly")
+    run_schedule(capsys, "add", "nightly", "--cron", "0 2 * * *", *words)
+    assert "; own lab.rms_quant" in run_schedule(capsys, "show", "nightly")
     shutil.rmtree(path.parent)
-    assert said(capsys, "fire", "nightly").split()[0].isdigit()
+    assert run_schedule(capsys, "fire", "nightly").split()[0].isdigit()
     (row,) = listed(capsys)
     assert row["selection"]["own"]["cases"][0] == CASE

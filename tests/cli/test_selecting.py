@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
+from commands import Captured, read_rows, run_command
 from vkbench.device import DeviceFacts
 from vkbench_cli import main as cli
 from vkbench_db import schema
@@ -19,7 +19,6 @@ from vkbench_db.database import Database
 
 pytestmark = pytest.mark.slow
 
-Captured = pytest.CaptureFixture[str]
 
 HERE, NEAR, FAR, FURTHER = "252e5e39f6aa", "1111aaaa0000", "1111bbbb0000", "beef00000000"
 NAMES = {
@@ -79,8 +78,8 @@ def fleet(past: Any, planted_regression: Callable[..., int]) -> Database:
 def test_every_command_means_the_same(
     fleet: Database, capsys: Captured, selector: str, meant: set[str]
 ) -> None:
-    found = {name: ask(fleet, capsys, selector) for name, ask in ASKING.items()}
-    assert found == dict.fromkeys(ASKING, meant)
+    answers = {name: ask(fleet, capsys, selector) for name, ask in ASKING.items()}
+    assert answers == dict.fromkeys(ASKING, meant)
 
 
 def test_an_index_is_this_machine_s_but_for_a_schedule(fleet: Database, capsys: Captured) -> None:
@@ -97,17 +96,17 @@ def test_an_index_is_this_machine_s_but_for_a_schedule(fleet: Database, capsys: 
 def test_every_command_refuses_in_the_same_words(
     capsys: Captured, selector: str, words: str
 ) -> None:
-    said = {name: failed(capsys, *command(selector)) for name, command in COMMANDS.items()}
-    code, err = said["results"]
+    refusals = {name: failed(capsys, *command(selector)) for name, command in COMMANDS.items()}
+    code, err = refusals["results"]
     assert code == 2
     assert words in err
-    assert said == dict.fromkeys(COMMANDS, (code, err))
+    assert refusals == dict.fromkeys(COMMANDS, (code, err))
 
 
 @pytest.mark.usefixtures("database")
 def test_without_any_device_every_command_says_what_to_do(capsys: Captured) -> None:
     start = "start `vkbench scheduler`, and `vkbench worker` on a GPU host"
-    told = (7, f"vkbench: no device is known: {start}\n")
+    advice = (7, f"vkbench: no device is known: {start}\n")
     for name, command in COMMANDS.items():
         code, err = failed(capsys, *command("h200"))
         if name in READING:  # nothing is recorded, so no selector is wrong
@@ -115,7 +114,7 @@ def test_without_any_device_every_command_says_what_to_do(capsys: Captured) -> N
             assert " yet: " in err, name
             assert "`vkbench " in err, name
         elif name != "schedule":  # a fleet may be scheduled before it has devices
-            assert (code, err) == told, name
+            assert (code, err) == advice, name
 
 
 @pytest.mark.usefixtures("fleet")
@@ -135,49 +134,39 @@ def failed(capsys: Captured, *words: str) -> tuple[int, str]:
     return code, err
 
 
-def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
-    """What a command prints as JSON."""
-    code = cli.main([*words, "--json"])
-    out, err = capsys.readouterr()
-    assert code == 0, err
-    return list(json.loads(out)["rows"])
-
-
 def listing(*words: str) -> Callable[[Database, Captured, str], set[str]]:
     """Asks a command whose rows name a device."""
 
     def ask(database: Database, capsys: Captured, selector: str) -> set[str]:
-        return {row["device"] for row in rows(capsys, *words, "-d", selector)}
+        return {row["device"] for row in read_rows(capsys, *words, "-d", selector)}
 
     return ask
 
 
 def regressed(database: Database, capsys: Captured, selector: str) -> set[str]:
     """Regressions are numbered in the order of their devices."""
-    found = rows(capsys, "regressions", "ls", "-d", selector)
-    return {list(NAMES)[row["id"] - 1] for row in found}
+    listed = read_rows(capsys, "regressions", "ls", "-d", selector)
+    return {list(NAMES)[row["id"] - 1] for row in listed}
 
 
 def paused(database: Database, capsys: Captured, selector: str) -> set[str]:
     assert cli.main(["pause", selector]) == 0
     with database.reading() as tx:
-        found = {row.key for row in queries.devices(tx) if row.paused}
+        held = {row.key for row in queries.devices(tx) if row.paused}
     assert cli.main(["resume", selector]) == 0
     with database.reading() as tx:
         assert not [row for row in queries.devices(tx) if row.paused]
     capsys.readouterr()
-    return found
+    return held
 
 
 def submitted(database: Database, capsys: Captured, selector: str) -> set[str]:
-    assert cli.main(["submit", *CHECK, "-d", selector]) == 0
-    return _devices(database, int(capsys.readouterr().out))
+    return _devices(database, int(run_command(capsys, "submit", *CHECK, "-d", selector)[0]))
 
 
 def fired(database: Database, capsys: Captured, selector: str) -> set[str]:
     assert cli.main([*SCHEDULED, "-d", selector]) == 0
-    assert cli.main(["schedule", "fire", "nightly"]) == 0
-    return _devices(database, int(capsys.readouterr().out))
+    return _devices(database, int(run_command(capsys, "schedule", "fire", "nightly")[0]))
 
 
 def _devices(database: Database, run: int) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from commands import Captured, run_command
 from vkbench_cli import main as cli
 from vkbench_cli.show.selftest import COLUMNS
 from vkbench_detection.changes.decisions import Cause
@@ -24,8 +25,6 @@ pytestmark = pytest.mark.slow
 
 # what is shown of scenarios in which something changes
 OF_CHANGES = ("right_place", "right_cause", "right_state", "covered", "nights")
-
-Captured = pytest.CaptureFixture[str]
 
 
 def tried(capsys: Captured, *words: str) -> tuple[int, list[dict[str, Any]]]:
@@ -51,8 +50,7 @@ def test_the_steps_of_the_scheduler_tell_causes_and_bundles(capsys: Captured) ->
     """The part of the simulated lab that every change of the detection has to pass."""
     chosen = [word for name in ("kernel steps", "driver returns") for word in ("--only", name)]
     words = ("selftest", "detector", "--json", "--series", "8", "--seed", "1", *chosen)
-    assert cli.main([*words]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(run_command(capsys, *words)[0])["rows"]
     assert [row["target"] for row in rows] == ["", "", ""]
     assert [row["changes"] for row in rows] == [8, 24, 32]
     assert all(row["right_state"] == 1.0 for row in rows)
@@ -72,8 +70,10 @@ def test_a_scenario_misses_targets_beyond_chance_alone(right: int, false: int, m
 
 
 def test_a_part_that_there_is_not_is_refused(capsys: Captured) -> None:
-    assert cli.main(["selftest", "detector", "--only", "kernel step"]) == 2
-    assert "did you mean 'kernel steps'" in capsys.readouterr().err
+    assert (
+        "did you mean 'kernel steps'"
+        in run_command(capsys, "selftest", "detector", "--only", "kernel step", code=2)[1]
+    )
 
 
 def test_a_pass_over_histories_that_ignores_jumps_fails(
@@ -116,16 +116,16 @@ def test_the_table_is_for_people_too(capsys: Captured, monkeypatch: pytest.Monke
     monkeypatch.setitem(BY_NAME, "A/A", replace(BY_NAME["A/A"], nights=20))
     words = ("--only", "noise", "--only", "A/A", "--streams", "1", "--series", "1")
     assert cli.main(["selftest", "detector", *words]) in (0, 1)
-    said = capsys.readouterr()
-    headings = [line for line in said.out.splitlines() if "tried" in line]
+    printed = capsys.readouterr()
+    headings = [line for line in printed.out.splitlines() if "tried" in line]
     assert [line.split("  ")[0] for line in headings] == [
         "noise of a job",
         "what happens in the lab",
     ]
     shown = [c.heading for c in COLUMNS if not c.hidden and c.key not in OF_CHANGES]
     assert all(heading in " ".join(headings) for heading in shown)
-    assert "PASS" in said.out
-    assert "targets met" in said.err
+    assert "PASS" in printed.out
+    assert "targets met" in printed.err
 
 
 def test_the_screen_alone_loads_no_numpy() -> None:

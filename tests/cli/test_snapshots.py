@@ -150,9 +150,9 @@ def test_table(name: str, monkeypatch: pytest.MonkeyPatch, lab: Path, renew: boo
 
 
 def test_errors(monkeypatch: pytest.MonkeyPatch, lab: Path, renew: bool) -> None:
-    said = [shown(words, monkeypatch, lab) for words in ERRORS]
-    assert not [text for text in said if text.endswith("[0]\n")]
-    check("errors", "\n".join(said), renew)
+    texts = [shown(words, monkeypatch, lab) for words in ERRORS]
+    assert not [text for text in texts if text.endswith("[0]\n")]
+    check("errors", "\n".join(texts), renew)
 
 
 def test_the_first_screen(monkeypatch: pytest.MonkeyPatch, lab: Path, renew: bool) -> None:

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import update
 
 from cluster import RedisServer
+from commands import Captured, run_command
 from planted_runs import Past
 from vkbench.settings import settings
 from vkbench_cli import main as cli
@@ -21,7 +22,6 @@ from vkbench_db.upkeep.attendance import beat, leave
 from vkbench_db.work import store
 from vkbench_db.work.refused import Refusal, set_aside
 
-Captured = pytest.CaptureFixture[str]
 NOWHERE = "redis://127.0.0.1:1/0"
 
 
@@ -62,19 +62,18 @@ def submit(capsys: Captured) -> None:
     capsys.readouterr()
 
 
-def asked(capsys: Captured, code: int) -> tuple[dict[str, str], list[dict[str, Any]], str]:
+def ask_status(capsys: Captured, code: int) -> tuple[dict[str, str], list[dict[str, Any]], str]:
     """States of the services, the devices, and the last line."""
-    assert cli.main(["status", "--json"]) == code
-    said = capsys.readouterr()
-    found = json.loads(said.out)
-    states = {each["service"]: each["state"] for each in found["summary"]["services"]}
-    assert found["summary"]["is_well"] == (code == 0)
-    return states, found["rows"], said.err.splitlines()[-1]
+    out, err = run_command(capsys, "status", "--json", code=code)
+    answer = json.loads(out)
+    states = {service["service"]: service["state"] for service in answer["summary"]["services"]}
+    assert answer["summary"]["is_well"] == (code == 0)
+    return states, answer["rows"], err.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("no_redis")
 def test_a_fleet_that_nobody_uses_lacks_nothing(past: Past, capsys: Captured) -> None:
-    states, [device], line = asked(capsys, 0)
+    states, [device], line = ask_status(capsys, 0)
     assert states["Redis"] == states["scheduler"] == "not used"
     assert (device["device_name"], device["queued"], device["why"]) == ("Planted 9000", 0, "")
     assert line == "nothing waits"
@@ -83,7 +82,7 @@ def test_a_fleet_that_nobody_uses_lacks_nothing(past: Past, capsys: Captured) ->
 @pytest.mark.usefixtures("no_redis")
 def test_work_that_waits_for_no_scheduler_is_an_error(past: Past, capsys: Captured) -> None:
     submit(capsys)
-    states, [device], line = asked(capsys, 8)
+    states, [device], line = ask_status(capsys, 8)
     assert states == {
         "database": "running", "Redis": "missing", "scheduler": "missing", "workers": "running",
     }  # fmt: skip
@@ -97,7 +96,7 @@ def test_work_that_waits_for_no_scheduler_is_an_error(past: Past, capsys: Captur
 def test_all_is_well_while_all_run(past: Past, capsys: Captured) -> None:
     seen(past, scheduler=3.0)
     submit(capsys)
-    states, [device], line = asked(capsys, 0)
+    states, [device], line = ask_status(capsys, 0)
     assert set(states.values()) == {"running"}
     assert (device["state"], device["why"], line) == ("online", "", "2 jobs to do")
 
@@ -106,10 +105,9 @@ def test_all_is_well_while_all_run(past: Past, capsys: Captured) -> None:
 def test_results_that_could_not_be_stored_are_counted(past: Past, capsys: Captured) -> None:
     with past.database.transaction() as tx:
         set_aside(tx, [Refusal(job_id=None, reason="malformed", body=b"?")] * 2, time.time())
-    states, _, _ = asked(capsys, 0)
+    states, _, _ = ask_status(capsys, 0)
     assert states["results"] == "refused"
-    assert cli.main(["status", "--wide"]) == 0
-    assert "2 messages could not be stored" in capsys.readouterr().out
+    assert "2 messages could not be stored" in run_command(capsys, "status", "--wide")[0]
 
 
 @pytest.mark.usefixtures("redis")
@@ -117,7 +115,7 @@ def test_a_scheduler_that_died_is_missed_even_if_nothing_waits(
     past: Past, capsys: Captured
 ) -> None:
     seen(past, scheduler=7200.0)
-    states, _, line = asked(capsys, 8)
+    states, _, line = ask_status(capsys, 8)
     assert (states["scheduler"], line) == ("missing", "missing: scheduler")
 
 
@@ -128,19 +126,19 @@ def test_a_scheduler_that_was_stopped_is_missed_once_work_waits(
     seen(past, scheduler=3.0)
     with past.database.transaction() as tx:
         leave(tx, "here:1")
-    assert asked(capsys, 0)[0]["scheduler"] == "not used"
+    assert ask_status(capsys, 0)[0]["scheduler"] == "not used"
     assert cli.main(["healthy", "scheduler"]) == 8
     submit(capsys)
-    assert asked(capsys, 8)[0]["scheduler"] == "missing"
+    assert ask_status(capsys, 8)[0]["scheduler"] == "missing"
 
 
 @pytest.mark.usefixtures("redis")
 def test_a_worker_that_is_gone_is_missed_if_work_waits_for_it(past: Past, capsys: Captured) -> None:
     seen(past, scheduler=3.0, worker=190.0)
-    assert asked(capsys, 0)[0]["workers"] == "not used"
+    assert ask_status(capsys, 0)[0]["workers"] == "not used"
     submit(capsys)
     seen(past, worker=190.0)
-    states, [device], _ = asked(capsys, 8)
+    states, [device], _ = ask_status(capsys, 8)
     assert (states["workers"], device["state"]) == ("missing", "offline")
     assert device["why"] == "no worker was seen for 3 minutes"
 
@@ -151,7 +149,7 @@ def test_a_pause_is_told_and_is_no_error(past: Past, capsys: Captured) -> None:
     submit(capsys)
     with past.database.transaction() as tx:
         store.pause(tx, past.device.key, store.Pause())
-    _, [device], line = asked(capsys, 0)
+    _, [device], line = ask_status(capsys, 0)
     assert device["why"] == f"paused: `vkbench resume {past.device.key}`"
     assert line == "2 jobs to do (2 on paused devices)"
 
@@ -160,19 +158,17 @@ def test_a_database_that_is_out_of_reach_is_a_row_and_not_a_traceback(
     past: Past, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, REDIS=NOWHERE, DATABASE="postgresql://vk:hunter2@127.0.0.1:1/x")
-    states, devices, line = asked(capsys, 8)
+    states, devices, line = ask_status(capsys, 8)
     assert (states["database"], devices, line) == ("missing", [], "missing: database")
-    assert cli.main(["status"]) == 8
-    said = capsys.readouterr()
-    assert "cannot be used" in said.out
-    assert "hunter2" not in said.out + said.err
+    out, err = run_command(capsys, "status", code=8)
+    assert "cannot be used" in out
+    assert "hunter2" not in out + err
 
 
 @pytest.mark.usefixtures("no_redis")
 def test_people_see_two_tables(past: Past, capsys: Captured) -> None:
     submit(capsys)
-    assert cli.main(["status"]) == 8
-    services, devices = capsys.readouterr().out.split("\n\n")
+    services, devices = run_command(capsys, "status", code=8)[0].split("\n\n")
     assert services.startswith("service")
     assert "Planted 9000" in devices
 
@@ -182,4 +178,4 @@ def test_a_malformed_url_of_redis_is_told(
     past: Past, capsys: Captured, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     use(monkeypatch, REDIS=url)
-    assert asked(capsys, 0)[0]["Redis"] == "not used"
+    assert ask_status(capsys, 0)[0]["Redis"] == "not used"

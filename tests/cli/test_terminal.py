@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import run_command
 from planted_lab import LONG_CASE, WORDS, make_lab
 from terminals import terminal
 from vkbench.settings import settings
@@ -47,13 +48,15 @@ def _in_the_lab(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reading_commands() -> Mapping[str, object]:
     """Every command that prints a table, by its words."""
-    found = {}
+    commands = {}
     for row in COMMANDS:
         command = cli.load(row)
         for name, one in getattr(command, "commands", {}).items() or [("", command)]:
-            found[f"{row.name} {name}".strip()] = one
-        found.setdefault(row.name, command)
-    return {name: one for name, one in found.items() if any(p.name == "json" for p in one.params)}
+            commands[f"{row.name} {name}".strip()] = one
+        commands.setdefault(row.name, command)
+    return {
+        name: one for name, one in commands.items() if any(p.name == "json" for p in one.params)
+    }
 
 
 def test_every_command_with_a_table_is_tried() -> None:
@@ -68,11 +71,11 @@ def test_no_line_is_wider_than_the_terminal(
     for columns in WIDTHS[:1] if name.startswith(SLOW) else WIDTHS:
         with terminal(columns, monkeypatch) as screen:
             assert cli.main(WORDS[name]) in (0, 1, 4, 8)
-        said = capsys.readouterr().err
+        notes = capsys.readouterr().err
         lines = screen.text.splitlines()
-        assert len(lines) > 1, said
+        assert len(lines) > 1, notes
         assert max(map(len, lines)) <= columns, max(lines, key=len)
-        assert ("not shown at" in said) == (f"not shown at {columns} columns: " in said)
+        assert ("not shown at" in notes) == (f"not shown at {columns} columns: " in notes)
 
 
 SLOW = ("selftest", "report", "kernels --grid", "kernel check", "accuracy", "doctor")
@@ -99,10 +102,10 @@ def test_what_is_left_out_is_named_and_wide_shows_it(
 ) -> None:
     with terminal(80, monkeypatch) as narrow:
         cli.main(WORDS["results --history"])
-    said = capsys.readouterr().err
-    assert "not shown at 80 columns: " in said
-    assert "(--wide or --json shows all)" in said
-    assert "cold_spread" in said  # its heading is a sign that another column has too
+    notes = capsys.readouterr().err
+    assert "not shown at 80 columns: " in notes
+    assert "(--wide or --json shows all)" in notes
+    assert "cold_spread" in notes  # its heading is a sign that another column has too
     with terminal(80, monkeypatch) as wide:
         cli.main([*WORDS["results --history"], "--wide"])
     assert "not shown" not in capsys.readouterr().err
@@ -176,10 +179,9 @@ def test_a_file_gets_whole_lines_whatever_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    assert cli.main(WORDS["results"]) == 0
-    said = capsys.readouterr()
-    assert LONG_CASE in said.out
-    assert "not shown" not in said.err
+    out, err = run_command(capsys, *WORDS["results"])
+    assert LONG_CASE in out
+    assert "not shown" not in err
 
 
 def test_a_terminal_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,26 +7,23 @@ import time
 
 import pytest
 
+from commands import Captured, run_command
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
 from vkbench_db.upkeep import tokens
 
-Captured = pytest.CaptureFixture[str]
-
 
 def test_a_token_is_made_listed_and_revoked(capsys: Captured, url: str) -> None:
     made = ["token", "add", "ann", "--scope", "triage", "--scope", "submit", "--days", "30"]
-    assert cli.main([*made, "--database", url]) == 0
-    said = capsys.readouterr()
-    secret = said.out.strip()
+    out, err = run_command(capsys, *made, "--database", url)
+    secret = out.strip()
     assert secret.startswith(tokens.SIGN)
-    assert "only its hash is stored" in said.err
+    assert "only its hash is stored" in err
     with Database.open(url) as database, database.reading() as tx:
-        found = tokens.recognise(tx, secret, time.time())
-        assert found
-        assert found.scopes == ("submit", "triage")
-    assert cli.main(["token", "ls", "--json", "--database", url]) == 0
-    listed = capsys.readouterr().out
+        token = tokens.recognise(tx, secret, time.time())
+        assert token
+        assert token.scopes == ("submit", "triage")
+    listed = run_command(capsys, "token", "ls", "--json", "--database", url)[0]
     [row] = json.loads(listed)["rows"]
     assert (row["name"], row["state"], row["prefix"]) == ("ann", "valid", secret[: tokens.SHOWN])
     assert secret not in listed
@@ -36,7 +33,7 @@ def test_a_token_is_made_listed_and_revoked(capsys: Captured, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "hint"),
     [
         (["add", "ann", "--scope", "everything"], "everything"),
         (["add", " ", "--scope", "read"], "no name for a token"),
@@ -45,7 +42,6 @@ def test_a_token_is_made_listed_and_revoked(capsys: Captured, url: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    capsys: Captured, url: str, words: list[str], said: str
+    capsys: Captured, url: str, words: list[str], hint: str
 ) -> None:
-    assert cli.main(["token", *words, "--database", url]) == 2
-    assert said in capsys.readouterr().err
+    assert hint in run_command(capsys, "token", *words, "--database", url, code=2)[1]

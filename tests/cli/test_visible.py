@@ -89,10 +89,10 @@ def test_lines_and_logs_are_tame(
 ) -> None:
     tell(f"device {EVIL}\nsecond")
     say(f"schedule {EVIL}")
-    said = capsys.readouterr()
-    assert is_tame(said.out)
-    assert is_tame(said.err)
-    assert said.err.count("\n") == 2
+    printed = capsys.readouterr()
+    assert is_tame(printed.out)
+    assert is_tame(printed.err)
+    assert printed.err.count("\n") == 2
     logger = logging.getLogger("test")
     with caplog.at_level(logging.INFO):
         log.event(logger, "seen", device=EVIL)
@@ -150,9 +150,9 @@ def test_no_command_prints_them(
     monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{strange_lab}")
     settings.cache_clear()
     cli.main({**TABLES, **TEXTS}[name])
-    said = "".join(capsys.readouterr())
-    assert [char for char in said if not is_tame(char)] == []
-    assert ("x1b" in said) != name.startswith(OURS)
+    printed = "".join(capsys.readouterr())
+    assert [char for char in printed if not is_tame(char)] == []
+    assert ("x1b" in printed) != name.startswith(OURS)
 
 
 @pytest.mark.slow
@@ -163,6 +163,6 @@ def test_a_shell_completes_nothing_that_it_would_run(
     settings.cache_clear()
     with Database.open(f"sqlite:///{strange_lab}") as database, database.transaction() as tx:
         tx.execute(update(schema.device).values(name=schema.device.c.name + "\\\";$(id)`id`'"))
-    found = completion.devices("")
-    assert len(found) == 2
-    assert not set("".join(map("".join, found))) & set("\\\"'`$;&|<>\x1b")
+    completions = completion.devices("")
+    assert len(completions) == 2
+    assert not set("".join(map("".join, completions))) & set("\\\"'`$;&|<>\x1b")

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 
+from commands import Captured, run_command
 from planted_runs import CASES, Past
 from terminals import typed_into
 from vkbench.job import JobState, Mode, PlannedJob
@@ -22,7 +23,6 @@ from vkbench_cli.show import progress, waiting
 from vkbench_db.upkeep.attendance import beat
 from vkbench_db.work import store
 
-Captured = pytest.CaptureFixture[str]
 CODE = "import sys; from vkbench_cli.main import main; sys.exit(main(sys.argv[1:]))"
 VKBENCH = [sys.executable, "-c", CODE]
 CTRL_C = b"\x03"
@@ -82,9 +82,9 @@ def test_a_run_is_watched_until_it_ends_and_its_results_are_shown(
     run = queued(lab)
     with worked_on(lab, lab.done(1e-3)):
         assert cli.main(["watch", str(run), "--json"]) == 0
-    said = capsys.readouterr()
-    assert len(json.loads(said.out)["rows"]) == len(CASES)
-    lines = said.err.splitlines()
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["rows"]) == len(CASES)
+    lines = printed.err.splitlines()
     assert any(re.match(rf"run {run}: [12] of 3 done, \d.*, 0:0\d left", line) for line in lines)
     assert lines[-1] == f"run {run}: 3 passed"
 
@@ -105,10 +105,9 @@ def test_all_shows_the_checks_that_a_watched_run_counts(lab: Past, capsys: Captu
         ((), 1, "3 passed (2 passed checks not shown: --all)"),
         (("--all",), 3, "3 passed"),
     ):
-        assert cli.main(["watch", run, *words]) == 0
-        said = capsys.readouterr()
-        assert said.out.count("  passed  ") == rows
-        assert said.err.splitlines()[-1] == f"run {run}: {end}"
+        out, err = run_command(capsys, "watch", run, *words)
+        assert out.count("  passed  ") == rows
+        assert err.splitlines()[-1] == f"run {run}: {end}"
 
 
 @pytest.mark.usefixtures("quick")
@@ -122,21 +121,18 @@ def test_the_fleet_is_watched_until_nothing_is_left(lab: Past, capsys: Captured)
 
 
 def test_an_idle_fleet_is_no_error(lab: Past, capsys: Captured) -> None:
-    assert cli.main(["watch"]) == 0
-    assert "`vkbench submit`" in capsys.readouterr().err
+    assert "`vkbench submit`" in run_command(capsys, "watch")[1]
 
 
 def test_watching_ends_in_time_and_says_how_to_come_back(lab: Past, capsys: Captured) -> None:
     run = queued(lab)
-    assert cli.main(["watch", str(run), "--timeout", "0"]) == 5
-    said = capsys.readouterr().err
-    assert f"3 of 3 jobs are unfinished after 0 s; they continue: `vkbench watch {run}`" in said
+    notes = run_command(capsys, "watch", str(run), "--timeout", "0", code=5)[1]
+    assert f"3 of 3 jobs are unfinished after 0 s; they continue: `vkbench watch {run}`" in notes
     assert cli.main(["watch", "--timeout", "0"]) == 5
 
 
 def test_an_unknown_run_is_named(lab: Past, capsys: Captured) -> None:
-    assert cli.main(["watch", "nightly"]) == 2
-    assert "unknown run 'nightly'" in capsys.readouterr().err
+    assert "unknown run 'nightly'" in run_command(capsys, "watch", "nightly", code=2)[1]
 
 
 @pytest.mark.parametrize("words", [["submit", "-k", "copy", "-s", "n=64", "--wait"], ["watch"]])

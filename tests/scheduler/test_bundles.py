@@ -30,9 +30,9 @@ def test_the_packaged_bundle_is_kept_once_and_comes_back_whole(database: Databas
     for _ in range(2):
         keep_packaged(database)
     with database.reading() as tx:
-        found = find_stored(tx, packaged().sha)
-    assert found
-    assert found.check().blobs == packaged().blobs
+        stored = find_stored(tx, packaged().sha)
+    assert stored
+    assert stored.check().blobs == packaged().blobs
     size = Path(str(database.engine.url.database)).stat().st_size
     assert size < 0.5 * sum(map(len, packaged().blobs.values()))
 

@@ -55,7 +55,7 @@ def built(word: str) -> list[Built]:
     ],
 )
 def test_what_has_the_same_code_is_not_looked_at(word: str, left: str) -> None:
-    assert "".join(each.label for each in distinct(POSED, built(word))) == left
+    assert "".join(candidate.label for candidate in distinct(POSED, built(word))) == left
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from vkbench_db.ask import queries
 from vkbench_db.upkeep.pauses import untold_pauses
 from vkbench_db.work import store
 from vkbench_db.work.devices import SCHEDULER
-from vkbench_scheduler.planning.trial import submit_trial
 from vkbench_scheduler.watch import health, pauses
+from vkbench_scheduler.watch.health import submit_trial
 from vkbench_scheduler.watch.messages import Message
 
 ADD, COPY, MUL = "add/f32/n64", "copy/f32/n64", "mul/f32/n64"
@@ -150,7 +150,7 @@ def test_channels_hear_of_a_pause_once(
 ) -> None:
     heard: list[Message] = []
     channels = {"webhook": lambda message, now: heard.append(message)}
-    monkeypatch.setattr(pauses, "channels_of", lambda ours: channels)
+    monkeypatch.setattr(pauses, "channels_of", lambda settings: channels)
     paused(lab, device)
     for _ in range(2):
         pauses.step(lab.database, Settings(), lab.now)

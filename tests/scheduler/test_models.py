@@ -92,7 +92,7 @@ def test_a_suite_names_models_that_nobody_made_yet(facts: DeviceFacts) -> None:
     gpu = replace(facts, type="discrete")
     jobs = list(plan(Selection(suite="models"), [gpu]))
     assert {job.case.split("/")[2] for job in jobs} == {"pp512", "tg128"}
-    assert {seeded_of(job.case) for job in jobs} == {each for each in SEEDED if not each.is_tiny}
+    assert {seeded_of(job.case) for job in jobs} == {model for model in SEEDED if not model.is_tiny}
     assert all(job.source is None and job.mode is Mode.PERFORMANCE for job in jobs)
     assert max(job.limit_seconds for job in jobs) > 300
     every = list(plan(Selection(suite="models-quick", variant="all"), [facts]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from planted_runs import DEVICE
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import Arm, ArmKind, Job, Mode, Pair, PlannedJob, Source, pair_of
@@ -34,10 +35,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def facts(key: str) -> DeviceFacts:
-    return DeviceFacts(
-        key=key, host="alpha", index=0, name="null", uuid=key, vendor_id=0, device_id=0,
-        type="cpu", memory_bytes=1 << 30, subgroup_size=8, features=(), limits={},
-    )  # fmt: skip
+    return replace(DEVICE, key=key, uuid=key, name="null", type="cpu")
 
 
 def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:
@@ -60,7 +58,7 @@ def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:
 
 def picked(database: Database, device: str = KEYS[0]) -> list[Job]:
     with database.transaction() as tx:
-        return [each.job for each in store.pick(tx, device, 100, 2.0)]
+        return [pick.job for pick in store.pick(tx, device, 100, 2.0)]
 
 
 def test_pairs_time_bundles_alone(database: Database) -> None:

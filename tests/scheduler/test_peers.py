@@ -33,8 +33,8 @@ def test_each_timed_case_is_compared_with_each_peer_behind_its_timing() -> None:
         (Mode.PEER, "numpy"),
     ]
     assert sum(job.mode is Mode.PEER for job in jobs) == 2 * len({job.case for job in timed})
-    asked = Selection(**{**PRODUCTS, "peers": ("torch", "numpy")})  # type: ignore[arg-type]
-    assert count(asked, [DEVICE]) == len(jobs)
+    selection = Selection(**{**PRODUCTS, "peers": ("torch", "numpy")})  # type: ignore[arg-type]
+    assert count(selection, [DEVICE]) == len(jobs)
     assert jobs[at + 1].estimate_seconds == timed[0].estimate_seconds
 
 
@@ -59,8 +59,8 @@ def test_a_files_model_is_compared_behind_its_code_paths() -> None:
         (Mode.PEER, "ggml"),
     ]
     assert {job.source for job in jobs} == {model.source}
-    asked = Selection(model=model, mode=Mode.PERFORMANCE, peers=("ggml",))
-    assert count(asked, [DEVICE]) == len(list(plan(asked, [DEVICE])))
+    selection = Selection(model=model, mode=Mode.PERFORMANCE, peers=("ggml",))
+    assert count(selection, [DEVICE]) == len(list(plan(selection, [DEVICE])))
     with pytest.raises(UsageError, match="torch cannot run whole models: leave out --model"):
         planned(model=model, peers=("ggml", "torch"))
 

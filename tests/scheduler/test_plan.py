@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from planted_runs import DEVICE
 from vkbench.calibration import CANARIES, canary_of
 from vkbench.case import MODEL, is_model
 from vkbench.device import DeviceFacts, device_key
@@ -23,19 +24,9 @@ from vkbench_shaders.models.cases import named
 
 
 def device(name: str, index: int = 0, host: str = "alpha") -> DeviceFacts:
-    return DeviceFacts(
-        key=device_key(host, name),
-        host=host,
-        index=index,
-        name=name,
-        uuid=name.encode().hex(),
-        vendor_id=0,
-        device_id=0,
-        type="cpu",
-        memory_bytes=1 << 30,
-        subgroup_size=8,
-        features=(),
-        limits={},
+    key = device_key(host, name)
+    return replace(
+        DEVICE, key=key, host=host, index=index, name=name, uuid=name.encode().hex(), type="cpu"
     )
 
 
@@ -90,11 +81,11 @@ def test_a_suite_has_its_kernels_and_only_real_cases(suite: Suite) -> None:
     device = replace(GPU, type="discrete") if suite.name == "models" else CPU
     jobs = list(plan(Selection(suite=suite.name), [device]))
     modes = (Mode.CORRECTNESS, Mode.PERFORMANCE)
-    for mode, wanted in zip(modes, HOLDS[suite.name], strict=True):
-        assert {job.case.split("/")[0] for job in jobs if job.mode is mode} == wanted
+    for mode, kernels in zip(modes, HOLDS[suite.name], strict=True):
+        assert {job.case.split("/")[0] for job in jobs if job.mode is mode} == kernels
     for job in jobs:
-        found = named(job.case) if is_model(job.case) else problem(job.case)
-        assert found.case.name == job.case
+        posed = named(job.case) if is_model(job.case) else problem(job.case)
+        assert posed.case.name == job.case
     again = sum(job.case in CANARIES and job.mode is Mode.PERFORMANCE for job in jobs)
     assert again == (len(CANARIES) + NOISE_TIMES if suite.name == "calibration" else 0)
     once = len({(job.case, job.mode, job.variant) for job in jobs})
@@ -142,8 +133,8 @@ def test_the_spine_is_all_that_is_checked_of_its_kernels_in_few_formats() -> Non
 
 def test_quick_has_each_code_path_of_each_kernel_in_each_of_few_formats() -> None:
     jobs = of_kernels(planned(suite="quick", mode=Mode.CORRECTNESS))
-    found = {(job.variant, *problem(job.case).types.items()) for job in jobs}
-    assert found == {
+    paths_checked = {(job.variant, *problem(job.case).types.items()) for job in jobs}
+    assert paths_checked == {
         (variant.name, *types.items())
         for kernel in KERNELS
         if kernel.name in MODELS
@@ -154,15 +145,17 @@ def test_quick_has_each_code_path_of_each_kernel_in_each_of_few_formats() -> Non
     assert len(jobs) < 1500  # two minutes' worth
 
 
-@pytest.mark.parametrize(("suite", "wanted"), [("quant", BLOCKS), ("transformer", MODELS - BLOCKS)])
-def test_a_whole_suite_is_every_case_on_every_code_path(suite: str, wanted: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("suite", "kernels"), [("quant", BLOCKS), ("transformer", MODELS - BLOCKS)]
+)
+def test_a_whole_suite_is_every_case_on_every_code_path(suite: str, kernels: set[str]) -> None:
     jobs = planned(suite=suite)
     assert {job.mode for job in jobs} == {Mode.CORRECTNESS}
-    found = {(job.case, job.variant) for job in jobs}
-    assert found == {
+    checked = {(job.case, job.variant) for job in jobs}
+    assert checked == {
         (case.name, variant.name)
         for kernel in KERNELS
-        if kernel.name in wanted
+        if kernel.name in kernels
         for case in kernel.cases
         for variant in kernel.variants_for(problem(case).types)
     }
@@ -174,15 +167,15 @@ WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
 def test_quant_perf_has_the_sizes_that_others_publish() -> None:
     jobs = planned(suite="quant-perf")
     assert {job.mode for job in jobs} == {Mode.PERFORMANCE}
-    found = {job.case for job in jobs}
+    cases = {job.case for job in jobs}
     for fmt in WEIGHTS:
-        assert {f"mul_mat_vec/{fmt}/m4096_n{n}_k14336" for n in (1, 2, 3, 4, 5, 8)} <= found
-        assert f"mul_mat/{fmt}/m4096_n512_k14336" in found
+        assert {f"mul_mat_vec/{fmt}/m4096_n{n}_k14336" for n in (1, 2, 3, 4, 5, 8)} <= cases
+        assert f"mul_mat/{fmt}/m4096_n512_k14336" in cases
     for fmt in formats.WEIGHTS:
-        assert {f"mul_mat_vec/{fmt}:x=q8_1/m4096_n{n}_k14336" for n in (1, 2, 3, 4, 5, 8)} <= found
-        assert f"mul_mat/{fmt}:x=q8_1/m4096_n512_k14336" in found
+        assert {f"mul_mat_vec/{fmt}:x=q8_1/m4096_n{n}_k14336" for n in (1, 2, 3, 4, 5, 8)} <= cases
+        assert f"mul_mat/{fmt}:x=q8_1/m4096_n512_k14336" in cases
     for kernel in ("mul_mat_vec_id", "mul_mat_id"):
-        names = {case.rpartition("_n")[0] + case[-6:] for case in found if f"{kernel}/" in case}
+        names = {case.rpartition("_n")[0] + case[-6:] for case in cases if f"{kernel}/" in case}
         for shape in ("e128_u8_m768_k2048", "e32_u4_m1792_k2048"):
             assert f"{kernel}/q4_0/{shape}" in names
 
@@ -201,7 +194,7 @@ def test_a_selection_s_formats_replace_those_of_the_suite() -> None:
 
 
 def test_some_of_each_are_spread_over_all() -> None:
-    row = SuiteRow(kernels=("copy",), each=3, mode=Mode.CORRECTNESS)
+    row = SuiteRow(kernels=("copy",), most_cases=3, mode=Mode.CORRECTNESS)
     suite = Suite(name="some", description="", rows=(row,))
     sizes = [task.case.shape["n"] for task in tasks(suite, Selection()) if "f32" in task.case.name]
     listed = sorted(case.shape["n"] for case in KERNELS[0].cases if case.format == "f32")
@@ -266,10 +259,10 @@ def test_a_case_that_cannot_be_meant_is_refused(changes: dict[str, object], word
 
 
 def paths(jobs: list[PlannedJob]) -> dict[tuple[str, Mode], set[str]]:
-    found: dict[tuple[str, Mode], set[str]] = {}
+    variants: dict[tuple[str, Mode], set[str]] = {}
     for job in jobs:
-        found.setdefault((job.case.split("/")[0], job.mode), set()).add(job.variant)
-    return found
+        variants.setdefault((job.case.split("/")[0], job.mode), set()).add(job.variant)
+    return variants
 
 
 def test_a_suite_checks_every_code_path_and_times_the_best() -> None:
@@ -378,13 +371,13 @@ def calls(work: Callable[[], object]) -> int:
 def test_peers_are_asked_for_what_they_are_known_for() -> None:
     """Each case once, and as many jobs more for each peer; other ones on CPU drivers."""
     gpu = replace(GPU, type="discrete")
-    ours = [job.case for job in plan(Selection(suite="peers"), [gpu])]
-    assert len(ours) == len(set(ours)) > 100
-    assert {"conv2d", "flash_attn", "mul_mat", "mul_mat_vec"} < {c.split("/")[0] for c in ours}
+    own = [job.case for job in plan(Selection(suite="peers"), [gpu])]
+    assert len(own) == len(set(own)) > 100
+    assert {"conv2d", "flash_attn", "mul_mat", "mul_mat_vec"} < {c.split("/")[0] for c in own}
     jobs = list(plan(Selection(suite="peers", peers=("torch", "ggml")), [gpu]))
-    assert [job.case for job in jobs if job.mode is Mode.PERFORMANCE] == ours
-    asked = {(job.case, job.variant) for job in jobs if job.mode is Mode.PEER}
-    assert asked == {(case, peer) for case in ours for peer in ("torch", "ggml")}
+    assert [job.case for job in jobs if job.mode is Mode.PERFORMANCE] == own
+    compared = {(job.case, job.variant) for job in jobs if job.mode is Mode.PEER}
+    assert compared == {(case, peer) for case in own for peer in ("torch", "ggml")}
 
 
 def test_what_peers_are_known_for_is_compared_on_cpu_drivers_too() -> None:

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Table, func, select
 
-from vkbench.device import DeviceFacts, Environment, device_key
+from planted_runs import DEVICE, ENVIRONMENT
+from vkbench.device import DeviceFacts, device_key
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Mode
 from vkbench.messages.wire import Announcement
@@ -20,31 +22,7 @@ from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import submit
 from vkbench_shaders.bundle import Bundle, manifest_text
 
-FACTS = DeviceFacts(
-    key=device_key("alpha", "cpu"),
-    host="alpha",
-    index=0,
-    name="llvmpipe",
-    uuid="00",
-    vendor_id=0,
-    device_id=0,
-    type="cpu",
-    memory_bytes=1 << 30,
-    subgroup_size=8,
-    features=(),
-    limits={},
-)
-ENVIRONMENT = Environment(
-    driver="llvmpipe",
-    driver_version="1",
-    driver_info="",
-    api_version="1.3",
-    loader="1.3",
-    os="",
-    os_kernel="",
-    cpu="",
-    vkbench="0",
-)
+FACTS = replace(DEVICE, name="llvmpipe", type="cpu")
 
 
 @pytest.fixture
@@ -116,15 +94,15 @@ def test_a_hundred_thousand_jobs_cost_ten_times_ten_thousand(database: Database)
 
 
 def _other(key: str) -> DeviceFacts:
-    return DeviceFacts(**(vars(FACTS) | {"key": key}))
+    return replace(FACTS, key=key)
 
 
 @pytest.mark.parametrize("track", ["main", "lab", ""])
 def test_a_run_is_on_the_track_that_it_asks_for(database: Database, track: str) -> None:
     made = submit(database, Selection(kernels=("copy",), track=track), [FACTS])
     with database.reading() as tx:
-        asked = select(schema.run.c.track).where(schema.run.c.id == made.run.id)
-        assert tx.execute(asked).scalar_one() == track
+        query = select(schema.run.c.track).where(schema.run.c.id == made.run.id)
+        assert tx.execute(query).scalar_one() == track
 
 
 @pytest.mark.parametrize("track", ["peers", "shards"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from planted_runs import DEVICE
 from vkbench.configuration import Configuration
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UnknownName, UsageError
@@ -15,12 +16,12 @@ from vkbench_scheduler.planning.selection import ALL, Selection
 from vkbench_scheduler.planning.sweeps import Sweep, list_unkept_cases, plan
 from vkbench_shaders.catalogue import problem
 
-FACTS = DeviceFacts(
-    key="0" * 12, host="alpha", index=0, name="llvmpipe", uuid="00", vendor_id=0, device_id=0,
-    type="cpu", memory_bytes=1 << 30, subgroup_size=8,
+FACTS = replace(
+    DEVICE,
+    type="cpu",
     features=("int_dot", "subgroup_arithmetic"),
     limits={"max_workgroup_invocations": 256, "max_storage_range": 1 << 27},
-)  # fmt: skip
+)
 ABLE = replace(
     FACTS,
     features=(*FACTS.features, "coopmat", "device_scope", "subgroup_basic", "fp16", "storage16",
@@ -59,22 +60,22 @@ def test_a_sweep_of_one_variant_leaves_out_the_others() -> None:
 def test_a_variant_that_auto_never_takes_is_swept_alone() -> None:
     posed = problem(ROUNDED)
     best, *_ = posed.candidates(FACTS, posed.kernel.variant("via_q8_1"))
-    for asked in ("via_q8_1", "VIA_Q8_1"):
-        found = planned(Sweep(rounds=2, settings=5), ROUNDED, variant=asked)
-        assert found[0] == Configuration(variant="via_q8_1", settings=best).name
-        assert {name.partition(":")[0] for name in found} == {"via_q8_1"}
-        assert (len(found), len(set(found))) == (10, 5)
+    for variant in ("via_q8_1", "VIA_Q8_1"):
+        swept = planned(Sweep(rounds=2, settings=5), ROUNDED, variant=variant)
+        assert swept[0] == Configuration(variant="via_q8_1", settings=best).name
+        assert {name.partition(":")[0] for name in swept} == {"via_q8_1"}
+        assert (len(swept), len(set(swept))) == (10, 5)
     assert "via_q8_1" not in {name.partition(":")[0] for name in planned(Sweep(), ROUNDED)}
 
 
 def test_of_the_cases_of_a_variant_auto_may_take_it_for_some() -> None:
-    found = planned(Sweep(rounds=1), HALF, SINGLE, variant="coopmat", device=ABLE)
-    assert {name.partition(":")[0] for name in found} == {"coopmat"}
-    asked = Selection(cases=(HALF, SINGLE), variant="coopmat")
-    assert list_unkept_cases(asked) == [SINGLE]
-    assert list_unkept_cases(replace(asked, cases=(SINGLE,))) == [EVERY]
-    assert list_unkept_cases(replace(asked, cases=(HALF,))) == []
-    assert list_unkept_cases(replace(asked, variant=ALL)) == []
+    swept = planned(Sweep(rounds=1), HALF, SINGLE, variant="coopmat", device=ABLE)
+    assert {name.partition(":")[0] for name in swept} == {"coopmat"}
+    selection = Selection(cases=(HALF, SINGLE), variant="coopmat")
+    assert list_unkept_cases(selection) == [SINGLE]
+    assert list_unkept_cases(replace(selection, cases=(SINGLE,))) == [EVERY]
+    assert list_unkept_cases(replace(selection, cases=(HALF,))) == []
+    assert list_unkept_cases(replace(selection, variant=ALL)) == []
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_variant_that_cannot_run_says_why(case: str, variant: str, why: str) -
 
 
 def test_many_reasons_are_counted() -> None:
-    cases = [f"mul_mat_vec/q4_0/m{64 + each}_n8_k4096" for each in range(5)]
+    cases = [f"mul_mat_vec/q4_0/m{64 + extra}_n8_k4096" for extra in range(5)]
     with pytest.raises(NothingToDo, match=r"m64_n8_k4096; is not for .*m65.*; and 3 more"):
         planned(Sweep(), *cases, variant="int_dot")
 
@@ -119,8 +120,8 @@ def test_what_leaves_no_choice_is_left_out() -> None:
 
 
 def test_a_case_that_a_suite_names_for_gpus_and_for_cpus_is_tuned_on_both() -> None:
-    asked = Selection(suite="tuning", kernels=("argmax",), mode=Mode.PERFORMANCE)
+    selection = Selection(suite="tuning", kernels=("argmax",), mode=Mode.PERFORMANCE)
     small, large = "argmax/f32/b1_c1_h1_w8192", "argmax/f16/b1_c1_h8192_w8192"
     for kind, cases in (("cpu", {small}), ("discrete", {small, large})):
-        jobs = plan(Sweep(rounds=1), asked, [replace(FACTS, type=kind)])
+        jobs = plan(Sweep(rounds=1), selection, [replace(FACTS, type=kind)])
         assert {job.case for job in jobs} == cases, kind

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from planted_runs import DEVICE
 from vkbench.case import parse
-from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, PlannedJob, Source
 from vkbench_scheduler.planning.plan import plan
@@ -19,20 +20,7 @@ from vkbench_shaders.catalogue import KERNELS
 
 Written = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
 
-DEVICE = DeviceFacts(
-    key="0123456789ab",
-    host="here",
-    index=0,
-    name="llvmpipe",
-    uuid="00ff",
-    vendor_id=0,
-    device_id=0,
-    type="cpu",
-    memory_bytes=1 << 30,
-    subgroup_size=8,
-    features=(),
-    limits={},
-)
+CPU = replace(DEVICE, name="llvmpipe", type="cpu")
 SHA = "1234567890123456"  # digits alone, and still a word
 WEIGHTS = Weights(
     source=Source(path="/models/a.gguf", tensor="w"), format="q4_0", shape=(96, 512), sha=SHA
@@ -40,7 +28,7 @@ WEIGHTS = Weights(
 
 
 def planned(weights: Weights = WEIGHTS, **changes: object) -> list[PlannedJob]:
-    return list(plan(Selection(weights=weights, **changes), [DEVICE]))  # type: ignore[arg-type]
+    return list(plan(Selection(weights=weights, **changes), [CPU]))  # type: ignore[arg-type]
 
 
 def test_every_job_has_the_tensor_s_sizes_hash_and_place() -> None:
@@ -56,15 +44,15 @@ def test_every_job_has_the_tensor_s_sizes_hash_and_place() -> None:
 
 
 def test_only_kernels_that_read_weights_take_part() -> None:
-    found = {parse(job.case).kernel for job in planned()}
-    assert found == {
+    kernels = {parse(job.case).kernel for job in planned()}
+    assert kernels == {
         kernel.name
         for kernel in KERNELS
         if kernel.reads_weights and "q4_0" in kernel.bindings[0].types
         if not kernel.name.endswith("glu_q8_1")  # which need twice as many rows
     }
-    assert "mul_mat_vec" in found
-    assert not {"copy", "add"} & found
+    assert "mul_mat_vec" in kernels
+    assert not {"copy", "add"} & kernels
     with pytest.raises(NothingToDo, match="copy reads no weights"):
         planned(kernels=("copy",))
 
@@ -97,14 +85,14 @@ def test_a_format_that_no_kernel_reads_is_said() -> None:
 
 
 def test_other_plans_name_no_file() -> None:
-    assert {job.source for job in plan(Selection(kernels=("copy",)), [DEVICE])} == {None}
+    assert {job.source for job in plan(Selection(kernels=("copy",)), [CPU])} == {None}
 
 
 def test_weights_are_a_file_s(gguf_file: Written) -> None:
     values = np.ones((3, 2, 64), np.float32)
     path = gguf_file({"experts": ("q8_0", values)})
-    found = weights_from(path, "experts")
-    assert (found.format, found.shape) == ("q8_0", (3, 2, 64))
-    assert found.source == Source(path=str(path), tensor="experts")
-    [job] = planned(found, kernels=("dequantize",), mode=Mode.CORRECTNESS, formats=("q8_0",))[:1]
+    weights = weights_from(path, "experts")
+    assert (weights.format, weights.shape) == ("q8_0", (3, 2, 64))
+    assert weights.source == Source(path=str(path), tensor="experts")
+    [job] = planned(weights, kernels=("dequantize",), mode=Mode.CORRECTNESS, formats=("q8_0",))[:1]
     assert parse(job.case).shape == {"m": 2, "k": 64}  # the first expert

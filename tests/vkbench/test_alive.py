@@ -14,8 +14,8 @@ def test_parts_that_were_expected_are_silent_until_they_go_on(tmp_path: Path) ->
     alive.expect(tmp_path, "scheduler", ["watch", "collect"])
     file = tmp_path / "alive" / "scheduler" / "watch"
     os.utime(file, (time.time() - 500,) * 2)
-    found = alive.ages(tmp_path, "scheduler")
-    assert found["watch"] > 490 > found["collect"]
+    ages = alive.ages(tmp_path, "scheduler")
+    assert ages["watch"] > 490 > ages["collect"]
     alive.expect(tmp_path, "scheduler", ["watch"])
     assert alive.ages(tmp_path, "scheduler").keys() == {"watch"}
     alive.leave(tmp_path, "scheduler", ["watch"])

@@ -14,11 +14,11 @@ def test_a_name_is_read_back(name: str) -> None:
 
 
 def test_settings_are_numbers_where_they_can_be_and_sorted() -> None:
-    found = Configuration(variant="int_dot", settings={"tile": "64x64", "threads": 512})
-    assert found.name == "int_dot:threads=512,tile=64x64"
-    assert parse(found.name) == found
-    assert text_of(found.settings) == "threads=512,tile=64x64"
-    assert variant_of(found.name) == "int_dot"
+    configuration = Configuration(variant="int_dot", settings={"tile": "64x64", "threads": 512})
+    assert configuration.name == "int_dot:threads=512,tile=64x64"
+    assert parse(configuration.name) == configuration
+    assert text_of(configuration.settings) == "threads=512,tile=64x64"
+    assert variant_of(configuration.name) == "int_dot"
 
 
 def test_shards_are_told_from_settings() -> None:

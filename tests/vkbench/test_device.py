@@ -7,19 +7,8 @@ from typing import Any
 
 import pytest
 
+from planted_runs import ENVIRONMENT
 from vkbench.device import Environment, device_key
-
-ENVIRONMENT = Environment(
-    driver="d",
-    driver_version="1",
-    driver_info="i",
-    api_version="1.3",
-    loader="1.3",
-    os="o",
-    os_kernel="6",
-    cpu="c",
-    vkbench="0",
-)
 
 
 def test_keys_are_stable_and_short() -> None:

@@ -26,13 +26,13 @@ def line(name: str, *, formatter: logging.Formatter | None = None, **fields: Any
 
 
 def test_a_line_has_time_level_logger_event_and_fields() -> None:
-    said = line("job_ended", job=41, outcome="passed", seconds=0.125)
-    assert said.endswith("Z info part job_ended job=41 outcome=passed seconds=0.125")
+    text = line("job_ended", job=41, outcome="passed", seconds=0.125)
+    assert text.endswith("Z info part job_ended job=41 outcome=passed seconds=0.125")
 
 
 def test_values_with_blanks_are_quoted_and_stay_on_one_line() -> None:
-    said = line("failed", reason='say "no"\nor a=b', empty="")
-    assert said.endswith('failed reason="say \'no\' or a=b" empty=""')
+    text = line("failed", reason='say "no"\nor a=b', empty="")
+    assert text.endswith('failed reason="say \'no\' or a=b" empty=""')
 
 
 def test_a_field_that_is_none_is_left_out() -> None:
@@ -40,7 +40,7 @@ def test_a_field_that_is_none_is_left_out() -> None:
 
 
 def test_json_has_an_object_a_line_with_the_same_fields() -> None:
-    said = line(
+    text = line(
         "job_ended",
         formatter=log.JsonLine(),
         job=41,
@@ -49,10 +49,10 @@ def test_json_has_an_object_a_line_with_the_same_fields() -> None:
         error=ValueError("x"),
         none=None,
     )
-    assert "\n" not in said
-    found = json.loads(said)
-    assert datetime.fromisoformat(found.pop("time"))
-    assert found == {
+    assert "\n" not in text
+    fields = json.loads(text)
+    assert datetime.fromisoformat(fields.pop("time"))
+    assert fields == {
         "level": "info",
         "logger": "part",
         "event": "job_ended",

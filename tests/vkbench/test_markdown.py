@@ -38,10 +38,10 @@ def test_code_cannot_be_left() -> None:
 @pytest.mark.parametrize("most", [200, 1000, 60_000])
 def test_a_summary_is_never_too_long(most: int) -> None:
     part = markdown.table(["n"], [[str(n)] for n in range(5000)], most=5000)
-    found = markdown.summary("A run", ["first line", part, "last line"], most=most)
-    assert len(found) <= most
-    assert found.startswith("### A run\n\nfirst line\n")
+    text = markdown.summary("A run", ["first line", part, "last line"], most=most)
+    assert len(text) <= most
+    assert text.startswith("### A run\n\nfirst line\n")
     is_whole = most > len(part)
-    assert ("last line" in found) is is_whole
-    assert ("cut here" in found) is not is_whole
-    assert all(line.endswith("|") for line in found.splitlines() if line.startswith("|"))
+    assert ("last line" in text) is is_whole
+    assert ("cut here" in text) is not is_whole
+    assert all(line.endswith("|") for line in text.splitlines() if line.startswith("|"))

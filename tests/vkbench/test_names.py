@@ -10,9 +10,9 @@ from vkbench.words import names
 KNOWN = ("q4_0", "q4_K", "q8_0", "IQ2_xxs")
 
 
-@pytest.mark.parametrize("asked", ["q4_k", "Q4_K", "q4_K"])
-def test_pick_whatever_the_case(asked: str) -> None:
-    assert names.pick(asked, KNOWN, "format") == "q4_K"
+@pytest.mark.parametrize("typed", ["q4_k", "Q4_K", "q4_K"])
+def test_pick_whatever_the_case(typed: str) -> None:
+    assert names.pick(typed, KNOWN, "format") == "q4_K"
 
 
 def test_pick_prefers_the_name_as_it_was_asked() -> None:
@@ -26,8 +26,8 @@ def test_pick_unknown() -> None:
 
 
 def test_pick_tells_all_of_a_few_where_none_is_near() -> None:
-    told = "^unknown format 'zzz'; there is 'q4_0', 'q4_K', 'q8_0' or 'IQ2_xxs'$"
-    with pytest.raises(UnknownName, match=told):
+    complaint = "^unknown format 'zzz'; there is 'q4_0', 'q4_K', 'q8_0' or 'IQ2_xxs'$"
+    with pytest.raises(UnknownName, match=complaint):
         names.pick("zzz", KNOWN, "format")
     with pytest.raises(UnknownName, match=r"^unknown format 'zzz'; `vkbench kernels --grid` lists"):
         names.pick("zzz", map(str, range(13)), "format")

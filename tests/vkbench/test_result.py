@@ -34,5 +34,5 @@ def test_packing_is_little_endian() -> None:
 def test_a_wrong_arm_says_which_outputs_are_wrong(
     arms: list[str], is_old: bool, is_new: bool
 ) -> None:
-    found = WrongArm.of(arms)
-    assert (found.is_old, found.is_new) == (is_old, is_new)
+    wrong = WrongArm.of(arms)
+    assert (wrong.is_old, wrong.is_new) == (is_old, is_new)

@@ -92,10 +92,12 @@ def test_what_is_ambiguous_is_refused_with_the_candidates(selector: str, words: 
     ],
 )
 def test_a_word_that_fits_in_two_ways_is_not_guessed(other: Known) -> None:
-    with pytest.raises(AmbiguousDevice, match=r"give '\*4090\*' for names, host:4090 for") as said:
+    with pytest.raises(
+        AmbiguousDevice, match=r"give '\*4090\*' for names, host:4090 for"
+    ) as caught:
         choose(["4090"], [*ALL, other])
-    assert f"lab2/0 (NVIDIA GeForce RTX 4090, {OTHER.key})" in str(said.value)
-    assert other.key in str(said.value)
+    assert f"lab2/0 (NVIDIA GeForce RTX 4090, {OTHER.key})" in str(caught.value)
+    assert other.key in str(caught.value)
     assert choose(["*4090*"], [*ALL, other]) == [OTHER]
 
 

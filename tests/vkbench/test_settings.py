@@ -81,6 +81,6 @@ def test_a_webhook_is_a_url_and_signed() -> None:
         read({"VKBENCH_ALERT_WEBHOOK": "https://h/x"})
     with pytest.raises(UsageError, match="no URL of http"):
         read(secret | {"VKBENCH_ALERT_WEBHOOK": "file:///etc/passwd"})
-    ours = read(secret | {"VKBENCH_ALERT_WEBHOOK": "https://h/x"})
-    assert ours.alert_webhook == "https://h/x"
-    assert "s3cret" not in repr(ours)
+    settings = read(secret | {"VKBENCH_ALERT_WEBHOOK": "https://h/x"})
+    assert settings.alert_webhook == "https://h/x"
+    assert "s3cret" not in repr(settings)

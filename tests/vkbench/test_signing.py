@@ -105,15 +105,15 @@ def test_bare_messages_are_read_only_where_nothing_is_signed() -> None:
 
 
 def test_keys_are_files_for_their_owner_alone(tmp_path: Path) -> None:
-    ours = Settings(keys=str(tmp_path / "keys"))
+    settings = Settings(keys=str(tmp_path / "keys"))
     files = new_keys(tmp_path / "keys")
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    keys = read_keys(ours)
+    keys = read_keys(settings)
     assert keys.scheduler != keys.worker
     with pytest.raises(UsageError, match="exists: --add"):
         new_keys(tmp_path / "keys")
     new_keys(tmp_path / "keys", add=True)
-    more = read_keys(ours)
+    more = read_keys(settings)
     assert (more.worker[:1], len(more.worker)) == (keys.worker, 2)
     assert keys.worker[0].hex() not in repr(keys)
     with pytest.raises(UsageError, match="there are no keys in"):

@@ -72,6 +72,6 @@ def test_processors_are_those_that_may_be_used() -> None:
 
 
 def test_memory_that_holds_parts_of_files_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "MemTotal:  8000 kB\nMemFree:  100 kB\nMemAvailable:  6000 kB\n"
-    monkeypatch.setattr(system, "_text", lambda _: told)
+    answer = "MemTotal:  8000 kB\nMemFree:  100 kB\nMemAvailable:  6000 kB\n"
+    monkeypatch.setattr(system, "_text", lambda _: answer)
     assert system.free_memory_bytes() == 6000 * 1024

@@ -7,37 +7,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from vkbench.device import DeviceFacts, Environment
+from planted_runs import DEVICE, ENVIRONMENT
 from vkbench.job import Arm, Job, Mode, Outcome, Pair, Source
 from vkbench.messages import wire
 from vkbench.result import Result, Timing, Verdict, pack_samples
 
 JOB = Job(id=7, token=3, case="copy/f32/n5", mode=Mode.PERFORMANCE, limit_seconds=2.0)
-FACTS = DeviceFacts(
-    key="0123456789ab",
-    host="lab1",
-    index=0,
-    name="llvmpipe",
-    uuid="00ff",
-    vendor_id=0x10005,
-    device_id=0,
-    type="cpu",
-    memory_bytes=2**31,
-    subgroup_size=8,
-    features=("float16", "subgroup_arithmetic"),
-    limits={"max_storage_buffer_range": 2**27},
-)
-ENVIRONMENT = Environment(
-    driver="llvmpipe",
-    driver_version="22.3.6",
-    driver_info="Mesa 22.3.6",
-    api_version="1.3.230",
-    loader="1.3.239",
-    os="Debian 12",
-    os_kernel="6.1",
-    cpu="a CPU",
-    vkbench="0.1.0",
-)
+FACTS = replace(DEVICE, features=("float16", "subgroup_arithmetic"))
 VERDICT = Verdict(
     passed=True,
     reason="",
@@ -137,8 +113,8 @@ def test_a_job_says_where_weights_lie_only_if_it_has_any() -> None:
 def test_a_pair_is_told_to_workers_of_older_versions_too() -> None:
     pair = Pair(old=Arm(name="0a" * 32), metric="cold", new_first=True)
     paired = replace(JOB, mode=Mode.PAIRED, pair=pair)
-    told = msgspec.json.decode(wire.encode(wire.Chunk(device="0123456789ab", jobs=(paired,))))
-    [job] = told["jobs"]
+    older = msgspec.json.decode(wire.encode(wire.Chunk(device="0123456789ab", jobs=(paired,))))
+    [job] = older["jobs"]
     assert (job["against"], job["metric"], job["new_first"]) == ("0a" * 32, "cold", True)
-    assert wire.from_builtins(told, wire.Chunk).jobs == (paired,)
+    assert wire.from_builtins(older, wire.Chunk).jobs == (paired,)
     assert b"pair" not in wire.encode(JOB)

@@ -44,9 +44,9 @@ class Visit:
     faults: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.on("console", self._said)
+        self.page.on("console", self._note_message)
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        self.page.on("request", self._asked)
+        self.page.on("request", self._note_request)
 
     def open(self, path: str) -> Page:
         """Open a page of the server, its scripts run."""
@@ -57,18 +57,18 @@ class Visit:
 
     def barriers(self) -> list[str]:
         """What keeps people from reading the page, as axe-core finds it."""
-        found = Axe().run(self.page).response["violations"]
+        violations = Axe().run(self.page).response["violations"]
         return [
-            f"{each['id']}: {each['help']} ({each['nodes'][0]['html'][:120]})"
-            for each in found
-            if each["impact"] in SERIOUS
+            f"{violation['id']}: {violation['help']} ({violation['nodes'][0]['html'][:120]})"
+            for violation in violations
+            if violation["impact"] in SERIOUS
         ]
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _note_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.faults.append(f"console: {message.text}")
 
-    def _asked(self, request: Request) -> None:
+    def _note_request(self, request: Request) -> None:
         if not request.url.startswith((self.origin, "data:", "blob:")):
             self.faults.append(f"request to {request.url}")
 

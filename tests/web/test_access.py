@@ -149,7 +149,7 @@ def test_a_token_without_the_scope_is_refused(
 ) -> None:
     before = contents(regressed)["regression"]
     for path, body, scope in API:
-        others = [each for each in Scope if each is not scope]
+        others = [other for other in Scope if other is not scope]
         header = {"authorization": f"Bearer {secret_of(*others, name=path)}"}
         answer = pages.post(path, json=body, headers=header)
         assert (answer.status_code, scope in answer.json()["error"]) == (403, True)
@@ -227,6 +227,6 @@ def test_signing_in_leads_to_this_site_alone(
 
 def form_word(pages: TestClient) -> str:
     """The word in the forms of whoever is signed in."""
-    found = re.search(r'name="csrf" value="([0-9a-f]+)"', pages.get("/fleet").text)
-    assert found
-    return found[1]
+    match = re.search(r'name="csrf" value="([0-9a-f]+)"', pages.get("/fleet").text)
+    assert match
+    return match[1]

@@ -55,12 +55,12 @@ def filled(lab: Lab) -> Lab:
 
 def model_of(path: str) -> Any:
     """The description of the answer of the route that a path leads to."""
-    asked = path.partition("?")[0].split("/")
+    words = path.partition("?")[0].split("/")
     for template, route in ROUTES.items():
         parts = template.split("/")
-        if len(parts) == len(asked) and all(
+        if len(parts) == len(words) and all(
             part in (word, f"{{{part.strip('{}')}}}")
-            for part, word in zip(parts, asked, strict=True)
+            for part, word in zip(parts, words, strict=True)
         ):
             return route.responses[200]["model"]
     raise AssertionError(path)
@@ -71,23 +71,27 @@ def test_answers_are_as_described(filled: Lab, pages: TestClient) -> None:
         answer = pages.get(path.replace("old=1&new=2", "old=2&new=3"))
         assert answer.status_code == 200, (path, answer.text)
         model = model_of(path)
-        found = answer.json()
-        assert found["schema_version"] == 1
-        assert set(found) == set(model.model_fields), path
+        body = answer.json()
+        assert body["schema_version"] == 1
+        assert set(body) == set(model.model_fields), path
         model.model_validate_json(answer.text, strict=True)
         rows = model.model_fields["rows"].annotation.__args__[0].model_fields
-        assert all(set(row) == set(rows) for row in found["rows"]) or "query" in path
+        assert all(set(row) == set(rows) for row in body["rows"]) or "query" in path
 
 
 def test_all_routes_are_described(pages: TestClient) -> None:
     described = pages.get("/api/openapi.json").json()["paths"]
     assert set(ROUTES) <= set(described)
     for path in ROUTES:
-        asked = described[path]["get"]
-        assert asked["description"], path
-        assert asked["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-        schemas = (each for each in asked.get("parameters", ()) if each["name"] != "format")
-        assert all("schema" in each for each in schemas), path
+        operation = described[path]["get"]
+        assert operation["description"], path
+        assert operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+        schemas = (
+            parameter
+            for parameter in operation.get("parameters", ())
+            if parameter["name"] != "format"
+        )
+        assert all("schema" in parameter for parameter in schemas), path
 
 
 def test_samples_are_those_that_were_recorded(filled: Lab, pages: TestClient) -> None:
@@ -104,7 +108,7 @@ def test_a_job_has_its_result(filled: Lab, pages: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "said"),
+    ("path", "status", "hint"),
     [
         ("/api/runs?limit=0", 400, "limit"),
         ("/api/runs/nightly", 404, "unknown run"),
@@ -119,7 +123,7 @@ def test_a_job_has_its_result(filled: Lab, pages: TestClient) -> None:
         ("/api/nothing", 404, "no page"),
     ],
 )
-def test_errors_are_json(filled: Lab, pages: TestClient, path: str, status: int, said: str) -> None:
+def test_errors_are_json(filled: Lab, pages: TestClient, path: str, status: int, hint: str) -> None:
     answer = pages.get(path)
     assert answer.status_code == status
-    assert said in json.loads(answer.text)["error"]
+    assert hint in json.loads(answer.text)["error"]

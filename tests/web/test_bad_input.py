@@ -66,7 +66,7 @@ class Site:
         with self.database.reading() as tx:
             tables = MetaData()
             tables.reflect(tx)
-            for table in sorted(tables.tables.values(), key=lambda each: each.name):
+            for table in sorted(tables.tables.values(), key=lambda one: one.name):
                 rows = sorted(map(repr, tx.execute(select(table)).all()))
                 digest.update(repr((table.name, rows)).encode())
         return digest.hexdigest()
@@ -78,23 +78,23 @@ class Named(HTMLParser):
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = self.target = path
-        self.found: list[tuple[str, str]] = []
+        self.fields: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = dict(attrs)
+        attributes = dict(attrs)
         if tag == "form":
-            self.target = said.get("action") or self.path
-        if tag in ("input", "select", "textarea") and (name := said.get("name")):
-            self.found.append((self.target, name))
-        for link in (said.get("href"), said.get("hx-get")):
+            self.target = attributes.get("action") or self.path
+        if tag in ("input", "select", "textarea") and (name := attributes.get("name")):
+            self.fields.append((self.target, name))
+        for link in (attributes.get("href"), attributes.get("hx-get")):
             self._follow(link or "")
 
     def _follow(self, link: str) -> None:
         parts = urlsplit(link)
         for name, value in parse_qsl(parts.query):
-            self.found.append((parts.path or self.path, name))
+            self.fields.append((parts.path or self.path, name))
             if name == "sort":  # a column, which also filters
-                self.found.append((parts.path or self.path, value.removeprefix("-")))
+                self.fields.append((parts.path or self.path, value.removeprefix("-")))
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -179,15 +179,15 @@ def regress(tx: Any, now: float) -> None:
 def paths(client: TestClient) -> list[str]:
     """The paths of all pages and of the API, with the names of what stands in them."""
 
-    def found(routes: Any) -> Iterator[str]:
+    def paths_of(routes: Any) -> Iterator[str]:
         for route in routes:
             inner = getattr(route, "original_router", None)
             if inner is not None:
-                yield from found(inner.routes)
+                yield from paths_of(inner.routes)
             elif "GET" in (getattr(route, "methods", None) or ()):
                 yield route.path
 
-    every = set(found(client.app.routes))  # type: ignore[attr-defined]
+    every = set(paths_of(client.app.routes))  # type: ignore[attr-defined]
     return sorted(every)
 
 
@@ -197,19 +197,19 @@ def parameters(client: TestClient, every: list[str]) -> dict[str, set[str]]:
     described = client.get("/api/openapi.json").json()["paths"]
     for path, methods in described.items():
         names.setdefault(path, {*COMMON}).update(
-            each["name"] for each in methods.get("get", {}).get("parameters", ())
+            parameter["name"] for parameter in methods.get("get", {}).get("parameters", ())
         )
     for path in every:
-        for asked in ("", "?old=1&new=2&all=1", "?sql=SELECT 1 AS x"):
+        for query in ("", "?old=1&new=2&all=1", "?sql=SELECT 1 AS x"):
             with watched() as looked_up:
-                answer = client.get(filled_in(path, lambda _: "1") + asked)
+                answer = client.get(filled_in(path, lambda _: "1") + query)
             names[path] |= looked_up
             parser = Named(path)
             parser.feed(answer.text if "html" in answer.headers.get("content-type", "") else "")
-            for target, name in parser.found:
+            for target, name in parser.fields:
                 if route := route_of(target, every):
                     names[route].add(name)
-            names[path] |= columns(client, filled_in(path, lambda _: "1") + asked)
+            names[path] |= columns(client, filled_in(path, lambda _: "1") + query)
     return names
 
 
@@ -225,24 +225,24 @@ class watched:
     """The names that are looked up in URLs meanwhile."""
 
     def __enter__(self) -> set[str]:
-        found: set[str] = set()
+        keys: set[str] = set()
         self.patch = pytest.MonkeyPatch()
         for method in ("get", "getlist", "__getitem__"):
             real = getattr(QueryParams, method)
 
             def noting(self: Any, key: str, *more: Any, real: Any = real) -> Any:
-                found.add(key)
+                keys.add(key)
                 return real(self, key, *more)
 
             self.patch.setattr(QueryParams, method, noting, raising=False)
-        return found
+        return keys
 
     def __exit__(self, *_: object) -> None:
         self.patch.undo()
 
 
 def filled_in(path: str, value: Callable[[str], str]) -> str:
-    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: value(found[1]), path)
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: value(match[1]), path)
 
 
 def route_of(path: str, every: list[str]) -> str | None:
@@ -265,9 +265,9 @@ def route_of(path: str, every: list[str]) -> str | None:
 def test_no_request_breaks_a_page(site: Site, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(site.names)))
     target = filled_in(path, lambda _: quote(data.draw(VALUES), safe=""))
-    wanted = st.lists(st.tuples(st.sampled_from(sorted(site.names[path])), VALUES), max_size=4)
-    asked = urlencode(data.draw(wanted), errors="replace")
-    check(site, "GET", f"{target}?{asked}")
+    pairs = st.lists(st.tuples(st.sampled_from(sorted(site.names[path])), VALUES), max_size=4)
+    query = urlencode(data.draw(pairs), errors="replace")
+    check(site, "GET", f"{target}?{query}")
 
 
 def check(site: Site, method: str, target: str, **more: Any) -> None:
@@ -275,8 +275,8 @@ def check(site: Site, method: str, target: str, **more: Any) -> None:
     assert answer.status_code < 500, (method, target, answer.status_code, answer.text[-300:])
     kind = answer.headers.get("content-type", "")
     if "html" in kind:
-        found = [each for each in FORBIDDEN if each in answer.text]
-        assert not found, (target, found)
+        shown = [text for text in FORBIDDEN if text in answer.text]
+        assert not shown, (target, shown)
     elif "json" in kind and answer.content and method != "HEAD":
         json.loads(answer.text, parse_constant=lambda word: pytest.fail(f"{target}: {word}"))
 
@@ -292,8 +292,8 @@ def test_every_route_is_among_them(site: Site) -> None:
     for path in site.names:
         for value in ("1", "last", "add"):
             check(site, "GET", filled_in(path, lambda _, value=value: value))  # type: ignore[misc]
-    for asked in ("old=1&new=3&all=1", "old=device:*&new=last", "old=2&new=4&all=1"):
-        check(site, "GET", f"/compare?{asked}")
+    for query in ("old=1&new=3&all=1", "old=device:*&new=last", "old=2&new=4&all=1"):
+        check(site, "GET", f"/compare?{query}")
     check(site, "GET", "/query?sql=SELECT device_name, title FROM v_regressions")
     assert site.contents() == before
 

@@ -37,9 +37,9 @@ def test_the_form_offers_what_there_is(compared: Lab, pages: TestClient) -> None
     page = pages.get("/compare")
     assert page.status_code == 200
     with compared.database.reading() as tx:
-        asked = [each.asked for each in candidates(tx)]
-    assert asked[:3] == ["3", "2", "1"]
-    assert "driver:22.3.6" in asked
+        offered = [candidate.asked for candidate in candidates(tx)]
+    assert offered[:3] == ["3", "2", "1"]
+    assert "driver:22.3.6" in offered
     assert 'value="driver:22.3.6"' in page.text
     assert "<i>" not in page.text
 
@@ -48,9 +48,9 @@ def test_each_suggestion_has_cases_in_common(compared: Lab, pages: TestClient) -
     """Also after runs that compare with nothing: pairs, calibrations, sweeps, imports."""
     lab, device = compared, compared.add_device()
     newer = replace(ENVIRONMENT, driver_version="23.0")
-    said = Announcement(worker="w", facts=lab.facts(), environment=newer, bundle="")
+    announcement = Announcement(worker="w", facts=lab.facts(), environment=newer, bundle="")
     with lab.database.transaction() as tx:
-        store.register_device(tx, said, lab.now)
+        store.register_device(tx, announcement, lab.now)
     run = lab.submit(device, CASES)
     for job in lab.pick(device):
         lab.record(replace(lab.answer(job), environment=newer.hash))
@@ -70,8 +70,8 @@ def test_each_suggestion_has_cases_in_common(compared: Lab, pages: TestClient) -
     ]
     with lab.database.transaction() as tx:
         for options in others:
-            asked: dict[str, Any] = {"selection": {}, "now": lab.now + 60, **options}
-            store.create_run(tx, **asked)
+            words: dict[str, Any] = {"selection": {}, "now": lab.now + 60, **options}
+            store.create_run(tx, **words)
     page = pages.get("/compare").text
     links = re.findall(r'href="(/compare\?old=[^"]*)"', page)
     assert [unquote(unescape(link)) for link in links] == [
@@ -107,7 +107,7 @@ def test_verdicts_come_first(compared: Lab, pages: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "said"),
+    ("query", "status", "hint"),
     [
         ("old=77&new=last", 404, "unknown run or baseline"),
         ("old=bundle:zz&new=last", 400, "SHA-256"),
@@ -118,8 +118,8 @@ def test_verdicts_come_first(compared: Lab, pages: TestClient) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said(
-    compared: Lab, pages: TestClient, asked: str, status: int, said: str
+    compared: Lab, pages: TestClient, query: str, status: int, hint: str
 ) -> None:
-    answer = pages.get(f"/compare?{asked}")
+    answer = pages.get(f"/compare?{query}")
     assert answer.status_code == status
-    assert said in answer.text
+    assert hint in answer.text

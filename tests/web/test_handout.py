@@ -98,21 +98,21 @@ def test_the_file_names_no_other_place(lab: Path, tmp_path: Path) -> None:
 def test_a_browser_that_is_offline_shows_it(lab: Path, tmp_path: Path, chromium: Browser) -> None:
     written(tmp_path)
     window = chromium.new_context(viewport={"width": 390, "height": 844})
-    asked: list[str] = []
+    requests: list[str] = []
 
     def refuse(route: Route) -> None:
-        asked.append(route.request.url)
+        requests.append(route.request.url)
         route.abort()
 
     window.route(re.compile("^(?!file:)"), refuse)
     page = window.new_page()
     faults: list[str] = []
-    page.on("console", lambda said: faults.append(said.text))
+    page.on("console", lambda message: faults.append(message.text))
     page.goto((tmp_path / "lab.html").as_uri())
     visit = browser.Visit(page=page, origin="")
     assert page.locator("circle").count() > 100
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    assert (asked, faults, visit.barriers()) == ([], [], [])
+    assert (requests, faults, visit.barriers()) == ([], [], [])
     window.close()
 
 

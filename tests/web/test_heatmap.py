@@ -21,13 +21,13 @@ ADD, GONE = "add/f32/b1_c1_h2_w3", "no_such_kernel/q4_0/n1"
 
 def cells(page: str) -> dict[str, str]:
     """The text of each cell by its title's kernel and format."""
-    found = re.findall(r'title="(\S+ \S+): [^"]*">([^<]*)</a>', page)
-    return dict(found)
+    cells_found = re.findall(r'title="(\S+ \S+): [^"]*">([^<]*)</a>', page)
+    return dict(cells_found)
 
 
 def title(page: str, key: str) -> str:
-    [said] = re.findall(rf'title="{key}: ([^"]*)"', page)
-    return str(said)
+    [text] = re.findall(rf'title="{key}: ([^"]*)"', page)
+    return str(text)
 
 
 def test_the_gravest_verdict_counts(lab: Lab, pages: TestClient) -> None:
@@ -54,10 +54,10 @@ def test_the_cells_download_with_their_numbers(lab: Lab, pages: TestClient) -> N
     lab.settle(device, Outcome.WRONG)
     page = pages.get("/heatmap").text
     [link] = re.findall(r'href="(/heatmap[^"]*format=json[^"]*)"', page)
-    found = pages.get(link.replace("&amp;", "&")).json()["rows"]
-    assert [cell["format"] for cell in found] == ["q4_0", "q8_0"]
+    rows = pages.get(link.replace("&amp;", "&")).json()["rows"]
+    assert [cell["format"] for cell in rows] == ["q4_0", "q8_0"]
     counts = {"passed": 1, "wrong": 1, "failed": 0, "skipped": 0}
-    assert found[0] == {"device": device, "kernel": "mul_mat_vec", "format": "q4_0"} | counts
+    assert rows[0] == {"device": device, "kernel": "mul_mat_vec", "format": "q4_0"} | counts
     roof = pages.get("/heatmap?show=roof&format=csv").text.splitlines()
     assert roof[0].startswith("device,kernel,format,cases,median_roof_fraction")
     assert pages.get("/heatmap?format=xml").status_code == 400
@@ -149,7 +149,7 @@ def test_the_ratio_to_a_peer_is_a_map(lab: Lab, pages: TestClient) -> None:
 @one_engine
 def test_wrong_words_are_named(lab: Lab, pages: TestClient) -> None:
     lab.add_device()
-    for query, said in (
+    for query, hint in (
         ("show=corectness", "correctness"),
         ("device=nothing", "device"),
         ("sho=roof", "show"),
@@ -158,7 +158,7 @@ def test_wrong_words_are_named(lab: Lab, pages: TestClient) -> None:
     ):
         answer = pages.get(f"/heatmap?{query}")
         assert answer.status_code in (400, 404), query
-        assert said in answer.text
+        assert hint in answer.text
 
 
 @one_engine

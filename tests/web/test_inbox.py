@@ -34,9 +34,9 @@ def test_the_inbox_shows_what_to_look_at(pages: TestClient, regressed: Lab) -> N
     assert 'href="/regressions/1"' in pages.get("/regressions?part=live").text
     close(regressed)
     assert pages.get("/regressions?format=json").json()["rows"] == []
-    for asked in ("all=1", "state=closed"):
-        assert len(pages.get(f"/regressions?{asked}&format=json").json()["rows"]) == 1
-        assert "are left out" not in pages.get(f"/regressions?{asked}").text
+    for query in ("all=1", "state=closed"):
+        assert len(pages.get(f"/regressions?{query}&format=json").json()["rows"]) == 1
+        assert "are left out" not in pages.get(f"/regressions?{query}").text
     assert "are left out" in pages.get("/regressions").text
 
 
@@ -110,7 +110,7 @@ def test_only_what_leads_somewhere_is_offered(
         pages.cookies.set("vkbench_token", secret_of(scope))
     page = pages.get("/regressions/1").text
     actions = ("acknowledge", "close", "reopen", "note", "owner")
-    assert tuple(each for each in actions if f'value="{each}">' in page) == offered
+    assert tuple(action for action in actions if f'value="{action}">' in page) == offered
     assert ("Sign in</a> to acknowledge" in page) == (scope is None)
 
 

@@ -42,8 +42,8 @@ def filled(lab: Lab) -> Lab:
 def test_the_catalogue_with_states(filled: Lab, pages: TestClient) -> None:
     page = pages.get("/kernels?name=mul_mat_vec").text
     assert "wrong 1, passed 1" in page
-    found = pages.get("/kernels?format=json").json()["rows"]
-    assert [row["name"] for row in found] == [kernel.name for kernel in KERNELS]
+    rows = pages.get("/kernels?format=json").json()["rows"]
+    assert [row["name"] for row in rows] == [kernel.name for kernel in KERNELS]
 
 
 @one_engine
@@ -58,8 +58,8 @@ def test_a_kernel_shows_its_source(filled: Lab, pages: TestClient, name: str) ->
 @one_engine
 def test_a_kernel_says_all_there_is(filled: Lab, pages: TestClient) -> None:
     page = pages.get("/kernels/mul_mat_vec").text
-    for said in ("int_dot", "subgroup_arithmetic", "weights", CASE, "via_q8_1"):
-        assert said in page
+    for word in ("int_dot", "subgroup_arithmetic", "weights", CASE, "via_q8_1"):
+        assert word in page
     assert 'data-word="wrong"' in page
     assert page.count('class="scatter"') == 1
     assert "&lt;" in page  # of the source
@@ -87,7 +87,7 @@ def test_a_roofline_without_results_or_with_wrong_words(lab: Lab, pages: TestCli
 
 
 def test_a_picture_keeps_its_proportions() -> None:
-    spots = [Spot(x=x, y=y, said="", link="") for x, y in ((1.0, 1e9), (100.0, 1e11), (0.0, 1.0))]
+    spots = [Spot(x=x, y=y, title="", link="") for x, y in ((1.0, 1e9), (100.0, 1e11), (0.0, 1.0))]
     drawn = scatter(
         spots,
         [Roof(name="memory", slope=1e9), *(Roof(name=n, level=1e11) for n in "ab")],
@@ -125,9 +125,9 @@ def own(lab: Lab, tmp_path: Path) -> Lab:
 
 
 def test_kernels_of_users_stand_behind_the_catalogue(own: Lab, pages: TestClient) -> None:
-    found = pages.get("/kernels?format=json").json()["rows"]
-    assert [row["name"] for row in found[len(KERNELS) :]] == ["lab.one_pass", NAME]
-    assert [row["group"] for row in found[len(KERNELS) :]] == ["own", "own"]
+    rows = pages.get("/kernels?format=json").json()["rows"]
+    assert [row["name"] for row in rows[len(KERNELS) :]] == ["lab.one_pass", NAME]
+    assert [row["group"] for row in rows[len(KERNELS) :]] == ["own", "own"]
     [row] = pages.get(f"/kernels?format=json&name={NAME}").json()["rows"]
     assert (row["case_count"], "passed 1" in row.values()) == (3, True)
     assert f'href="/kernels/{NAME}"' in pages.get("/kernels?group=own").text
@@ -138,12 +138,12 @@ def test_a_kernel_of_a_user_says_whose_it_is(own: Lab, pages: TestClient) -> Non
     answer = pages.get(f"/kernels/{NAME}")
     assert answer.status_code == 200
     page = answer.text
-    for said in (
+    for word in (
         *("<dt>owner</dt><dd>lab</dd>", "&lt;b&gt;norm&lt;/b&gt; of rows", TIMED, "slang", "scale"),
         *("1970-01-01 00:02", "the source stays with its owner", 'data-word="passed"'),
         f'href="/series?kernel={NAME}"',
     ):
-        assert said in page
+        assert word in page
     assert "What it was before" not in page
     assert 'id="source' not in page
     assert pages.get(f"/series?kernel={NAME}").status_code == 200
@@ -161,8 +161,8 @@ def test_a_manifest_that_is_none_declares_nothing(own: Lab, pages: TestClient) -
     with own.database.transaction() as tx:
         tx.execute(text("UPDATE bundle SET manifest = '{'"))
     assert pages.get(f"/kernels/{NAME}").status_code == 404
-    found = pages.get("/kernels?format=json").json()["rows"]
-    assert len(found) == len(KERNELS)
+    rows = pages.get("/kernels?format=json").json()["rows"]
+    assert len(rows) == len(KERNELS)
 
 
 def test_the_heat_map_has_kernels_of_users_in_a_family(own: Lab, pages: TestClient) -> None:

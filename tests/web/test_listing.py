@@ -29,13 +29,13 @@ ROWS = (
 )
 
 
-def asked(query: str, rows: tuple[Mapping[str, object], ...] = ROWS) -> Listing:
+def list_rows(query: str, rows: tuple[Mapping[str, object], ...] = ROWS) -> Listing:
     scope = {"type": "http", "path": "/t", "query_string": query.encode(), "headers": []}
     return list_table(Request(scope), Table(columns=COLUMNS, rows=rows), name="t", own=("own",))
 
 
 def cases(query: str) -> list[object]:
-    return [row["case"] for row in asked(query).rows]
+    return [row["case"] for row in list_rows(query).rows]
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_filters(query: str, expected: list[str]) -> None:
 def test_every_choice_that_is_offered_finds_its_rows() -> None:
     names = ("llvmpipe (LLVM 15.0.6, 256 bits)", "card [a*]", "card b")
     rows = tuple({"case": name} for name in names for _ in range(2))
-    [column] = [each for each in asked("", rows).columns if each.key == "case"]
+    [column] = [column for column in list_rows("", rows).columns if column.key == "case"]
     for name in column.choices:
-        found = asked(urlencode({"case": name}), rows)
-        assert {row["case"] for row in found.rows} == {name}
+        listing = list_rows(urlencode({"case": name}), rows)
+        assert {row["case"] for row in listing.rows} == {name}
     assert len(column.choices) == 3
 
 
 def test_clearing_the_filters_keeps_what_is_the_pages_own() -> None:
-    narrowed = asked("own=7&state=wrong&q=add&page=1&sort=case")
+    narrowed = list_rows("own=7&state=wrong&q=add&page=1&sort=case")
     assert narrowed.is_narrowed
     assert narrowed.whole_url == "/t?own=7"
-    assert not asked("own=7").is_narrowed
-    assert asked("state=wrong").whole_url == "/t"
+    assert not list_rows("own=7").is_narrowed
+    assert list_rows("state=wrong").whole_url == "/t"
 
 
 def test_rows_without_a_value_come_last_either_way() -> None:
@@ -82,10 +82,10 @@ def test_rows_without_a_value_come_last_either_way() -> None:
 
 
 def test_a_heading_sorts_and_turns_round() -> None:
-    by = {column.key: column.sort_url for column in asked("state=passed").columns}
+    by = {column.key: column.sort_url for column in list_rows("state=passed").columns}
     assert by["hot_seconds"] == "/t?state=passed&sort=-hot_seconds"  # the largest first
     assert by["case"] == "/t?state=passed&sort=case"
-    again = {column.key: column for column in asked("sort=case").columns}
+    again = {column.key: column for column in list_rows("sort=case").columns}
     assert again["case"].sort_url == "/t?sort=-case"
     assert again["case"].direction == "ascending"
 
@@ -96,43 +96,43 @@ def test_an_unknown_column_is_named(query: str) -> None:
         assert cases(query) == cases("")
         return
     with pytest.raises(UnknownName, match="kase"):
-        asked(query)
+        list_rows(query)
 
 
 @pytest.mark.parametrize("query", ["page=0", "page=x", "format=xml", "hot_seconds=fast"])
 def test_a_malformed_option_is_refused(query: str) -> None:
     with pytest.raises(UsageError):
-        asked(query)
+        list_rows(query)
 
 
 def test_a_long_table_has_pages() -> None:
     rows = tuple({"case": f"c{number}"} for number in range(PAGE_ROWS + 1))
-    assert len(asked("", rows).rows) == PAGE_ROWS
-    last = asked("page=2", rows)
+    assert len(list_rows("", rows).rows) == PAGE_ROWS
+    last = list_rows("page=2", rows)
     assert [row["case"] for row in last.rows] == [f"c{PAGE_ROWS}"]
-    assert asked("page=99", rows).page == 2
+    assert list_rows("page=99", rows).page == 2
     assert last.url(page=1) == "/t?page=1"
     assert last.url(sort="case") == "/t?sort=case"  # from the first page again
 
 
 def test_downloads_hold_every_row_that_the_filters_leave() -> None:
-    answer = asked("state=passed&format=csv&sort=case").download()
+    answer = list_rows("state=passed&format=csv&sort=case").download()
     assert answer
     rows = list(csv.DictReader(io.StringIO(bytes(answer.body).decode())))
     assert [row["case"] for row in rows] == ["copy/f16/n8", "copy/f32/n8"]
     assert rows[0]["hot_seconds"] == "1e-06"
-    answer = asked("format=json").download()
+    answer = list_rows("format=json").download()
     assert answer
     assert [row["note"] for row in json.loads(bytes(answer.body))["rows"]] == [
         "first",
         "second",
         "third",
     ]
-    assert asked("").download() is None
+    assert list_rows("").download() is None
 
 
 def test_few_different_texts_are_offered_as_choices() -> None:
-    choices = {column.key: column.choices for column in asked("").columns}
+    choices = {column.key: column.choices for column in list_rows("").columns}
     assert choices == {"case": [], "state": ["passed", "wrong"], "hot_seconds": []}
 
 
@@ -148,7 +148,9 @@ def test_moments_are_of_one_clock_and_may_have_other_words(
         request = Request({"type": "http", "path": "/t", "query_string": b"", "headers": []})
         [column] = list_table(request, table, name="t").columns
         assert (column.heading, column.cells) == ("seen (UTC)", ["1970-01-01 00:00"])
-        [column] = list_table(request, table, name="t", said={"at": lambda row: "long ago"}).columns
+        [column] = list_table(
+            request, table, name="t", texts={"at": lambda row: "long ago"}
+        ).columns
         assert (column.heading, column.cells) == ("seen", ["long ago"])
     finally:
         monkeypatch.undo()

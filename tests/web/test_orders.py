@@ -58,9 +58,9 @@ def test_a_run_compares_with_peers(ann: TestClient, database: Database, device: 
     made = ann.post("/api/runs", json=body)
     assert (made.status_code, made.json()["jobs"]) == (201, 3)
     with database.reading() as tx:
-        asked = select(schema.job.c.mode, schema.job.c.variant).order_by(schema.job.c.position)
-        found = [tuple(row) for row in tx.execute(asked)]
-    assert found == [("performance", "auto"), ("peer", "numpy"), ("peer", "ggml")]
+        query = select(schema.job.c.mode, schema.job.c.variant).order_by(schema.job.c.position)
+        jobs = [tuple(row) for row in tx.execute(query)]
+    assert jobs == [("performance", "auto"), ("peer", "numpy"), ("peer", "ggml")]
     wrong = ann.post("/api/runs", json={**body, "peers": ["gmml"]})
     assert (wrong.status_code, "did you mean 'ggml'" in wrong.text) == (400, True)
 
@@ -90,8 +90,8 @@ def test_a_regression_goes_through_its_states(
         assert answer.json() == {"schema_version": 1, "id": number, "state": state, "owner": owner}
     with database.reading() as tx:
         events = inbox.story(tx, number).events
-    assert [each.state for each in events] == ["acknowledged", "owner", "note", "closed", "open"]
-    assert {each.user for each in events} == {"ann"}
+    assert [event.state for event in events] == ["acknowledged", "owner", "note", "closed", "open"]
+    assert {event.user for event in events} == {"ann"}
     assert ann.post(path, json={"action": "reopen"}).status_code == 400  # it is open
     assert ann.post(path, json={"action": "note"}).status_code == 400
     assert ann.post("/api/regressions/99", json={"action": "close"}).status_code == 404

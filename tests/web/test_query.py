@@ -41,7 +41,7 @@ def test_examples_run(filled: Lab, pages: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "hints"),
     [
         ("SELECT * FROM run", "only the views v_"),
         ("DELETE FROM run", "refused"),
@@ -51,10 +51,10 @@ def test_examples_run(filled: Lab, pages: TestClient) -> None:
         ("\0", "null"),
     ],
 )
-def test_refusals_are_one_line(filled: Lab, pages: TestClient, sql: str, said: str) -> None:
+def test_refusals_are_one_line(filled: Lab, pages: TestClient, sql: str, hints: str) -> None:
     answer = pages.get("/query", params={"sql": sql})
     assert answer.status_code == 400
-    assert any(word in answer.text for word in said.split("|"))
+    assert any(word in answer.text for word in hints.split("|"))
     assert "<b>" not in answer.text
 
 

@@ -35,9 +35,9 @@ def filled(lab: Lab) -> Lab:
 def rows(pages: TestClient, query: str = "") -> list[dict[str, Any]]:
     answer = pages.get(f"/api/results?{query}")
     assert answer.status_code == 200, answer.text
-    found = answer.json()
-    assert found["schema_version"] == 1
-    return list(found["rows"])
+    body = answer.json()
+    assert body["schema_version"] == 1
+    return list(body["rows"])
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_series_has_its_whole_history(filled: Lab, pages: TestClient) -> None:
     filled.settle(rows(pages)[3]["device"])
     put_in_one_series(filled)
     assert [row["case"] for row in rows(pages, "kernel=mul_mat_vec&format=q4_0")] == [Q4]
-    found = rows(pages, "series=1&kernel=mul_mat_vec")
-    assert [row["case"] for row in found] == [Q4, Q4]
-    assert found[0]["hot_series"] == 1
+    history = rows(pages, "series=1&kernel=mul_mat_vec")
+    assert [row["case"] for row in history] == [Q4, Q4]
+    assert history[0]["hot_series"] == 1
 
 
 @one_engine
@@ -89,9 +89,9 @@ def test_pages_and_files_agree(filled: Lab, pages: TestClient) -> None:
     assert "format=csv" in page.text
     file = pages.get("/results?kernel=mul_mat_vec&sort=case&format=csv")
     assert "attachment" in file.headers["content-disposition"]
-    found = list(csv.DictReader(io.StringIO(file.text)))
-    assert [row["case"] for row in found] == [Q4, Q8]
-    assert list(found[0]) == [column.key for column in COLUMNS]
+    listed = list(csv.DictReader(io.StringIO(file.text)))
+    assert [row["case"] for row in listed] == [Q4, Q8]
+    assert list(listed[0]) == [column.key for column in COLUMNS]
     both = pages.get("/results?format=q4_0&format=json")
     assert [row["case"] for row in json.loads(both.text)["rows"]] == [Q4]
 
@@ -110,7 +110,7 @@ def test_a_page_has_a_hundred_rows(lab: Lab, pages: TestClient) -> None:
 
 @one_engine
 @pytest.mark.parametrize(
-    ("path", "status", "said"),
+    ("path", "status", "hint"),
     [
         ("/results?kernle=add", 404, "kernel"),
         ("/results?kernel=ad", 404, "add"),
@@ -129,11 +129,11 @@ def test_a_page_has_a_hundred_rows(lab: Lab, pages: TestClient) -> None:
     ],
 )
 def test_what_cannot_be_is_said(
-    filled: Lab, pages: TestClient, path: str, status: int, said: str
+    filled: Lab, pages: TestClient, path: str, status: int, hint: str
 ) -> None:
     answer = pages.get(path)
     assert answer.status_code == status
-    assert said in answer.text
+    assert hint in answer.text
 
 
 @one_engine

@@ -31,17 +31,17 @@ def placed(lab: Lab) -> Lab:
     return lab
 
 
-def rows(lab: Lab, **asked: object) -> list[series.SeriesRow]:
+def rows(lab: Lab, **options: object) -> list[series.SeriesRow]:
     with lab.database.reading() as tx:
-        return series.page(tx, series.SeriesFilter(**asked))  # type: ignore[arg-type]
+        return series.page(tx, series.SeriesFilter(**options))  # type: ignore[arg-type]
 
 
 def test_the_database_filters_and_counts(placed: Lab) -> None:
     assert len(rows(placed)) == 12
     assert {row.results for row in rows(placed)} == {3}
     assert {row.newest_at for row in rows(placed)} == {placed.now - 86400}
-    found = rows(placed, texts={"kernel": ["mul_*"], "metric": ["HOT"], "host": ["alpha", "no"]})
-    assert [row.format for row in found] == ["q4_0", "q8_0"]
+    matching = rows(placed, texts={"kernel": ["mul_*"], "metric": ["HOT"], "host": ["alpha", "no"]})
+    assert [row.format for row in matching] == ["q4_0", "q8_0"]
     assert len(rows(placed, words=["h200", "add"])) == 2
     assert rows(placed, words=["h_00"]) == []  # no pattern of SQL
     assert rows(placed, ranges={"sigma": (0.0, 1.0)}) == []
@@ -55,8 +55,8 @@ def test_the_list_has_pages_and_downloads(placed: Lab, pages: TestClient) -> Non
     assert numbers == sorted(numbers, reverse=True)
     assert len(numbers) == 6
     assert "<b>H200" not in page.text
-    found = pages.get("/series?kernel=add&format=json").json()["rows"]
-    assert {row["case_name"] for row in found} == {"add/f32/h2_w3"}
+    listed = pages.get("/series?kernel=add&format=json").json()["rows"]
+    assert {row["case_name"] for row in listed} == {"add/f32/h2_w3"}
     quantised = pages.get("/series?number_format=q4*&format=json").json()["rows"]
     assert {row["format"] for row in quantised} == {"q4_0"}
     assert pages.get("/series?newest_at=3").status_code == 400
@@ -69,8 +69,8 @@ def test_a_device_is_found_by_a_name_with_a_comma(lab: Lab, pages: TestClient) -
         lab.settle(device, seconds=1e-3)
     with lab.database.transaction() as tx:
         placing.place(tx, lab.now)
-    asked = {"device_name": "llvmpipe (LLVM 15.0.6, 256 bits)", "format": "json"}
-    rows = pages.get("/series", params=asked).json()["rows"]
+    query = {"device_name": "llvmpipe (LLVM 15.0.6, 256 bits)", "format": "json"}
+    rows = pages.get("/series", params=query).json()["rows"]
     assert [row["metric"] for row in rows] == ["cold", "hot"]
 
 
@@ -111,7 +111,7 @@ def test_several_series_are_one_plot(placed: Lab, pages: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "said"),
+    ("path", "status", "hint"),
     [
         ("/series/999", 404, "unknown series"),
         ("/series/1?with=a", 400, "with names other series"),
@@ -124,11 +124,11 @@ def test_several_series_are_one_plot(placed: Lab, pages: TestClient) -> None:
     ],
 )
 def test_what_makes_no_sense_is_said(
-    placed: Lab, pages: TestClient, path: str, status: int, said: str
+    placed: Lab, pages: TestClient, path: str, status: int, hint: str
 ) -> None:
     answer = pages.get(path)
     assert answer.status_code == status
-    assert said in answer.text
+    assert hint in answer.text
 
 
 def test_a_series_shows_its_case_beside_other_programs(placed: Lab, pages: TestClient) -> None:

@@ -29,9 +29,9 @@ def test_the_plot_tells_of_each_result(
             page.focus("#plot")
             page.keyboard.press("End")
             page.wait_for_selector(".histogram rect")
-            told = page.inner_text("#point")
-            assert "job 20: " in told
-            assert "3 samples" in told
+            text = page.inner_text("#point")
+            assert "job 20: " in text
+            assert "3 samples" in text
             page.keyboard.press("ArrowLeft")
             page.wait_for_selector("#point a[href='/jobs/19']")
             assert not visit.barriers()

@@ -66,9 +66,9 @@ def test_the_fleet_says_what_waits_and_why(pages: TestClient, busy: Lab) -> None
 def test_the_fleet_says_which_jobs_wait_for_a_bundle(pages: TestClient, lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, 3)
-    told = str(BundleAwaited("ab" * 32, "no scheduler has brought it"))
+    reason = str(BundleAwaited("ab" * 32, "no scheduler has brought it"))
     jobs = lab.pick(device)
-    lab.record(*(replace(lab.answer(job, Outcome.HANDED_BACK), reason=told) for job in jobs))
+    lab.record(*(replace(lab.answer(job, Outcome.HANDED_BACK), reason=reason) for job in jobs))
     [row] = pages.get("/fleet?format=json").json()["rows"]
     assert row["awaits"] == "bundle abababababab is awaited: no scheduler has brought it"
     assert row["awaits"] in pages.get("/fleet?part=live").text
@@ -224,8 +224,8 @@ def test_a_histogram_has_a_bar_for_what_was_measured(
     samples: Sequence[float], heights: Sequence[float]
 ) -> None:
     bars = histogram(samples)
-    assert [each.height for each in bars] == heights
-    assert all(0 <= each.x < each.x + each.width <= 100.001 for each in bars)
+    assert [bar.height for bar in bars] == heights
+    assert all(0 <= bar.x < bar.x + bar.width <= 100.001 for bar in bars)
 
 
 def test_a_bar_is_as_wide_as_the_whole(lab: Lab) -> None:
@@ -291,9 +291,9 @@ def test_a_run_of_accuracy_shows_what_was_lost(lab: Lab, pages: TestClient) -> N
         run = store.create_run(tx, mode=Mode.ACCURACY, selection={"context": 512}, now=lab.now)
         add_accuracies(tx, run.id, dict(enumerate((of_model("f16"), of_model("q4_0", 0.031)))))
     page = pages.get(f"/runs/{run.id}").text
-    for said in ("What was lost", "tiny-f16-0123456789ab", "3.1%", "<dt>Context</dt><dd>512</dd>"):
-        assert said in page
-    for said in ("jobs done", "no jobs", "Its results"):
-        assert said not in page
+    for text in ("What was lost", "tiny-f16-0123456789ab", "3.1%", "<dt>Context</dt><dd>512</dd>"):
+        assert text in page
+    for text in ("jobs done", "no jobs", "Its results"):
+        assert text not in page
     rows = pages.get(f"/runs/{run.id}?format=json").json()["rows"]
     assert [row["loss"] for row in rows] == [None, 0.031]

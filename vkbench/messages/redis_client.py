@@ -55,12 +55,14 @@ def tls_options(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
     if parts.scheme != "rediss":
         return {}
-    asked = {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
+    options = {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
     verified = {"ssl_cert_reqs": "required", "ssl_check_hostname": "true"}
     for name, value in verified.items():
-        if asked.get(name, value).lower() != value:
-            raise UsageError(f"{name}={asked[name]} in the URL of Redis: rediss:// always verifies")
-    return {**asked, "ssl_cert_reqs": "required", "ssl_check_hostname": True}
+        if options.get(name, value).lower() != value:
+            raise UsageError(
+                f"{name}={options[name]} in the URL of Redis: rediss:// always verifies"
+            )
+    return {**options, "ssl_cert_reqs": "required", "ssl_check_hostname": True}
 
 
 def without_tls_options(url: str) -> str:

@@ -44,7 +44,7 @@ class Keys:
     @cached_property
     def protocols(self) -> tuple[int, ...]:
         """The protocols that can be spoken: bare messages have no signature."""
-        return tuple(each for each in SPOKEN if each != BARE or not self.scheduler)
+        return tuple(protocol for protocol in SPOKEN if protocol != BARE or not self.scheduler)
 
     def __repr__(self) -> str:  # no log shows a key
         return f"Keys({len(self.scheduler)} of the scheduler, {len(self.worker)} of workers)"
@@ -124,7 +124,7 @@ def _verify(
         raise Untrusted(f"{subject} is not signed: its sender has no keys, or is an older version")
     known = [_signature(key, version, subject, payload) for key in keys]
     # Every key is tried, so that the time says nothing of which one fits.
-    if not sum(hmac.compare_digest(signature, each) for each in known):
+    if not sum(hmac.compare_digest(signature, expected) for expected in known):
         raise Untrusted(f"{subject} has a wrong signature: its sender has other keys")
 
 

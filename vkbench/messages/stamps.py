@@ -63,7 +63,7 @@ def skew(sent: float) -> int:
 
 
 def describe_skew(seconds: int) -> str:
-    """How wrong a clock is, as people read it."""
+    """How far a clock is wrong, in words."""
     return f"about {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} that of Redis"
 
 
@@ -96,13 +96,13 @@ class Newest:
         self._known[place] = (stamp.number, time.monotonic())
 
     def end(self, place: str, number: int = 0) -> None:
-        """What was said of a place holds no more: only what is said from now on counts."""
+        """Forget a place: only messages sent from now on count."""
         least, _ = self._known.get(place, (0, 0.0))
         if known := max(least, number):
             self._known[place] = (known + 1, time.monotonic())
 
     def forget(self) -> None:
-        """Drop what the age of messages tells by now."""
+        """Forget numbers of messages so old that their age alone gives them away."""
         now = time.monotonic()
         kept = {
             place: (number, at)

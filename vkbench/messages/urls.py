@@ -24,7 +24,7 @@ def hide_password(url: str) -> str:
     A password may hold any characters, since people forget to encode them: all between the first
     colon after the user and the last `@` is hidden.
     """
-    scheme = found[0] if (found := _SCHEME.match(url)) else ""
+    scheme = match[0] if (match := _SCHEME.match(url)) else ""
     access, at, place = url.removeprefix(scheme).rpartition("@")
     user, colon, _ = access.partition(":")
     if colon:

@@ -178,18 +178,18 @@ def check(record: object) -> None:
 
     A result has bounds of its own: its job has to end, whatever a runner says.
     """
-    found: Iterator[str] = iter(())
+    complaints_found: Iterator[str] = iter(())
     match record:
         case Announcement():
-            found = complaints(record)
+            complaints_found = complaints(record)
         case Lease():
-            found = chain(complaints(record), _strange_ids(record.jobs))
+            complaints_found = chain(complaints(record), _strange_ids(record.jobs))
         case Chunk():
-            found = chain(
+            complaints_found = chain(
                 _strange_ids((job.id, job.token) for job in record.jobs),
                 _complaints_about_pairs(record.jobs),
             )
-    for complaint in found:
+    for complaint in complaints_found:
         raise MalformedMessage(f"malformed {type(record).__name__}: {complaint}")
 
 
@@ -211,7 +211,7 @@ def say(subject: Subject, stamp: Stamp, keys: Keys, text: str = "") -> bytes:
 
 
 def hear(message: bytes, subject: Subject, keys: Keys) -> Word:
-    """Such a message of a holder of the keys; any other is a VkbenchError."""
+    """A wish, recall or refusal that a holder of the keys sent; any other is a VkbenchError."""
     return decode(unseal(message, subject, keys), Word)
 
 
@@ -239,7 +239,7 @@ def to_builtins(record: object) -> object:
 
 
 def _lean(record: object) -> object:
-    """Jobs without a file or a pair say nothing of them, as before there were any.
+    """The job without empty fields for files and pairs, which older workers do not know.
 
     Workers of older versions read what a pair is from three fields of the job.
     """

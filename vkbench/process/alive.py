@@ -16,7 +16,7 @@ _last: dict[Path, float] = {}  # monotonic
 
 
 def beat(data: Path, service: str, part: str) -> None:
-    """Note that a part of a service has just gone on; a full disk is no reason to stop it."""
+    """Leave a sign of life of a service's part; a full disk does not stop it."""
     path = _folder(data, service) / part
     if time.monotonic() - _last.get(path, float("-inf")) < LEAST_SECONDS:
         return
@@ -34,7 +34,7 @@ def expect(data: Path, service: str, parts: Iterable[str]) -> None:
 
 
 def leave(data: Path, service: str, parts: Iterable[str]) -> None:
-    """Forget parts that were told to stop."""
+    """Remove the signs of life of parts that stop on purpose."""
     for part in parts:
         path = _folder(data, service) / part
         _last.pop(path, None)
@@ -44,11 +44,11 @@ def leave(data: Path, service: str, parts: Iterable[str]) -> None:
 
 def ages(data: Path, service: str) -> dict[str, float]:
     """For how many seconds each part of a service has been silent; none if it does not run."""
-    found = {}
+    silent = {}
     with suppress(OSError):
         for path in sorted(_folder(data, service).iterdir()):
-            found[path.name] = max(0.0, time.time() - path.stat().st_mtime)
-    return found
+            silent[path.name] = max(0.0, time.time() - path.stat().st_mtime)
+    return silent
 
 
 def _folder(data: Path, service: str) -> Path:

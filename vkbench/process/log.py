@@ -40,9 +40,9 @@ def failure(logger: logging.Logger, name: str, error: Exception, /, **fields: ob
     logger.error(name, exc_info=error, extra={_FIELDS: fields})
 
 
-def numbers(found: Iterable[int]) -> str:
+def numbers(ids: Iterable[int]) -> str:
     """Numbers of jobs or runs as a field, each once: `41,42`."""
-    return ",".join(map(str, dict.fromkeys(found)))
+    return ",".join(map(str, dict.fromkeys(ids)))
 
 
 def set_up(level: int = logging.INFO, *, style: str = TEXT) -> None:
@@ -94,20 +94,20 @@ class JsonLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line a record, its traceback in it."""
         fields: dict[str, object] = getattr(record, _FIELDS, {})
-        said = {key: _json_value_of(value) for key, value in fields.items() if value is not None}
-        said |= {
+        line = {key: _json_value_of(value) for key, value in fields.items() if value is not None}
+        line |= {
             "time": self.formatTime(record, _TIME),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
         }
         if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(said)
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
 
 
 def _json_value_of(value: object) -> object:
-    """A value as JSON has it; other values, and numbers that JSON lacks, as text."""
+    """A value for JSON; numbers that JSON lacks, and other types, become text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return value if isinstance(value, bool | int) else str(value)

@@ -78,10 +78,10 @@ def processor_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     if sys.platform == "darwin":
-        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if found.stdout.strip():
-            return found.stdout.strip()
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.stdout.strip():
+            return answer.stdout.strip()
     return platform.processor() or platform.machine()
 
 

@@ -11,32 +11,32 @@ from vkbench.errors import UnknownName
 MOST_TOLD = 12  # names that an error message lists
 
 
-def pick(asked: str, known: Iterable[str], what: str) -> str:
+def pick(typed: str, known: Iterable[str], what: str) -> str:
     """The known name that equals `asked` whatever its case; UnknownName names the nearest.
 
     Where none is near it names all, unless they are many.
     """
     known = list(known)
-    if asked in known:
-        return asked
+    if typed in known:
+        return typed
     for name in known:
-        if name.casefold() == asked.casefold():
+        if name.casefold() == typed.casefold():
             return name
     few = tuple(known) if len(known) <= MOST_TOLD else ()
-    raise UnknownName(what, asked, nearest(asked, known), few)
+    raise UnknownName(what, typed, nearest(typed, known), few)
 
 
 def matching(pattern: str, known: Iterable[str], what: str) -> list[str]:
     """All known names that fit a glob (or are it), in their own order; UnknownName if none does."""
     known = list(known)
-    found = [name for name in known if fnmatchcase(name.casefold(), pattern.casefold())]
-    if not found:
+    fitting = [name for name in known if fnmatchcase(name.casefold(), pattern.casefold())]
+    if not fitting:
         raise UnknownName(what, pattern, nearest(pattern, known))
-    return found
+    return fitting
 
 
-def nearest(asked: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:
+def nearest(typed: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:
     """Up to `most` known names that `asked` may be a mistyped form of, the likeliest first."""
     by_folded = {name.casefold(): name for name in known}
-    close = get_close_matches(asked.casefold(), by_folded, n=most, cutoff=0.5)
+    close = get_close_matches(typed.casefold(), by_folded, n=most, cutoff=0.5)
     return tuple(by_folded[name] for name in close)

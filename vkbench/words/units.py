@@ -47,15 +47,15 @@ def count_of(count: int, noun: str) -> str:
 
 def span(seconds: float) -> str:
     """A length of time in its largest unit: 3 minutes, 1 day."""
-    length, unit = next((each for each in _SPANS if seconds >= each[0]), _SPANS[-1])
+    length, unit = next((scale for scale in _SPANS if seconds >= scale[0]), _SPANS[-1])
     return count_of(int(seconds // length), unit)
 
 
 def list_counts(counts: Mapping[str, int], most: int | None = None) -> str:
     """How many of each, in their order: "copy 7, softmax 5"; of many names the first ones."""
-    said = ", ".join(f"{name} {count}" for name, count in islice(counts.items(), most))
+    shown = ", ".join(f"{name} {count}" for name, count in islice(counts.items(), most))
     left = len(counts) - most if most is not None else 0
-    return f"{said}, {left} more" if left > 0 else said
+    return f"{shown}, {left} more" if left > 0 else shown
 
 
 def _column(
@@ -69,4 +69,4 @@ def _scale(values: Sequence[float], scales: Sequence[tuple[float, str]]) -> tupl
     """The scale that suits the median value."""
     known = sorted(map(abs, values))
     middle = known[len(known) // 2] if known else 1.0
-    return next((each for each in scales if middle >= each[0]), scales[-1])
+    return next((scale for scale in scales if middle >= scale[0]), scales[-1])

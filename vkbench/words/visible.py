@@ -23,12 +23,12 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines."""
+    """Like `visible`, but keeps line breaks and tabs."""
     return _HIDDEN_IN_LINES.sub(_escape_of_character, text)
 
 
-def _escape_of_character(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape_of_character(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

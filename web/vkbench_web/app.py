@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 import vkbench
 from vkbench_web import faults
-from vkbench_web.access import addresses, guard, headers, hosts, orders
+from vkbench_web.access import guard, headers, hosts, orders
 from vkbench_web.lab import Lab
 from vkbench_web.pages import PAGES
 
@@ -36,7 +36,6 @@ def application(lab: Lab, names: Collection[str] = ()) -> FastAPI:
     app.state.lab = lab
     guard.install(app)
     hosts.install(app, names)
-    addresses.install(app)
     headers.install(app)
     faults.install(app)
     for module in (*PAGES, orders):

@@ -22,16 +22,18 @@ _admitted = BoundedSemaphore(AT_ONCE + WAITING)
 def run_query(lab: Lab, sql: str, limit: int = MOST_ROWS) -> Table:
     """The answer to one statement; QueryRefused where it reads more than the views."""
     bounds = readonly.Bounds(rows=min(limit, MOST_ROWS), seconds=MOST_SECONDS, is_public=True)
-    ours = lab.settings
+    settings = lab.settings
     with _place():
         if lab.database() is None:
             return answer(*readonly.query_blank(sql, bounds))
-        return answer(*readonly.query(ours.query_database or ours.database_url(), sql, bounds))
+        return answer(
+            *readonly.query(settings.query_database or settings.database_url(), sql, bounds)
+        )
 
 
 @contextmanager
 def _place() -> Iterator[None]:
-    """A place among the statements that run; Busy if too many wait for one, or it takes long."""
+    """Hold one of the places for running statements; Busy if too many wait, or for too long."""
     if not _admitted.acquire(blocking=False):
         raise Busy
     try:

@@ -26,9 +26,9 @@ _LEAST, _MOST = log(1.02), log(2.0)  # how far bars reach from 1, at least and a
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """What was found, and the rows that are shown."""
+    """A comparison, and those of its rows that are shown."""
 
-    found: Comparison
+    comparison: Comparison
     table: Table
     drifts: Sequence[Drift]
 
@@ -46,26 +46,28 @@ class Bar:
 def compare_words(
     tx: Transaction, old: str, new: str, *, metrics: Sequence[str] = (), unchanged: bool = False
 ) -> Compared:
-    """Compare what two words mean; without `unchanged` only what changed is shown."""
+    """Compare the two sides that words name; without `unchanged` show only changed timings."""
     from vkbench_detection.compare.comparison import compare, with_noise
     from vkbench_detection.compare.drift import drifts
     from vkbench_detection.compare.provenance import provenances
     from vkbench_detection.compare.references import find
 
-    wanted = [names.pick(metric, METRICS, "metric") for metric in metrics if metric]
-    found = compare(tx, find(tx, old), find(tx, new), metrics=wanted)
-    if not (found.pairs or found.changes):
+    metric_names = [names.pick(metric, METRICS, "metric") for metric in metrics if metric]
+    compared = compare(tx, find(tx, old), find(tx, new), metrics=metric_names)
+    if not (compared.pairs or compared.changes):
         raise NothingToDo(
-            f"{comparison_words.sides(found)}: no timed case in common"
-            f"{comparison_words.one_sided_cases(found)}"
+            f"{comparison_words.sides(compared)}: no timed case in common"
+            f"{comparison_words.one_sided_cases(compared)}"
         )
-    chosen = [pair for pair in found.pairs if unchanged or pair.is_slower or pair.is_faster]
+    chosen = [pair for pair in compared.pairs if unchanged or pair.is_slower or pair.is_faster]
     pairs = sorted(with_noise(tx, chosen), key=comparison.by_change)
     jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
-    canaries = drifts(tx, found.pairs)
+    canaries = drifts(tx, compared.pairs)
     made = provenances(tx, jobs)
     return Compared(
-        found=found, table=comparison.table(found, pairs, made, canaries), drifts=canaries
+        comparison=compared,
+        table=comparison.table(compared, pairs, made, canaries),
+        drifts=canaries,
     )
 
 
@@ -77,8 +79,8 @@ def bars(rows: Sequence[Mapping[str, Cell]], reach: float | None = None) -> list
 
 def reach_of(rows: Sequence[Mapping[str, Cell]]) -> float:
     """How far from 1 the axis of these rows reaches, as a logarithm."""
-    found = [abs(log(value)) for row in rows if (value := _number(row.get("ratio"))) > 0]
-    return min(_MOST, max([_LEAST, *found]) * 1.25)
+    logarithms = [abs(log(value)) for row in rows if (value := _number(row.get("ratio"))) > 0]
+    return min(_MOST, max([_LEAST, *logarithms]) * 1.25)
 
 
 def ticks(reach: float) -> tuple[str, str]:

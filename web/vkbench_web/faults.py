@@ -58,8 +58,8 @@ def _answer_known_error(request: Request, error: Exception) -> Response:
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     messages = {404: f"there is no page {request.url.path}"}
-    said = messages.get(error.status_code, str(error.detail))
-    return answer(request, error.status_code, said)
+    message = messages.get(error.status_code, str(error.detail))
+    return answer(request, error.status_code, message)
 
 
 def _answer_malformed(request: Request, error: Exception) -> Response:

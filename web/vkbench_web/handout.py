@@ -73,8 +73,8 @@ def handout(
     )
 
 
-def _open(found: Sequence[RegressionRow]) -> list[RegressionRow]:
-    return [row for row in found if row.state == "open"]
+def _open(rows: Sequence[RegressionRow]) -> list[RegressionRow]:
+    return [row for row in rows if row.state == "open"]
 
 
 def _sheet(
@@ -99,7 +99,7 @@ def _maps(tx: Transaction, device: DeviceRow, metric: str) -> Iterator[HeatMap]:
 
 
 def _map(tx: Transaction, device: DeviceRow, show: str, metric: str, peer: str) -> HeatMap | None:
-    asked = heatmap.Asked(
+    options = heatmap.Asked(
         device=device.key,
         show=show,
         metric=metric,
@@ -109,7 +109,7 @@ def _map(tx: Transaction, device: DeviceRow, show: str, metric: str, peer: str) 
         peer=peer,
         everything=False,
     )
-    cells = heatmap.cells_of(tx, asked)
+    cells = heatmap.cells_of(tx, options)
     if not cells:
         return None
     name = f"Ratio to {peer}" if peer else heatmap.SHOWS[show]
@@ -122,8 +122,10 @@ def _histories(
     """Series that changed, the newest change first, and then the longest ones."""
     changed = series.list_changed(tx, device.key, metric, most)
     texts = {"device": [device.key], "metric": [metric]}
-    asked = series.SeriesFilter(texts=texts)
-    page = series.page(tx, asked, sort="results", descending=True, limit=most)
+    series_filter = series.SeriesFilter(texts=texts)
+    page = series.page(tx, series_filter, sort="results", descending=True, limit=most)
     numbers = dict.fromkeys([*changed, *(row.series for row in page)])
-    found = histories(tx, list(numbers)[:most], POINTS)
-    return [(each, drawn) for each in found if (drawn := small(each.points, each.changes))]
+    read = histories(tx, list(numbers)[:most], POINTS)
+    return [
+        (history, drawn) for history in read if (drawn := small(history.points, history.changes))
+    ]

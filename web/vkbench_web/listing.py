@@ -64,7 +64,7 @@ class Listing:
     query: Mapping[str, str]  # of the URL
     own: Sequence[str] = ()  # options of the page, which clearing the filters keeps
     links: Mapping[str, Link] = field(default_factory=dict)  # by column key
-    said: Mapping[str, Said] = field(default_factory=dict)  # other words for a column's cells
+    texts: Mapping[str, Said] = field(default_factory=dict)  # other words for a column's cells
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -113,8 +113,8 @@ class Listing:
 
     def _column(self, column: Column) -> ShownColumn:
         heading, cells = text.column_text(column, self.rows)
-        if column.key in self.said:
-            cells = [self.said[column.key](row) for row in self.rows]
+        if column.key in self.texts:
+            cells = [self.texts[column.key](row) for row in self.rows]
         elif column.kind is ValueKind.TIME:  # a page has readers in many places: no local time
             heading = f"{heading} (UTC)"
             cells = [_moment(row.get(column.key)) for row in self.rows]
@@ -152,12 +152,12 @@ def list_table(
     *,
     name: str,
     links: Mapping[str, Link] | None = None,
-    said: Mapping[str, Said] | None = None,
+    texts: Mapping[str, Said] | None = None,
     own: Sequence[str] = (),
 ) -> Listing:
     """The table as the URL of a request asks for it; `own` are options that the page reads.
 
-    `said` gives a column other words on the page; sorting, filters and downloads keep its values.
+    `texts` gives a column other words on the page; sorting, filters and downloads keep its values.
     """
     columns = {column.key: column for column in table.columns}
     query = asked_of(request, columns, own)
@@ -171,7 +171,7 @@ def list_table(
         query=query,
         own=own,
         links=links or {},
-        said=said or {},
+        texts=texts or {},
     )
     return replace(listing, page=min(page_number(query.get("page", "1")), listing.pages))
 
@@ -179,9 +179,9 @@ def list_table(
 def asked_of(
     request: Request, columns: Mapping[str, Column], own: Sequence[str] = ()
 ) -> dict[str, str]:
-    """What the URL asks of a table; UnknownName for what is no column and no option."""
-    asked = request.query_params.items()
-    query = {key: value for key, value in asked if value != "" and key != "part"}
+    """The options of a URL; UnknownName for one that is no column and no option."""
+    params = request.query_params.items()
+    query = {key: value for key, value in params if value != "" and key != "part"}
     known = [*columns, *_OPTIONS, *own]
     for key in query:
         if key not in known:
@@ -191,21 +191,21 @@ def asked_of(
     return query
 
 
-def page_number(asked: str) -> int:
+def page_number(number: str) -> int:
     """The number of a page, from 1."""
-    if not (asked.isascii() and asked.isdecimal() and int(asked[:9]) > 0):
+    if not (number.isascii() and number.isdecimal() and int(number[:9]) > 0):
         raise UsageError("page is a number from 1")
-    return int(asked[:9])
+    return int(number[:9])
 
 
 def _fits(
     row: Row, columns: Mapping[str, Column], query: Mapping[str, str], own: Sequence[str]
 ) -> bool:
-    for key, wanted in query.items():
+    for key, pattern in query.items():
         if (
             key in columns
             and key not in (*own, *_OPTIONS)
-            and not _matches(columns[key], row, wanted)
+            and not _matches(columns[key], row, pattern)
         ):
             return False
     words = query.get("q", "").casefold().split()
@@ -215,43 +215,43 @@ def _fits(
     return all(word in texts for word in words)
 
 
-def _matches(column: Column, row: Row, wanted: str) -> bool:
+def _matches(column: Column, row: Row, pattern: str) -> bool:
     if text.is_number(column):
-        return _in_range(row.get(column.key), wanted)
-    said = _cell_text(column, row)
-    return any(_is_like(said, each) for each in alternatives(wanted))
+        return _in_range(row.get(column.key), pattern)
+    cell_text = _cell_text(column, row)
+    return any(_is_like(cell_text, part) for part in alternatives(pattern))
 
 
-def alternatives(wanted: str) -> list[str]:
-    """The texts that a filter names, apart by commas; also as one text, for names with commas."""
-    return [wanted, *(each.strip() for each in wanted.split(","))]
+def alternatives(pattern: str) -> list[str]:
+    """The texts of a filter, split at commas, and the whole, as names may have commas."""
+    return [pattern, *(part.strip() for part in pattern.split(","))]
 
 
-def _is_like(said: str, pattern: str) -> bool:
-    """A glob, or the whole text."""
-    return said == pattern or bool(compile(translate(pattern), IGNORECASE).match(said))
+def _is_like(cell_text: str, pattern: str) -> bool:
+    """Whether a text equals a pattern, or matches it as a glob."""
+    return cell_text == pattern or bool(compile(translate(pattern), IGNORECASE).match(cell_text))
 
 
-def _in_range(value: Cell, wanted: str) -> bool:
-    low, high = bounds(wanted)
+def _in_range(value: Cell, pattern: str) -> bool:
+    low, high = bounds(pattern)
     return isinstance(value, int | float) and low <= value <= high
 
 
-def bounds(wanted: str) -> tuple[float, float]:
-    """`3`, `>3`, `<3` or `1..3`, in base units: the lowest and the highest value."""
-    low, dots, high = wanted.partition("..")
+def bounds(pattern: str) -> tuple[float, float]:
+    """Read `3`, `>3`, `<3` or `1..3`, in base units: the lowest and the highest value."""
+    low, dots, high = pattern.partition("..")
     try:
         if dots:
-            found = float(low or "-inf"), float(high or "inf")
-        elif wanted[0] == ">":
-            found = float(wanted[1:]), inf
-        elif wanted[0] == "<":
-            found = -inf, float(wanted[1:])
+            limits = float(low or "-inf"), float(high or "inf")
+        elif pattern[0] == ">":
+            limits = float(pattern[1:]), inf
+        elif pattern[0] == "<":
+            limits = -inf, float(pattern[1:])
         else:
-            found = float(wanted), float(wanted)
+            limits = float(pattern), float(pattern)
     except ValueError as error:
-        raise UsageError(f"'{wanted}' is no number, >number, <number or low..high") from error
-    return found
+        raise UsageError(f"'{pattern}' is no number, >number, <number or low..high") from error
+    return limits
 
 
 def _cell_text(column: Column, row: Row) -> str:
@@ -284,9 +284,33 @@ def _moment(value: Cell) -> str:
 def _choices(column: Column, rows: Sequence[Row]) -> list[str]:
     if text.is_number(column) or column.kind is ValueKind.TIME or column.prose:
         return []
-    found: set[str] = set()
+    texts: set[str] = set()
     for row in rows:
-        found.add(text.text(column, row))
-        if len(found) > FEW:
+        texts.add(text.text(column, row))
+        if len(texts) > FEW:
             return []
-    return sorted(found - {""}) if 1 < len(found) < len(rows) else []
+    return sorted(texts - {""}) if 1 < len(texts) < len(rows) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paged(Listing):
+    """A table whose rows are those of one page, or all for a download."""
+
+    offered: Mapping[str, Sequence[str]] = field(default_factory=dict)  # values to filter by
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows of this page."""
+        return self.table.rows
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return max(1, ceil(self.total / PAGE_ROWS))
+
+    @property
+    def columns(self) -> list[ShownColumn]:
+        """What the page shows, with the choices that the database offers."""
+        return [
+            replace(column, choices=self.offered.get(column.key, ())) for column in super().columns
+        ]

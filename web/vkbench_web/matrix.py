@@ -90,7 +90,7 @@ def _format_place(name: str) -> tuple[int, int, str]:
 
 
 def _format_family(name: str) -> str:
-    """The family that a format's name says."""
+    """The family of a format, by its name."""
     return next(family for pattern, family in _NAMES.items() if fnmatchcase(name, pattern))
 
 

@@ -18,7 +18,7 @@ class Spot:
 
     x: float
     y: float
-    said: str
+    title: str
     link: str
 
 
@@ -46,7 +46,7 @@ class Line:
     name: str  # "" where the line above it says it too
     path: tuple[float, float, float, float]
     label_y: float
-    said: str = ""  # the names of all that share the word
+    title: str = ""  # the names of all that share the word
 
     @property
     def is_flat(self) -> bool:
@@ -71,7 +71,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class _Axis:
-    """Whole powers of ten from one to another, and the places of the picture that they have."""
+    """An axis from one power of ten to another, and its ends in the picture."""
 
     low: int
     high: int
@@ -130,19 +130,19 @@ def _line(roof: Roof, across: _Axis, up: _Axis, top: float) -> Line | None:
 
 
 def _apart(lines: Sequence[Line]) -> list[Line]:
-    """Lines with words that stand apart: flat roofs of nearly one height share them."""
+    """The lines with labels moved apart; flat roofs of nearly one height share a label."""
     flat = sorted((line for line in lines if line.is_flat), key=lambda line: line.label_y)
-    found = [line for line in lines if not line.is_flat]
+    apart = [line for line in lines if not line.is_flat]
     last = -100.0
     while flat:
         near = [line for line in flat if line.label_y - flat[0].label_y < NEAR]
         names = ", ".join(line.name for line in near)
         word = near[0].name if len(near) == 1 else f"{near[0].name} +{len(near) - 1}"
         last = max(near[0].label_y, last + APART)
-        found += [replace(line, name="") for line in near[1:]]
-        found.append(replace(near[0], name=word, said=names, label_y=last))
+        apart += [replace(line, name="") for line in near[1:]]
+        apart.append(replace(near[0], name=word, title=names, label_y=last))
         del flat[: len(near)]
-    return found
+    return apart
 
 
 def _power(power: int) -> str:

@@ -65,12 +65,12 @@ def _visitor(request: Request) -> Visitor | None:
 
 
 def render_alone(template: str, **values: Any) -> str:
-    """A template that stands for itself, without the head and the foot of a page."""
+    """Render a template alone, without a page's head and foot."""
     return _templates().get_template(template).render(values)
 
 
 def _is_demonstration(lab: Lab) -> bool:
-    """Whether to say so; the page of an unreachable database says only that."""
+    """Whether results are made up; False if the database cannot be reached."""
     try:
         return lab.is_demonstration()
     except VkbenchError:
@@ -109,7 +109,7 @@ def asset(name: str) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """3 min, 2 h: whole units, the largest that fits."""
+    """An age in the largest whole unit: 3 min, 2 h."""
     if seconds is None:
         return "never"
     for size, unit in _AGES:

@@ -14,7 +14,7 @@ LEAST_RANGE = 0.05  # of the values: less would make mountains of noise
 
 @dataclass(frozen=True, kw_only=True)
 class Small:
-    """The picture, and what it reaches over."""
+    """A small plot of a series, with the ranges of its axes."""
 
     spots: Sequence[tuple[float, float]]
     changes: Sequence[tuple[float, str, str]]  # where, its direction, in words
@@ -48,9 +48,9 @@ def small(points: Sequence[SeriesPoint], changes: Sequence[SeriesChange]) -> Sma
             for moment, value in zip(moments, values, strict=True)
         ],
         changes=[
-            (across(first[each.after_job]), each.direction, _describe_change(each))
-            for each in changes
-            if each.after_job in first and each.state == "confirmed"
+            (across(first[change.after_job]), change.direction, _describe_change(change))
+            for change in changes
+            if change.after_job in first and change.state == "confirmed"
         ],
         low=least,
         high=most,

@@ -109,7 +109,7 @@ class BisectOptions:
 
     @property
     def names(self) -> list[str]:
-        """What --bundles names, in its order."""
+        """The names in --bundles, in their order."""
         return [word.strip() for word in self.bundles.split(",")]
 
     @property
@@ -118,37 +118,39 @@ class BisectOptions:
 
 
 def begin_here(
-    database: Database, wanted: BisectOptions, selectors: Sequence[str], ours: Settings
+    database: Database, options: BisectOptions, selectors: Sequence[str], settings: Settings
 ) -> int:
-    """A bisection for the first of the chosen devices of this machine."""
+    """Store a bisection for the first chosen device of this machine; its number."""
     from vkbench_db.work.devices import store_device
     from vkbench_local.machine import chosen_devices
 
     with database.reading() as tx:
-        selectors = list(selectors) or wanted.devices(tx)
-    facts, *_ = chosen_devices(selectors, ours)
+        selectors = list(selectors) or options.devices(tx)
+    facts, *_ = chosen_devices(selectors, settings)
     with database.transaction() as tx:
         store_device(tx, facts)
-    return begin(database, wanted, [facts.key])
+    return begin(database, options, [facts.key])
 
 
-def begin(database: Database, wanted: BisectOptions, devices: Sequence[str]) -> int:
-    """A bisection on identical devices (keys), stored with its bundles; its number."""
+def begin(database: Database, options: BisectOptions, devices: Sequence[str]) -> int:
+    """Store a bisection on identical devices (keys), with its bundles; its number."""
     from vkbench_db.upkeep import bisections
     from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
     from vkbench_shaders.catalogue import problem
 
     with database.reading() as tx:
-        asked = wanted.fill_from_regression(tx)
-        check(asked)
-        if not is_own(asked.case):
-            problem(asked.case)  # a slip in its name is said before one in the bundles'
-        bundles = _bundles(tx, asked)
+        complete = options.fill_from_regression(tx)
+        check(complete)
+        if not is_own(complete.case):
+            problem(complete.case)  # a slip in its name is said before one in the bundles'
+        bundles = _bundles(tx, complete)
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    declared = _of_declarations(asked) if asked.kernel_file else []
-    posed = _pose_case(bundles or [each.bundle for each in declared if each.bundle], asked.case)
-    built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, asked)
+    declared = _of_declarations(complete) if complete.kernel_file else []
+    posed = _pose_case(
+        bundles or [candidate.bundle for candidate in declared if candidate.bundle], complete.case
+    )
+    built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, complete)
     built = distinct(posed, built)
     now = time.time()
     with database.transaction() as tx:
@@ -157,33 +159,33 @@ def begin(database: Database, wanted: BisectOptions, devices: Sequence[str]) -> 
             bisections.NewBisection(
                 devices=devices,
                 case=posed.case.name,
-                variant=asked.variant,
-                metric=asked.metric,
-                measure_seconds=asked.seconds,
+                variant=complete.variant,
+                metric=complete.metric,
+                measure_seconds=complete.seconds,
                 candidates=store(tx, built, now),
                 user=user_name(),
-                regression=asked.regression or None,
+                regression=complete.regression or None,
             ),
             now=now,
         )
 
 
-def check(asked: BisectOptions) -> None:
+def check(options: BisectOptions) -> None:
     """UsageError unless the options name a case and one order of candidates."""
-    if not asked.case:
+    if not options.case:
         raise UsageError("--case NAME is missing: give the full name of the case")
-    if asked.metric not in ("hot", "cold"):
-        raise UsageError(f"--metric is hot or cold, not '{asked.metric}'")
-    if asked.bundles and asked.revisions:
+    if options.metric not in ("hot", "cold"):
+        raise UsageError(f"--metric is hot or cold, not '{options.metric}'")
+    if options.bundles and options.revisions:
         raise UsageError("give --bundles or --revisions, not both")
-    if not (asked.bundles or asked.revisions or (asked.good and asked.bad)):
+    if not (options.bundles or options.revisions or (options.good and options.bad)):
         raise UsageError("nothing to search: give --bundles SHA,SHA,... or --revisions GOOD..BAD")
-    if asked.bundles and not all(asked.names):
-        raise UsageError(f"--bundles has an empty name: '{asked.bundles}'")
+    if options.bundles and not all(options.names):
+        raise UsageError(f"--bundles has an empty name: '{options.bundles}'")
 
 
 def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
-    """The case, as the first of the bundles declares it that has it; else by the catalogue."""
+    """The problem of a case, which the first bundle that has it declares, or the catalogue."""
     from vkbench_shaders import catalogue
     from vkbench_shaders.own.posing import NotDeclared, posed
 
@@ -195,37 +197,37 @@ def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
     return catalogue.problem(case)
 
 
-def _bundles(tx: Transaction, asked: BisectOptions) -> list[Bundle]:
-    """What --bundles names, between --good and --bad; none where revisions are to be searched."""
-    if not asked.bundles:
+def _bundles(tx: Transaction, options: BisectOptions) -> list[Bundle]:
+    """The bundles of --bundles from --good to --bad; none if revisions are searched."""
+    if not options.bundles:
         return []
-    found = [_bundle(tx, name) for name in asked.names]
-    first = _place(found, asked.good) if asked.good else 0
-    last = _place(found, asked.bad) if asked.bad else len(found) - 1
-    return found[first : last + 1]
+    named = [_bundle(tx, name) for name in options.names]
+    first = _place(named, options.good) if options.good else 0
+    last = _place(named, options.bad) if options.bad else len(named) - 1
+    return named[first : last + 1]
 
 
-def _of_revisions(posed: Problem, asked: BisectOptions) -> list[Built]:
+def _of_revisions(posed: Problem, options: BisectOptions) -> list[Built]:
     from vkbench_scheduler.planning.candidates import of_revisions
     from vkbench_shaders.compile.revisions import FOLDER
 
-    return of_revisions(posed, asked.repository, *_ends(asked), asked.folder or FOLDER, _tell)
+    return of_revisions(posed, options.repository, *_ends(options), options.folder or FOLDER, _tell)
 
 
-def _of_declarations(asked: BisectOptions) -> list[Built]:
+def _of_declarations(options: BisectOptions) -> list[Built]:
     from vkbench_scheduler.planning.candidates import of_declarations
 
-    if asked.bundles or asked.folder:
+    if options.bundles or options.folder:
         raise UsageError("--kernel-file is for --revisions: leave out --bundles and --folder")
-    file = PurePosixPath(asked.kernel_file)
-    ends = _ends(asked)
-    return of_declarations(asked.case, asked.repository, *ends, file, user_name(), _tell)
+    file = PurePosixPath(options.kernel_file)
+    ends = _ends(options)
+    return of_declarations(options.case, options.repository, *ends, file, user_name(), _tell)
 
 
-def _ends(asked: BisectOptions) -> tuple[str, str]:
+def _ends(options: BisectOptions) -> tuple[str, str]:
     """The good revision and the bad one."""
-    good, dots, bad = asked.revisions.partition("..")
-    ends = (good, bad) if dots else (asked.good, asked.bad)
+    good, dots, bad = options.revisions.partition("..")
+    ends = (good, bad) if dots else (options.good, options.bad)
     if not all(ends):
         raise UsageError("--revisions needs two ends: GOOD..BAD, or --good and --bad")
     return ends
@@ -235,36 +237,38 @@ def _bundle(tx: Transaction, word: str) -> Bundle:
     from vkbench_cli.bundles import bundle_named
     from vkbench_shaders.bundle import packaged
 
-    found = None if word == PACKAGED else bundle_named(tx, word)
-    return found or packaged()
+    bundle = None if word == PACKAGED else bundle_named(tx, word)
+    return bundle or packaged()
 
 
-def _place(found: Sequence[Bundle], word: str) -> int:
-    places = [place for place, each in enumerate(found) if each.sha.startswith(word.lower())]
+def _place(bundles: Sequence[Bundle], word: str) -> int:
+    places = [place for place, bundle in enumerate(bundles) if bundle.sha.startswith(word.lower())]
     if len(places) != 1:
         raise UsageError(f"'{word}' does not name one of --bundles")
     return places[0]
 
 
 def _change(tx: Transaction, regression: int) -> ChangedCase:
-    """The largest change of a regression that a kernel made; NothingToDo where none did."""
+    """The regression's largest change whose kernel changed too; NothingToDo if none did."""
     from vkbench_detection.regress import news
 
-    told = news.of_regression(tx, regression)
-    if told.direction == "faster":
+    regression_news = news.of_regression(tx, regression)
+    if regression_news.direction == "faster":
         raise NothingToDo(
             f"regression {regression} is an improvement: there is no bad bundle to find"
         )
-    moved = [each for each in told.changes if each.before_bundle != each.after_bundle]
+    moved = [
+        change for change in regression_news.changes if change.before_bundle != change.after_bundle
+    ]
     if not moved:
         raise NothingToDo(
             f"the kernels of regression {regression} are the same before and after: "
-            f"its cause is {told.cause}, so that no bundle is to blame"
+            f"its cause is {regression_news.cause}, so that no bundle is to blame"
         )
-    paired = [each for each in moved if not is_divided(each.variant)]
+    paired = [change for change in moved if not is_divided(change.variant)]
     if not paired:
         raise NothingToDo(f"regression {regression} is of shards, which pairs do not measure")
-    return max(paired, key=lambda each: (each.direction == "wrong", each.ratio or 0.0))
+    return max(paired, key=lambda change: (change.direction == "wrong", change.ratio or 0.0))
 
 
 def _between(tx: Transaction, change: ChangedCase) -> str:

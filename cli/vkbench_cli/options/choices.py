@@ -1,9 +1,10 @@
-"""Enumerations that options of commands accept."""
+"""What options of commands accept: enumerations, and lists of numbers."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from vkbench.errors import UsageError
 from vkbench.job import Mode
 
 
@@ -27,3 +28,14 @@ class CacheFormat(StrEnum):
     F16 = "f16"
     Q8_0 = "q8_0"
     Q4_0 = "q4_0"
+
+
+def counts(text: str, option: str, least: int = 0) -> list[int]:
+    """Numbers with commas between them, `least` or more; 0 is left out."""
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} takes whole numbers, as 512,2048; got {text}") from None
+    if min(numbers) < least:
+        raise UsageError(f"{option} takes numbers from {least} on; got {text}")
+    return [number for number in numbers if number]

@@ -15,8 +15,7 @@ from vkbench.peers import BY_NAME
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
-from vkbench_cli.options.choices import Aim, CacheFormat, Property
-from vkbench_cli.options.numbers import counts
+from vkbench_cli.options.choices import Aim, CacheFormat, Property, counts
 from vkbench_cli.own import build_own, cases_of
 from vkbench_scheduler.planning.selection import (
     LIMIT_SECONDS,
@@ -50,12 +49,12 @@ class Store:
 
     def settings(self) -> Settings:
         """The settings of this process with this database in them."""
-        ours = settings()
+        process_settings = settings()
         if not self.database:
-            return ours
+            return process_settings
         is_url = "://" in self.database
         url = self.database if is_url else f"sqlite:///{Path(self.database).expanduser().resolve()}"
-        return replace(ours, database=url)
+        return replace(process_settings, database=url)
 
 
 Suite = Annotated[
@@ -242,7 +241,7 @@ class Selecting:
     ] = ""
 
     def selection(self, effort: Effort, bundle: Bundle | None = None) -> Selection:
-        """What the scheduler plans jobs from; the quick suite if nothing is chosen.
+        """The selection that jobs are planned from; the quick suite if no case is chosen.
 
         A bundle that declares a kernel brings its own cases, of which --case chooses.
         """
@@ -301,7 +300,7 @@ class Selecting:
         )
 
     def _mode(self) -> Mode:
-        """What jobs are to find out."""
+        """The mode of the jobs: checks, timings or both, or a property."""
         if not self.property:
             return Mode(self.mode)
         if self.mode is not Aim.BOTH or self.model or self.peer:
@@ -309,7 +308,7 @@ class Selecting:
         return Mode(self.property)
 
     def _is_of_catalogue(self) -> bool:
-        """Whether something is chosen that no kernel of a user has."""
+        """Whether an option is given that only kernels of the catalogue have."""
         return any((self.suite, self.kernel, self.format, self.gguf, self.model))
 
     def _model(self) -> ModelFile | None:
@@ -334,7 +333,7 @@ class Selecting:
         )
 
     def _check_modelless(self) -> None:
-        """Options of a model choose nothing without one."""
+        """UsageError if options of a model are given without --model."""
         given = (self.prompt, self.generate, self.batch, self.context, self.cache)
         if given != (PROMPTS, GENERATED, BATCHES, 0, CacheFormat.F16):
             raise UsageError(

@@ -23,8 +23,8 @@ _FORMAT = (
 )
 
 
-def formats_table(wanted: set[str]) -> Table:
-    """Every format: its block, its bits a weight, how many times smaller than f32 it is."""
+def formats_table(names: set[str]) -> Table:
+    """A row per format: its block, bits per weight, and how many times smaller than f32 it is."""
     columns = (
         *_FORMAT,
         Column(key="use", heading="use"),
@@ -41,13 +41,13 @@ def formats_table(wanted: set[str]) -> Table:
             "description": fmt.description,
         }
         for fmt in FORMATS
-        if fmt.name in wanted
+        if fmt.name in names
     ]
     return Table(columns=columns, rows=rows)
 
 
-def grid_table(devices: Sequence[DeviceFacts], wanted: set[str], kernels: set[str]) -> Table:
-    """A row a device and format, a column a family: the best code path there, or why none.
+def grid_table(devices: Sequence[DeviceFacts], formats: set[str], kernels: set[str]) -> Table:
+    """A row per device and format, a column per family: the best code path, or why there is none.
 
     Without a device: the best code path that the catalogue has.
     """
@@ -58,7 +58,7 @@ def grid_table(devices: Sequence[DeviceFacts], wanted: set[str], kernels: set[st
         *_FORMAT,
         *(Column(key=family.name, heading=_heading(family)) for family in shown),
     )
-    return Table(columns=columns, rows=list(_grid(devices or [None], shown, wanted)))
+    return Table(columns=columns, rows=list(_grid(devices or [None], shown, formats)))
 
 
 def _heading(family: Family) -> str:
@@ -76,11 +76,11 @@ def _size(fmt: Format) -> dict[str, Cell]:
 
 
 def _grid(
-    devices: Sequence[DeviceFacts | None], shown: Sequence[Family], wanted: set[str]
+    devices: Sequence[DeviceFacts | None], shown: Sequence[Family], formats: set[str]
 ) -> Iterator[dict[str, Cell]]:
     for facts in devices:
         for fmt in formats_in_use():
-            if fmt.name in wanted:
+            if fmt.name in formats:
                 place = {"device": facts and facts.name, "device_key": facts and facts.key}
                 cells = {family.name: _cell(family, fmt.name, facts) for family in shown}
                 yield place | _size(fmt) | cells

@@ -88,7 +88,7 @@ def spacious(strips: Sequence[Strip]) -> TableLayout:
 
 
 def fit_table(strips: Sequence[Strip], width: int) -> TableLayout:
-    """The layout that gives up least and is no wider than `width`."""
+    """The layout no wider than `width` that leaves out or moves the fewest columns."""
     if not strips:
         return spacious(strips)
     for beside, under, narrow in _sacrifices(strips):
@@ -109,9 +109,9 @@ def lines(layout: TableLayout) -> Iterator[str]:
         yield from _side_by_side(layout, cells)
         for strip in layout.under:
             if strip.cells[row]:
-                said = f"{strip.heading}: {strip.cells[row]}" if strip.heading else strip.cells[row]
+                text = f"{strip.heading}: {strip.cells[row]}" if strip.heading else strip.cells[row]
                 yield from (
-                    INDENT + line for line in wrap_and_indent(said, layout.room - len(INDENT))
+                    INDENT + line for line in wrap_and_indent(text, layout.room - len(INDENT))
                 )
 
 
@@ -119,12 +119,12 @@ def wrap_text(text: str, width: int) -> list[str]:
     """Text in lines of at most `width`, broken between words or the parts of a name."""
     if len(text) <= width:
         return [text]
-    found = [""]
+    lines = [""]
     for part in _parts(text, width):
-        if len(found[-1]) + len(part.rstrip()) > width:
-            found.append("")
-        found[-1] += part
-    return [line.rstrip() for line in found if line.strip()]
+        if len(lines[-1]) + len(part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return [line.rstrip() for line in lines if line.strip()]
 
 
 def wrap_and_indent(text: str, width: int) -> list[str]:
@@ -135,13 +135,13 @@ def wrap_and_indent(text: str, width: int) -> list[str]:
 
 
 def _sacrifices(strips: Sequence[Strip]) -> Iterator[tuple[list[Strip], list[Strip], bool]]:
-    """What stands beside each other, what goes under it, and whether texts may be narrow."""
+    """Layouts that give up more and more: columns side by side, columns below, narrow or not."""
     beside, under = list(strips), list[Strip]()
     yield beside, under, False
     for group in _from_the_right(strips, Rank.MINOR):
         beside = _without(beside, group)
         yield beside, under, False
-    for strip in [each for each in reversed(beside[1:]) if each.is_prose]:
+    for strip in [strip for strip in reversed(beside[1:]) if strip.is_prose]:
         beside, under = _without(beside, [strip]), [strip, *under]
         yield beside, under, False
     yield beside, under, True
@@ -151,12 +151,12 @@ def _sacrifices(strips: Sequence[Strip]) -> Iterator[tuple[list[Strip], list[Str
 
 
 def _from_the_right(strips: Sequence[Strip], rank: Rank) -> list[list[Strip]]:
-    """What is left out together; the first column is never among it."""
+    """Groups of columns to leave out together, from the right; the first column is never in one."""
     return [group for group in reversed(_groups(strips)[1:]) if group[0].rank is rank]
 
 
 def _groups(strips: Sequence[Strip]) -> list[list[Strip]]:
-    """Columns, each with those that are joined to it."""
+    """Groups of columns: each with those joined to it."""
     groups: list[list[Strip]] = []
     for strip in strips:
         if groups and strip.is_joined:
@@ -173,20 +173,20 @@ def _without(strips: Sequence[Strip], group: Sequence[Strip]) -> list[Strip]:
 def _refill_layout(
     strips: Sequence[Strip], beside: list[Strip], under: list[Strip], width: int, *, narrow: bool
 ) -> TableLayout:
-    """The layout with whatever was left out in vain: what fits after all, the first ones first.
+    """Put back the columns that fit after all, the first ones first.
 
     No text wraps for a minor column.
     """
     for group in _groups(strips):
         if group[0] not in beside and group[0] not in under:
-            more = [each for each in strips if each in beside or each in group]
+            more = [strip for strip in strips if strip in beside or strip in group]
             tight = narrow and group[0].rank is not Rank.MINOR
             beside = more if _widths(more, width, narrow=tight) is not None else beside
     return TableLayout(
         beside=beside,
         widths=_widths(beside, width, narrow=narrow) or [],
         under=under,
-        left_out=[each.name for each in strips if each not in beside and each not in under],
+        left_out=[strip.name for strip in strips if strip not in beside and strip not in under],
         room=width,
     )
 
@@ -204,7 +204,7 @@ def _widths(strips: Sequence[Strip], width: int, *, narrow: bool) -> list[int] |
 
 
 def _widen(strips: Sequence[Strip], widths: list[int], places: Sequence[int], over: int) -> int:
-    """Give the columns at these places what they lack, the one that lacks most first."""
+    """Widen the columns at these places, first the one that lacks most."""
     while over and (lacking := [p for p in places if widths[p] < strips[p].natural]):
         widths[max(lacking, key=lambda place: strips[place].natural - widths[place])] += 1
         over -= 1
@@ -226,7 +226,7 @@ def _side_by_side(layout: TableLayout, cells: Sequence[Sequence[str]]) -> Iterat
 
 
 def _parts(text: str, width: int, breaks: Sequence[re.Pattern[str]] = _BREAKS) -> Iterator[str]:
-    """Pieces of a text that fit, broken no more finely than that takes."""
+    """Split a text into the largest pieces that fit."""
     if len(text.rstrip()) <= width:
         yield text
     elif not breaks:

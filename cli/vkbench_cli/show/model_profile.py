@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def show_profiles(database: Database, run: int, output: Output) -> None:
-    """A table for each of a run's models that was profiled; one of all for programs."""
+    """Print a table for each profiled model of a run; for programs one table of all."""
     tables = []
     with database.reading() as tx:
         for job in queries.jobs(tx, run=run, limit=None):
-            if is_model(job.case_name) and steps_of((told := story(tx, job.id)).settling):
-                cases = step_cases(told)
-                alone = hot_seconds(tx, job.device, [each.main for each in cases.values()])
-                tables.append(rows_of(told, cases, alone))
-                tell(_coverage(told))
+            if is_model(job.case_name) and steps_of((job_story := story(tx, job.id)).settling):
+                cases = step_cases(job_story)
+                alone = hot_seconds(tx, job.device, [case.main for case in cases.values()])
+                tables.append(rows_of(job_story, cases, alone))
+                tell(_coverage(job_story))
     if not tables:
         tell("no job of this run was profiled: that takes a timing, and timestamps of the device")
     if output.json or output.csv:
@@ -49,26 +49,26 @@ def tell_memory(database: Database, run: int) -> None:
     """Say how much device memory each model of a run took at most."""
     with database.reading() as tx:
         jobs = [job.id for job in queries.jobs(tx, run=run, limit=None) if is_model(job.case_name)]
-        found = model_results(tx, jobs).values()
-    told = {
-        each.case_name: each.telemetry[MEMORY_BYTES]
-        for each in found
-        if MEMORY_BYTES in each.telemetry
+        results = model_results(tx, jobs).values()
+    memory = {
+        result.case_name: result.telemetry[MEMORY_BYTES]
+        for result in results
+        if MEMORY_BYTES in result.telemetry
     }
-    unit, cells = rate_column(list(told.values()), "B")
-    for case, cell in zip(told, cells, strict=True):
+    unit, cells = rate_column(list(memory.values()), "B")
+    for case, cell in zip(memory, cells, strict=True):
         tell(f"{case}: {cell} {unit} of device memory at most")
 
 
-def step_cases(told: JobStory) -> Mapping[str, StepCases]:
-    """The kernels' cases of each label, from the file of the model; none where it is gone."""
+def step_cases(job_story: JobStory) -> Mapping[str, StepCases]:
+    """The kernels' cases by the step's label, from the model's file; none if the file is gone."""
     from vkbench_shaders.models.cases import named
     from vkbench_shaders.models.hyper import hyper_of
     from vkbench_shaders.models.wiring import graph_of
 
-    case, settled = named(told.facts.case_name), told.settling
+    case, settled = named(job_story.facts.case_name), job_story.settling
     try:
-        with _file_of(told) as file:
+        with _file_of(job_story) as file:
             case.check_file(file)
             phases = case.timed_phases(settled.variant if settled else "")
             hyper = hyper_of(file, case.room)
@@ -76,27 +76,27 @@ def step_cases(told: JobStory) -> Mapping[str, StepCases]:
     except UsageError as error:
         tell(f"the kernels' cases are not shown: {error}")
         return {}
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for step in (step for graph in graphs for step in graph.steps):
-        found[step.label][step.problem.case.name] += 1
-    return {label: StepCases(cases=cases) for label, cases in found.items()}
+        counts[step.label][step.problem.case.name] += 1
+    return {label: StepCases(cases=cases) for label, cases in counts.items()}
 
 
-def _file_of(told: JobStory) -> AbstractContextManager[GgufFile]:
-    """The file of a job's model; of one that its worker made an outline, on any host."""
+def _file_of(job_story: JobStory) -> AbstractContextManager[GgufFile]:
+    """Open the file of a job's model; for a seeded model, an outline made here."""
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.making.seeded import seeded_of
 
-    source: Mapping[str, Any] = told.facts.source or {}
-    model = seeded_of(told.facts.case_name)
+    source: Mapping[str, Any] = job_story.facts.source or {}
+    model = seeded_of(job_story.facts.case_name)
     if model and not source:
         return model.outlined()
     return nullcontext(open_gguf(Path(str(source.get("path", "")))))
 
 
-def _coverage(told: JobStory) -> str:
-    """How much of a run the steps account for: more than all of it, for timestamps take time."""
-    steps = sum(steps_of(told.settling).values())
-    whole = next((timing.seconds for timing in told.timings if timing.metric == "hot"), 0.0)
+def _coverage(job_story: JobStory) -> str:
+    """How much of a run's time the steps take: over 100 %, since timestamps take time too."""
+    steps = sum(steps_of(job_story.settling).values())
+    whole = next((timing.seconds for timing in job_story.timings if timing.metric == "hot"), 0.0)
     share = f", {steps / whole:.0%} of a run without timestamps" if whole else ""
-    return f"{told.facts.case_name}: the steps take {steps * 1e3:.4g} ms{share}"
+    return f"{job_story.facts.case_name}: the steps take {steps * 1e3:.4g} ms{share}"

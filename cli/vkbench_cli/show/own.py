@@ -37,7 +37,7 @@ def own_table(tx: Transaction, globs: Sequence[str]) -> Table:
     rows = [
         _row(declared)
         for declared in own_kernels(tx)
-        if any(fnmatchcase(declared.own.name.casefold(), each.casefold()) for each in globs or "*")
+        if any(fnmatchcase(declared.own.name.casefold(), glob.casefold()) for glob in globs or "*")
     ]
     return Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET)
 

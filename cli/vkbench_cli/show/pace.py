@@ -41,7 +41,7 @@ def sum_of(lanes: Sequence[Lane], name: str) -> Lane:
 
 
 class Pace:
-    """The rate of one lane, from what was seen of it lately."""
+    """The rate of one lane, from its latest counts."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Lane]] = deque()
@@ -84,10 +84,10 @@ def by_lane(lanes: Sequence[Lane]) -> str:
     if len(lanes) < 2:
         return ""
     open_ones = [lane for lane in lanes if not lane.is_done]
-    told = [f"{lane.name} {lane.done} of {lane.total}" for lane in open_ones[:MOST_NAMED]]
-    if more := len(open_ones) - len(told):
-        told.append(f"{more} more")
-    return f" ({', '.join(told)})" if told else ""
+    named = [f"{lane.name} {lane.done} of {lane.total}" for lane in open_ones[:MOST_NAMED]]
+    if more := len(open_ones) - len(named):
+        named.append(f"{more} more")
+    return f" ({', '.join(named)})" if named else ""
 
 
 def trouble(lane: Lane) -> list[str]:

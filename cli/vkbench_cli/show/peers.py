@@ -28,21 +28,23 @@ def show_peers(
         where = f"run {run} has" if run else "there is"
         make = f"`vkbench run --mode performance --peer {','.join(peers) or 'numpy'}` makes some"
         raise NothingToDo(f"{where} no comparison with {' or '.join(peers) or 'a peer'}: {make}")
-    found = standings(tx, pairs)
+    ratios = standings(tx, pairs)
     if output.json or output.csv:
-        show(table(found, left), output)
-    elif found:
-        show(table(found), output)
+        show(table(ratios, left), output)
+    elif ratios:
+        show(table(ratios), output)
     lines = reasons(left)
     if pairs:
         lines += list_what_is_included({pair.peer for pair in pairs})
-    if noisy := sum(each.ratio is None for each in found):
+    if noisy := sum(ratio.ratio is None for ratio in ratios):
         lines.append(
             f"{count_of(noisy, 'comparison')} too noisy for a ratio: half the interval of a "
             f"side is wider than {TOO_WIDE:.0%} of its median"
         )
-    fallen = [each.pair for each in found if each.has_fallen]
-    lines += [f"{each.case_name} fell behind {each.peer} on {each.device_name}" for each in fallen]
+    fallen = [ratio.pair for ratio in ratios if ratio.has_fallen]
+    lines += [
+        f"{ratio.case_name} fell behind {ratio.peer} on {ratio.device_name}" for ratio in fallen
+    ]
     for line in lines:
         tell(line)
     return bool(fallen)

@@ -106,9 +106,9 @@ def print_text(table: Table, stream: TextIO, width: int = 0) -> None:
     shown = [column for column in table.columns if text.is_shown(column, table.rows)]
     lifted = [column for column in shown if column.lifted and text.is_shared(column, table.rows)]
     for column in lifted:
-        said = f"{visible(column.heading)}: {text.text(column, table.rows[0])}"
+        shared = f"{visible(column.heading)}: {text.text(column, table.rows[0])}"
         stream.writelines(
-            f"{line}\n" for line in (wrap_and_indent(said, width) if width else [said])
+            f"{line}\n" for line in (wrap_and_indent(shared, width) if width else [shared])
         )
     strips = [_strip(column, table) for column in shown if column not in lifted]
     layout = fit_table(strips, width) if width else spacious(strips)
@@ -137,5 +137,7 @@ def _strip(column: Column, table: Table) -> Strip:
 
 def _name_column(column: Column, table: Table) -> str:
     """The heading, or for a heading that several have, or none, the key."""
-    same = [each for each in table.columns if each.heading == column.heading and not each.hidden]
+    same = [
+        other for other in table.columns if other.heading == column.heading and not other.hidden
+    ]
     return column.heading if column.heading and len(same) == 1 else column.key

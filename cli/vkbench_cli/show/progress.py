@@ -32,7 +32,7 @@ Look = Callable[[], Sequence[Lane]]
 
 
 class Progress:
-    """How far some work is, asked of `look` when there is reason to show it.
+    """Shows how far some work is; calls `look` when there is reason to show it.
 
     A context manager: the live view is gone at its end.
     """
@@ -45,7 +45,7 @@ class Progress:
         self._paces: dict[str, Pace] = {}
         self._words = ""
         self._live: Any = None
-        self._told = self._looked = time.monotonic()
+        self._told_at = self._looked = time.monotonic()
 
     def __enter__(self) -> Self:
         Elapsed.hush()
@@ -72,8 +72,8 @@ class Progress:
         self._pace.see(now, sum_of(self._lanes, self._label))
         for lane in self._lanes:
             self._paces.setdefault(lane.name, Pace()).see(now, lane)
-        if not self._live and now - self._told >= SILENCE_SECONDS:
-            self._told = now
+        if not self._live and now - self._told_at >= SILENCE_SECONDS:
+            self._told_at = now
             tell(self._sentence() + by_lane(self._lanes))
         return self._lanes
 
@@ -81,7 +81,7 @@ class Progress:
         return sentence(self._label, self._lanes, self._pace.rate, self._seconds_left())
 
     def _seconds_left(self) -> float | None:
-        """Until all is done: devices work one after the other or at once, the later end counts."""
+        """Seconds until all is done, whether devices work one after the other or at once."""
         now = time.monotonic()
         ways = [
             self._pace.seconds_left(now),
@@ -94,9 +94,9 @@ class Progress:
         from rich.console import Group
         from rich.text import Text
 
-        said = Text(visible(self._sentence()), no_wrap=True, overflow="ellipsis")
+        sentence = Text(visible(self._sentence()), no_wrap=True, overflow="ellipsis")
         runs = Text(f"  {visible(self._words)}", style="dim", no_wrap=True, overflow="ellipsis")
-        return Group(said, self._bars(), *([runs] if self._words else []))
+        return Group(sentence, self._bars(), *([runs] if self._words else []))
 
     def _bars(self) -> Table:
         from rich.progress_bar import ProgressBar
@@ -133,7 +133,7 @@ class Progress:
 
 
 class CountedProgress(Progress):
-    """How far some work is that says itself how much of it is done."""
+    """Shows how far some work is that reports by itself how much is done."""
 
     def __init__(self, label: str, total: int) -> None:
         self._total, self._done = total, 0

@@ -57,7 +57,7 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
 def _conclude_batches(
     run: int, rows: Sequence[Mapping[str, Cell]], counts: Mapping[JobState, int], output: Output
 ) -> int:
-    """As `conclude`, of checks of batches: a row for each kernel and code path."""
+    """Like `conclude` for checks of batches: a row per kernel and code path."""
     show(table_of_batches(rows), output)
     for line in reasons([row for row in rows if row["verdict"] == JobState.SKIPPED]):
         tell(line)
@@ -68,7 +68,7 @@ def _conclude_batches(
 
 
 def by_device(newest_first: Sequence[ResultRow]) -> Sequence[ResultRow]:
-    """Results as they ended, one device after the other: they may have worked side by side."""
+    """Results device by device, each device's in the order in which they ended."""
     first = {row.device: row.job for row in sorted(newest_first, key=lambda row: -row.job)}
     ended = list(reversed(newest_first))
     return sorted(ended, key=lambda row: first[row.device])
@@ -93,10 +93,10 @@ def _is_telling(row: Mapping[str, Cell]) -> bool:
 
 def reasons(skipped: Sequence[Mapping[str, Cell]]) -> Iterator[str]:
     """Why jobs were skipped, each reason once with their number: `9 skipped: it needs coopmat`."""
-    found = Counter(str(row["reason"]) for row in skipped)
-    for reason, count in found.most_common(MOST_REASONS):
+    counts = Counter(str(row["reason"]) for row in skipped)
+    for reason, count in counts.most_common(MOST_REASONS):
         yield f"{count} skipped: {reason}"
-    others = found.total() - sum(count for _, count in found.most_common(MOST_REASONS))
+    others = counts.total() - sum(count for _, count in counts.most_common(MOST_REASONS))
     if others:
         yield f"{others} skipped for other reasons"
 

@@ -54,15 +54,15 @@ def rows_of_noise(report: Report) -> list[dict[str, Cell]]:
     rows = []
     for quiet, history in zip(report.quiet, report.history_quiet, strict=True):
         rows.append(_cells_of_quiet(quiet))
-        rows += [_cells_of_found(found) for found in report.found if found.noise == quiet.noise]
+        rows += [_cells_of_found(change) for change in report.found if change.noise == quiet.noise]
         rows.append(_history_quiet(history))
-        rows += [_history(each) for each in report.history_found if each.noise == quiet.noise]
+        rows += [_history(change) for change in report.history_found if change.noise == quiet.noise]
     return rows
 
 
 def rows_of_lab(scenarios: Sequence[Row]) -> list[dict[str, Cell]]:
     """Each scenario of the lab, and all of them together."""
-    return [_scenario(each) for each in scenarios]
+    return [_scenario(scenario) for scenario in scenarios]
 
 
 def _cells_of_quiet(quiet: Quiet) -> dict[str, Cell]:
@@ -80,18 +80,18 @@ def _cells_of_quiet(quiet: Quiet) -> dict[str, Cell]:
     }
 
 
-def _cells_of_found(found: Found) -> dict[str, Cell]:
-    wanted = found.wanted
+def _cells_of_found(change: Found) -> dict[str, Cell]:
+    target = change.wanted
     return {
-        "noise": found.noise,
+        "noise": change.noise,
         "stage": PAIRS,
-        "change": found.change,
-        "direction": found.direction,
-        **{f"found_{n}": found.recall(n) for n in WITHIN},
-        "delay": found.delay,
-        "target": f"@{wanted.within} ≥ {wanted.recall:.0%}" if wanted else "",
-        "verdict": _verdict(found.is_met),
-        "count": len(found.delays),
+        "change": change.change,
+        "direction": change.direction,
+        **{f"found_{n}": change.recall(n) for n in WITHIN},
+        "delay": change.delay,
+        "target": f"@{target.within} ≥ {target.recall:.0%}" if target else "",
+        "verdict": _verdict(change.is_met),
+        "count": len(change.delays),
     }
 
 
@@ -110,18 +110,18 @@ def _history_quiet(quiet: HistoryQuiet) -> dict[str, Cell]:
     }
 
 
-def _history(found: HistoryFound) -> dict[str, Cell]:
-    wanted = found.wanted
+def _history(change: HistoryFound) -> dict[str, Cell]:
+    target = change.wanted
     return {
-        "noise": found.noise,
+        "noise": change.noise,
         "stage": HISTORY,
-        "change": found.change,
+        "change": change.change,
         "direction": "either",
-        "certain": found.certain_share,
-        "ambiguous": found.told_share - found.certain_share,
-        "target": f"certain ≥ {wanted.certain:.0%}, told ≥ {wanted.told:.0%}" if wanted else "",
-        "verdict": _verdict(found.is_met),
-        "count": found.series,
+        "certain": change.certain_share,
+        "ambiguous": change.told_share - change.certain_share,
+        "target": f"certain ≥ {target.certain:.0%}, told ≥ {target.told:.0%}" if target else "",
+        "verdict": _verdict(change.is_met),
+        "count": change.series,
     }
 
 

@@ -36,12 +36,12 @@ class SeriesPlot:
     def place(self) -> str:
         """Where it was timed, and how often."""
         row = self.series
-        said = [f"{row.host}/{row.device_name}", units.count_of(len(self.points), "result")]
+        words = [f"{row.host}/{row.device_name}", units.count_of(len(self.points), "result")]
         if self.left_out:
-            said.append(f"{self.left_out} left out")
+            words.append(f"{self.left_out} left out")
         if row.sigma is not None:
-            said.append(f"noise {row.sigma:.1%}")
-        return ", ".join(said)
+            words.append(f"noise {row.sigma:.1%}")
+        return ", ".join(words)
 
     @property
     def times(self) -> list[float]:
@@ -50,9 +50,9 @@ class SeriesPlot:
 
     def changed_at(self, change: SeriesChange) -> float | None:
         """When the first result after a change was measured; None if it is not drawn."""
-        found = [point.measured_at for point in self.points if point.job >= change.after_job]
+        times = [point.measured_at for point in self.points if point.job >= change.after_job]
         is_inside = self.points[0].job < change.after_job
-        return found[0] if found and is_inside else None
+        return times[0] if times and is_inside else None
 
 
 def text_plot(plot: SeriesPlot, width: int) -> Iterator[str]:

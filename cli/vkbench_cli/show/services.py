@@ -64,9 +64,9 @@ class Fleet:
         """Each service with its state, once."""
         if self.trouble:
             return [self._database(), self._redis()]
-        found = [self._database(), self._redis(), self._scheduler(), self._workers()]
-        found += [self._refused_messages()] if self.refused else []
-        return [*found, self._strange_messages()] if self.unfit.strange else found
+        services = [self._database(), self._redis(), self._scheduler(), self._workers()]
+        services += [self._refused_messages()] if self.refused else []
+        return [*services, self._strange_messages()] if self.unfit.strange else services
 
     @property
     def is_well(self) -> bool:
@@ -76,13 +76,13 @@ class Fleet:
     @property
     def verdict(self) -> str:
         """One line: what is missing, or how much is to be done."""
-        missing = [each.service for each in self.services if each.state == MISSING]
+        missing = [service.service for service in self.services if service.state == MISSING]
         if missing:
             return f"missing: {', '.join(missing)}"
         jobs = sum(queue.waiting for queue in self.queues)
         paused = sum(queue.waiting for queue in self.queues if queue.paused)
-        said = f"{count_of(jobs, 'job')} to do" if jobs else "nothing waits"
-        return f"{said} ({paused} on paused devices)" if paused else said
+        to_do = f"{count_of(jobs, 'job')} to do" if jobs else "nothing waits"
+        return f"{to_do} ({paused} on paused devices)" if paused else to_do
 
     def _database(self) -> Service:
         if self.trouble:
@@ -114,13 +114,13 @@ class Fleet:
         return Service(service="scheduler", state=state, detail=detail)
 
     def _refused_messages(self) -> Service:
-        told = "`vkbench query 'SELECT received_at, job_id, reason FROM refused'` says why"
-        detail = f"{count_of(self.refused, 'message')} could not be stored: {told}"
+        advice = "`vkbench query 'SELECT received_at, job_id, reason FROM refused'` says why"
+        detail = f"{count_of(self.refused, 'message')} could not be stored: {advice}"
         return Service(service="results", state=REFUSED, detail=detail)
 
     def _strange_messages(self) -> Service:
-        told = "; ".join(f"{key}: {what}" for key, what in self.unfit.strange.items())
-        detail = f"Redis held what no worker and no scheduler writes: {told}"
+        keys = "; ".join(f"{key}: {what}" for key, what in self.unfit.strange.items())
+        detail = f"Redis held what no worker and no scheduler writes: {keys}"
         return Service(service="messages", state=REFUSED, detail=detail)
 
     def _workers(self) -> Service:
@@ -145,8 +145,8 @@ def why(queue: Queue, fleet: Fleet) -> str:
     if not queue.waiting:
         return ""
     if queue.paused:
-        said = describe_pause(queue.paused_reason, queue.paused_by, queue.paused_at, fleet.now)
-        return f"{said}: `vkbench resume {queue.key}`"
+        pause = describe_pause(queue.paused_reason, queue.paused_by, queue.paused_at, fleet.now)
+        return f"{pause}: `vkbench resume {queue.key}`"
     if not fleet.has_scheduler:
         return "no scheduler sends them"
     if queue.key in fleet.unfit.devices:
@@ -160,21 +160,21 @@ def why(queue: Queue, fleet: Fleet) -> str:
     return ""
 
 
-def read_unfit(ours: Settings) -> Unfit:
-    """What keeps the scheduler from its work, as far as Redis can be asked."""
+def read_unfit(settings: Settings) -> Unfit:
+    """What keeps the scheduler from its work; nothing if Redis cannot be asked."""
     try:
         from vkbench_scheduler.queue.presence import read_unfit as ask
 
-        return ask(ours)
+        return ask(settings)
     except (ImportError, VkbenchError):  # the services say what is missing
         return Unfit(devices={})
 
 
-def _redis_answers(ours: Settings) -> str:
+def _redis_answers(settings: Settings) -> str:
     """Where Redis answers; VkbenchError if it does not."""
     try:
-        ahead = ping_redis(ours)
+        ahead = ping_redis(settings)
     except ImportError as error:
         raise ServiceUnreachable("the Python package redis is not installed") from error
-    where = hide_password(ours.redis)
+    where = hide_password(settings.redis)
     return f"{where}; the clock of this host is {describe_skew(ahead)}" if ahead else where

@@ -59,40 +59,42 @@ def show_sweep(tx: Transaction, run: RunRow, output: Output) -> None:
     """Print a sweep; as text, settings of a single parameter side by side."""
     jobs = trials(tx, run.id)
     names = {trial.device: trial.device_name for trial in jobs}
-    found = standings(jobs)
+    by_place = standings(jobs)
     if output.json or output.csv:
-        show(Table(columns=COLUMNS, rows=list(_rows(found, names))), output)
+        show(Table(columns=COLUMNS, rows=list(_rows(by_place, names))), output)
     else:
-        _show_kernels(found, names, output)
-    unkept = {case: each for (_, case), each in found.items() if not keeps(run.about, case)}
+        _show_kernels(by_place, names, output)
+    unkept = {
+        case: standing for (_, case), standing in by_place.items() if not keeps(run.about, case)
+    }
     if unkept:
         tell(_not_kept(unkept))
 
 
 def _show_kernels(
-    found: Mapping[Place, Standing], names: Mapping[str, str], output: Output
+    by_place: Mapping[Place, Standing], names: Mapping[str, str], output: Output
 ) -> None:
-    for kernel in dict.fromkeys(parse_case(case).kernel for _, case in found):
+    for kernel in dict.fromkeys(parse_case(case).kernel for _, case in by_place):
         of_kernel = {
             place: standing
-            for place, standing in found.items()
+            for place, standing in by_place.items()
             if parse_case(place[1]).kernel == kernel
         }
         beside = _beside(of_kernel, names)
         show(beside or Table(columns=COLUMNS, rows=list(_rows(of_kernel, names))), output)
-    won = sum(each.best is not each.estimated for each in found.values())
-    tell(f"faster than estimated: {won} of {len(found)} cases")
+    won = sum(standing.best is not standing.estimated for standing in by_place.values())
+    tell(f"faster than estimated: {won} of {len(by_place)} cases")
 
 
-def _not_kept(found: Mapping[str, Standing]) -> str:
-    """That nothing is kept of these cases, and how to run what was the fastest for one."""
-    variant = variant_of(next(iter(found.values())).timed[0].configuration)
-    said = f"nothing is kept of {count_of(len(found), 'case')}: `auto` never takes {variant}"
-    for case, standing in found.items():
+def _not_kept(by_case: Mapping[str, Standing]) -> str:
+    """A note: nothing is kept of these cases, and how to run the fastest configuration of one."""
+    variant = variant_of(next(iter(by_case.values())).timed[0].configuration)
+    sentence = f"nothing is kept of {count_of(len(by_case), 'case')}: `auto` never takes {variant}"
+    for case, standing in by_case.items():
         if standing.best:
-            asked = f"--case {case} --variant {standing.best.configuration}"
-            return f"{said}; to run the fastest, ask for it: {asked}"
-    return said
+            options = f"--case {case} --variant {standing.best.configuration}"
+            return f"{sentence}; to run the fastest, ask for it: {options}"
+    return sentence
 
 
 def show_known(rows: Sequence[TunedRow], output: Output, nothing: str) -> None:
@@ -106,49 +108,49 @@ def show_known(rows: Sequence[TunedRow], output: Output, nothing: str) -> None:
 
 
 def _rows(
-    found: Mapping[Place, Standing], names: Mapping[str, str]
+    by_place: Mapping[Place, Standing], names: Mapping[str, str]
 ) -> Iterator[Mapping[str, Cell]]:
-    for (device, case), standing in found.items():
-        for each in standing.timed:
-            configuration = parse(each.configuration)
+    for (device, case), standing in by_place.items():
+        for timed in standing.timed:
+            configuration = parse(timed.configuration)
             yield {
                 "device_name": names[device],
                 "device": device,
                 "case": case,
                 "variant": configuration.variant,
                 "settings": text_of(configuration.settings),
-                "configuration": each.configuration,
-                "hot_seconds": each.typical if each.seconds else None,
-                "hot_low_seconds": each.low if each.seconds else None,
-                "hot_high_seconds": each.high if each.seconds else None,
-                "rounds": len(each.seconds),
-                "speed": _speed(each, standing),
-                "choice": _choice(each, standing),
-                "remark": each.reason,
+                "configuration": timed.configuration,
+                "hot_seconds": timed.typical if timed.seconds else None,
+                "hot_low_seconds": timed.low if timed.seconds else None,
+                "hot_high_seconds": timed.high if timed.seconds else None,
+                "rounds": len(timed.seconds),
+                "speed": _speed(timed, standing),
+                "choice": _choice(timed, standing),
+                "remark": timed.reason,
             }
 
 
-def _speed(each: Timed, standing: Standing) -> float | None:
+def _speed(timed: Timed, standing: Standing) -> float | None:
     """How many times as fast as the estimated configuration."""
-    if not each.seconds or standing.estimated is None:
+    if not timed.seconds or standing.estimated is None:
         return None
-    return standing.estimated.typical / each.typical
+    return standing.estimated.typical / timed.typical
 
 
-def _choice(each: Timed, standing: Standing) -> str:
+def _choice(timed: Timed, standing: Standing) -> str:
     words = (
-        "estimated" if each is standing.estimated else "",
-        "best" if each is standing.best else "",
+        "estimated" if timed is standing.estimated else "",
+        "best" if timed is standing.best else "",
     )
     return ", ".join(filter(None, words))
 
 
-def _beside(found: Mapping[Place, Standing], names: Mapping[str, str]) -> Table | None:
+def _beside(by_place: Mapping[Place, Standing], names: Mapping[str, str]) -> Table | None:
     """Times by settings side by side; None where several parameters are tuned, or none."""
     tried = dict.fromkeys(
-        text_of(parse(each.configuration).settings)
-        for standing in found.values()
-        for each in standing.timed
+        text_of(parse(timed.configuration).settings)
+        for standing in by_place.values()
+        for timed in standing.timed
     )
     params = {name for text in tried for name in text.split(",")}
     if "" in tried or len({text.partition("=")[0] for text in params}) != 1:
@@ -161,7 +163,7 @@ def _beside(found: Mapping[Place, Standing], names: Mapping[str, str]) -> Table 
         Column(key="estimated", heading="estimated"),
         Column(key="best", heading="best", rank=Rank.KEY),
     ]
-    return Table(columns=columns, rows=list(_beside_rows(found, names)))
+    return Table(columns=columns, rows=list(_beside_rows(by_place, names)))
 
 
 def _sort_settings(settings: Mapping[str, None]) -> list[str]:
@@ -173,21 +175,21 @@ def _sort_settings(settings: Mapping[str, None]) -> list[str]:
 
 
 def _beside_rows(
-    found: Mapping[Place, Standing], names: Mapping[str, str]
+    by_place: Mapping[Place, Standing], names: Mapping[str, str]
 ) -> Iterator[Mapping[str, Cell]]:
-    for (device, case), standing in found.items():
+    for (device, case), standing in by_place.items():
         by_variant: dict[str, dict[str, Cell]] = {}
-        for each in standing.timed:
-            configuration = parse(each.configuration)
+        for timed in standing.timed:
+            configuration = parse(timed.configuration)
             row = by_variant.setdefault(
                 configuration.variant,
                 {"device_name": names[device], "case": case, "variant": configuration.variant},
             )
             setting = text_of(configuration.settings)
-            row[setting] = each.typical if each.seconds else None
+            row[setting] = timed.typical if timed.seconds else None
             value = setting.partition("=")[2]
-            if each is standing.estimated:
+            if timed is standing.estimated:
                 row["estimated"] = value
-            if each is standing.best:
+            if timed is standing.best:
                 row["best"] = value
         yield from by_variant.values()

@@ -46,7 +46,7 @@ def hand_over(text: str) -> None:
 
 
 def _break_line(line: str, width: int) -> str:
-    whole = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), line)
+    whole = _COMMAND.sub(lambda match: match[0].replace(" ", _NO_BREAK), line)
     indent = line[: len(line) - len(line.lstrip())] + "  "
     wrapped = fill(
         whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
@@ -85,8 +85,8 @@ class Elapsed:
     @classmethod
     def hush(cls) -> None:
         """End what is said of the waits that last."""
-        for each in cls._shown:
-            each._end()
+        for wait in cls._shown:
+            wait._end()
 
     def _end(self) -> None:
         self._over.set()

@@ -46,7 +46,7 @@ class RunProgress(Progress):
         self.update(result.case)
 
     def tell(self, stage: Stage) -> None:
-        """A job waits for a file: it is made or loaded."""
+        """Show that a job waits for a file, which is made or loaded."""
         unit, (done, total) = rate_column([stage.done, stage.total], "B")
         self.update(f"{stage.what}: {done} of {total} {unit}")
 
@@ -57,20 +57,22 @@ def run_lanes(database: Database, run: int) -> list[Lane]:
         return lanes(tallies.of_run(tx, run))
 
 
-def lanes(found: Sequence[Tally]) -> list[Lane]:
+def lanes(tallies: Sequence[Tally]) -> list[Lane]:
     """Tallies as a view shows them: host and key tell devices of one name apart."""
-    named = [(each.name, each.host) for each in found]
+    named = [(tally.name, tally.host) for tally in tallies]
     names = [name for name, _ in named]
     return [
         Lane(
-            name=_name(each, names.count(each.name) > 1, named.count((each.name, each.host)) > 1),
-            total=each.total,
-            done=each.finished,
-            wrong=each.counts.get(JobState.WRONG, 0),
-            failed=each.counts.get(JobState.FAILED, 0),
-            left_seconds=each.left_seconds,
+            name=_name(
+                tally, names.count(tally.name) > 1, named.count((tally.name, tally.host)) > 1
+            ),
+            total=tally.total,
+            done=tally.finished,
+            wrong=tally.counts.get(JobState.WRONG, 0),
+            failed=tally.counts.get(JobState.FAILED, 0),
+            left_seconds=tally.left_seconds,
         )
-        for each in found
+        for tally in tallies
     ]
 
 
@@ -84,14 +86,14 @@ def _wait(label: str, look: Callable[[], list[Lane]], timeout: float | None, aga
     """Return when all lanes are done; WaitTimeout says what waits for them `again`."""
     end = None if timeout is None else time.monotonic() + timeout
     with Progress(label, look) as progress:
-        while not (found := sum_of(progress.see(), label)).is_done:
+        while not (total := sum_of(progress.see(), label)).is_done:
             if end and time.monotonic() >= end:
                 raise WaitTimeout(
-                    f"{label}: {found.total - found.done} of {found.total} jobs are unfinished "
+                    f"{label}: {total.total - total.done} of {total.total} jobs are unfinished "
                     f"after {timeout:g} s; they continue: `{again}`"
                 )
             time.sleep(LOOK_SECONDS)
-    return found
+    return total
 
 
 def warn(
@@ -102,7 +104,7 @@ def warn(
     The work is what a run has left, or anything on these devices (keys).
     """
     with database.reading() as tx:
-        found = attendance(tx, run=run, devices=devices)
-    said = absence(found, time.time())
-    if said:
-        tell(f"{work} waits: {said}")
+        services = attendance(tx, run=run, devices=devices)
+    missing = absence(services, time.time())
+    if missing:
+        tell(f"{work} waits: {missing}")

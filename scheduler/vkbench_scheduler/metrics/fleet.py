@@ -20,15 +20,15 @@ from vkbench.messages.signing import Keys
 from vkbench.process import alive
 from vkbench_db.ask.devices.queues import Queue, queues
 from vkbench_db.database import Database
+from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics.counters import REGISTRY
-from vkbench_scheduler.queue.connection import reach_redis
 from vkbench_scheduler.queue.presence import Presence
 
 HERE = "127.0.0.1"
 
 
 def serve(place: str, collector: FleetCollector) -> None:
-    """Answer at `[HOST:]PORT` from a thread; OSError if it cannot be listened at."""
+    """Serve metrics at `[HOST:]PORT` from a thread; OSError if it cannot listen there."""
     host, port = parse(place)
     REGISTRY.register(collector)
     start_http_server(port, host, REGISTRY)
@@ -43,7 +43,7 @@ def parse(place: str) -> tuple[str, int]:
 
 
 class FleetCollector(Collector):
-    """Asks the database and Redis; leaves out what does not answer, and says so."""
+    """Collects gauges from the database and Redis; says which of them does not answer."""
 
     def __init__(
         self, database: Database, redis: Redis, keys: Keys, data: Path, service: str
@@ -55,18 +55,18 @@ class FleetCollector(Collector):
         self._service = service
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is known before it is asked."""
+        """Describe no metric in advance: all of them depend on what answers."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
         """Read the gauges of queues, devices and Redis."""
-        found, leased = self._queues(), self._stream()
-        yield _one("vkbench_database_up", "Whether the database answers.", found is not None)
+        queues, leased = self._queues(), self._stream()
+        yield _one("vkbench_database_up", "Whether the database answers.", queues is not None)
         yield _one("vkbench_redis_up", "Whether Redis answers.", leased is not None)
-        yield from _of_devices(found or ())
+        yield from _of_devices(queues or ())
         if leased is not None:
             yield from (_one(name, text, value) for name, text, value in leased)
-        yield from self._up(found or ())
+        yield from self._up(queues or ())
         yield self._silence()
 
     def _queues(self) -> list[Queue] | None:
@@ -95,12 +95,12 @@ class FleetCollector(Collector):
     def _group(self) -> Mapping[str, float | None]:
         with suppress(ResponseError):  # no stream yet
             groups = self._redis.xinfo_groups(wire.RESULTS)
-            ours = (group for group in groups if group["name"] == wire.RESULTS_GROUP.encode())
-            return next(ours, {})
+            own_groups = (group for group in groups if group["name"] == wire.RESULTS_GROUP.encode())
+            return next(own_groups, {})
         return {}
 
-    def _up(self, found: Iterable[Queue]) -> Iterator[Metric]:
-        keys = [queue.key for queue in found]
+    def _up(self, queues: Iterable[Queue]) -> Iterator[Metric]:
+        keys = [queue.key for queue in queues]
         try:
             leases = self._presence.leases(keys)
         except ServiceUnreachable:
@@ -123,7 +123,7 @@ class FleetCollector(Collector):
         return metric
 
 
-def _of_devices(found: Iterable[Queue]) -> Iterator[Metric]:
+def _of_devices(queues: Iterable[Queue]) -> Iterator[Metric]:
     now = time.time()
     labels = ["device"]
     jobs = GaugeMetricFamily(
@@ -136,7 +136,7 @@ def _of_devices(found: Iterable[Queue]) -> Iterator[Metric]:
     info = GaugeMetricFamily(
         "vkbench_device_info", "1; its labels name the device.", labels=["device", "host", "name"]
     )
-    for queue in found:
+    for queue in queues:
         jobs.add_metric([queue.key, "queued"], queue.queued)
         jobs.add_metric([queue.key, "in_flight"], queue.in_flight)
         oldest.add_metric([queue.key], max(0.0, now - (queue.oldest_at or now)))

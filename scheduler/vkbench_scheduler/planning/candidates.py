@@ -29,7 +29,7 @@ Watch = Callable[[int, int, str], None]  # revisions done, revisions in all, the
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """One of the ordered bundles, before it is stored."""
+    """A candidate of a bisection, built but not stored yet."""
 
     label: str
     bundle: Bundle | None  # None: it cannot be run
@@ -58,8 +58,8 @@ def of_declarations(
 ) -> list[Built]:
     """Build a user's kernel, which has the case, at the revisions of its declaration's folder."""
     folder = file.parent.as_posix()
-    found = revisions(repository, good, bad, folder)
-    for end in (found[0], found[-1]):
+    searched = revisions(repository, good, bad, folder)
+    for end in (searched[0], searched[-1]):
         if not has_file(repository, end, file):
             raise UsageError(
                 f"{file} is not in {repository} at {end.sha[:10]}: --kernel-file is the path of "
@@ -72,31 +72,33 @@ def of_declarations(
         _check_declares(bundle, case)
         return replace(bundle, name=revision.label)
 
-    return _of_each(found, build_candidate, watch)
+    return _of_each(searched, build_candidate, watch)
 
 
 def _check_declares(bundle: Bundle, case: str) -> None:
-    declared = [each.name for own in bundle.manifest.kernels for each in own.cases]
+    declared = [
+        declared_case.name for own in bundle.manifest.kernels for declared_case in own.cases
+    ]
     if case not in declared:
         raise VkbenchError(f"it declares no case {case}, but {', '.join(declared)}")
 
 
 def _of_each(
-    found: Sequence[Revision], build_candidate: Callable[[Revision], Bundle], watch: Watch
+    searched: Sequence[Revision], build_candidate: Callable[[Revision], Bundle], watch: Watch
 ) -> list[Built]:
-    """Each revision's bundle; those of the ends first, without which the others are of no use."""
-    last = len(found) - 1
+    """Build each revision's bundle; first those of both ends, which the bisection needs."""
+    last = len(searched) - 1
     built: dict[int, Built] = {}
     for place in dict.fromkeys([0, last, *range(last)]):
-        label = found[place].label
+        label = searched[place].label
         try:
-            built[place] = Built(label=label, bundle=build_candidate(found[place]))
+            built[place] = Built(label=label, bundle=build_candidate(searched[place]))
         except VkbenchError as error:
             built[place] = Built(label=label, bundle=None, note=str(error))
         if place in (0, last):
             _check_end("bad" if place else "good", built[place])
-        watch(len(built), len(found), label)
-    return [built[place] for place in range(len(found))]
+        watch(len(built), len(searched), label)
+    return [built[place] for place in range(len(searched))]
 
 
 def of_bundles(problem: Problem, bundles: Sequence[Bundle]) -> list[Built]:
@@ -112,11 +114,11 @@ def distinct(problem: Problem, built: Sequence[Built]) -> list[Built]:
     _check_ends(built)
     chosen = [built[0]]
     waiting: list[Built] = []  # not runnable: kept only if a candidate with other code follows
-    for each in built[1:]:
-        if each.bundle is None:
-            waiting.append(each)
-        elif _code(problem, each.bundle) != _code(problem, _last(chosen)):
-            chosen += [*waiting, each]
+    for candidate in built[1:]:
+        if candidate.bundle is None:
+            waiting.append(candidate)
+        elif _code(problem, candidate.bundle) != _code(problem, _last(chosen)):
+            chosen += [*waiting, candidate]
             waiting = []
         else:
             waiting = []
@@ -132,16 +134,16 @@ def distinct(problem: Problem, built: Sequence[Built]) -> list[Built]:
 
 def store(tx: Connection, built: Sequence[Built], now: float) -> list[Candidate]:
     """Keep the bundles in the database, where workers get them from."""
-    for each in built:
-        if each.bundle:
-            keep(tx, each.bundle, now)
+    for candidate in built:
+        if candidate.bundle:
+            keep(tx, candidate.bundle, now)
     return [
         Candidate(
-            sha=each.bundle.sha if each.bundle else "",
-            label=each.label,
-            note=next(iter(each.note.splitlines()), ""),
+            sha=candidate.bundle.sha if candidate.bundle else "",
+            label=candidate.label,
+            note=next(iter(candidate.note.splitlines()), ""),
         )
-        for each in built
+        for candidate in built
     ]
 
 
@@ -153,18 +155,18 @@ def _of_bundle(problem: Problem, bundle: Bundle) -> Built:
 
 
 def _code(problem: Problem, bundle: Bundle) -> tuple[str, ...]:
-    """What each code path of the case runs, by SHA-256; "" where the bundle has none.
+    """The SHA-256 of the code of each code path of the case; "" where the bundle has none.
 
     A bundle that declares the kernel decides how it is launched, too.
     """
-    found = (bundle.entries.get(unit.key) for unit in units_for(problem))
-    code = tuple(entry.sha256 if entry else "" for entry in found)
+    entries = (bundle.entries.get(unit.key) for unit in units_for(problem))
+    code = tuple(entry.sha256 if entry else "" for entry in entries)
     declared = own_case(bundle, problem.case)
     return (*code, repr(sorted(declared.launches.items()))) if declared else code
 
 
 def _last(chosen: Sequence[Built]) -> Bundle:
-    return next(each.bundle for each in reversed(chosen) if each.bundle)
+    return next(candidate.bundle for candidate in reversed(chosen) if candidate.bundle)
 
 
 def _check_ends(built: Sequence[Built]) -> None:

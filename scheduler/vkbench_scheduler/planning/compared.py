@@ -79,5 +79,5 @@ COMPARED_ON_CPUS: Final = (_SQUARES[0], *_ROWS)  # others take them minutes
 
 
 def kernels_of(cases: tuple[str, ...]) -> tuple[str, ...]:
-    """The kernels that cases are of, each once."""
+    """The names of the cases' kernels, each once."""
     return tuple(dict.fromkeys(case.partition("/")[0] for case in cases))

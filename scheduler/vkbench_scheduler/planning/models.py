@@ -58,7 +58,7 @@ def model_from(
 def model_jobs(
     selection: Selection, devices: Sequence[DeviceFacts], peers: Sequence[str] = ()
 ) -> Iterator[PlannedJob]:
-    """The jobs of a selection's model on each device: a timing checks the results too."""
+    """The jobs of a selection's model on each device."""
     model = selection.model
     assert model
     for facts, _ in product(devices, range(selection.repeat)):
@@ -69,8 +69,8 @@ def model_jobs(
 
 def tasks_of(selection: Selection, peers: Sequence[str]) -> list[tuple[Mode, str]]:
     """Mode and variant of each job of a model's case: code paths, and peers behind them."""
-    ours = [(mode_of(selection), variant) for variant in paths(selection)]
-    return [*ours, *((Mode.PEER, peer) for peer in peers)]
+    own_tasks = [(mode_of(selection), variant) for variant in paths(selection)]
+    return [*own_tasks, *((Mode.PEER, peer) for peer in peers)]
 
 
 def seeded_job(
@@ -84,16 +84,16 @@ def seeded_job(
 
 
 def mode_of(selection: Selection) -> Mode:
-    """What jobs of models are to find out: a timing checks the results too."""
+    """The mode of a model's jobs; a timing checks the results too."""
     return Mode.CORRECTNESS if selection.mode is Mode.CORRECTNESS else Mode.PERFORMANCE
 
 
 def paths(selection: Selection) -> list[str]:
     """The code paths that a selection asks for."""
-    asked = selection.variant.casefold()
-    if asked == ALL:
+    variant = selection.variant.casefold()
+    if variant == ALL:
         return list(VARIANTS)
-    return [AUTO if asked == AUTO else names.pick(selection.variant, VARIANTS, "variant")]
+    return [AUTO if variant == AUTO else names.pick(selection.variant, VARIANTS, "variant")]
 
 
 def _job(

@@ -16,7 +16,7 @@ from vkbench_shaders.own.records import OwnKernel
 
 
 def cases_of(kernel: OwnKernel) -> OwnCases:
-    """What can be chosen of a kernel."""
+    """The cases and variants of a declared kernel that a selection can choose."""
     return OwnCases(
         kernel=kernel.name,
         cases=tuple(case.name for case in kernel.cases if not _is_seeded(kernel, case.name)),
@@ -28,7 +28,7 @@ def cases_of(kernel: OwnKernel) -> OwnCases:
 
 
 def on_its_track(selection: Selection) -> Selection:
-    """A selection whose run joins no history of the catalogue's, if it is of a shadow."""
+    """The selection, kept off the catalogue's history if its kernel shadows another."""
     own = selection.own
     if own and own.track and selection.track == MAIN:
         return replace(selection, track=own.track)
@@ -36,37 +36,37 @@ def on_its_track(selection: Selection) -> Selection:
 
 
 def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str]]:
-    """Case, mode and variant of each job that a device gets."""
+    """The case, mode and variant of each job per device."""
     what, known = f"case of {own.kernel}", (*own.cases, *own.seeded)
     chosen = [names.pick(name, known, what) for name in selection.cases] or own.cases
-    found = [
+    jobs = [
         (parse(case), mode, variant)
         for mode, cases in _cases_of_modes(own, selection.mode)
         for case, variant in product(cases, _variants(own, selection.variant))
         if case in chosen
     ]
-    if not found:
+    if not jobs:
         raise NothingToDo(f"{own.kernel} declares no case to be timed")
-    return found
+    return jobs
 
 
-def _cases_of_modes(own: OwnCases, asked: Mode) -> list[tuple[Mode, Sequence[str]]]:
-    """The modes that a mode stands for, and the cases that they are for."""
+def _cases_of_modes(own: OwnCases, chosen: Mode) -> list[tuple[Mode, Sequence[str]]]:
+    """The single modes that a mode stands for, each with its cases."""
     known = (*own.cases, *own.seeded)
-    each: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in CHECKS]
-    each.append((Mode.PERFORMANCE, own.timed))
-    wanted = (Mode.CORRECTNESS, Mode.PERFORMANCE) if asked is Mode.BOTH else (asked,)
-    return [(mode, cases) for mode, cases in each if mode in wanted]
+    by_mode: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in CHECKS]
+    by_mode.append((Mode.PERFORMANCE, own.timed))
+    modes = (Mode.CORRECTNESS, Mode.PERFORMANCE) if chosen is Mode.BOTH else (chosen,)
+    return [(mode, cases) for mode, cases in by_mode if mode in modes]
 
 
 def _is_seeded(kernel: OwnKernel, case: str) -> bool:
-    """Whether a case has other inputs than those it has by itself."""
+    """Whether a case's name has a seed that is no parameter of the kernel."""
     return without_seed(case)[1] > 0 and SEED not in kernel.params
 
 
-def _variants(own: OwnCases, asked: str) -> Sequence[str]:
-    if asked.casefold() == ALL:
+def _variants(own: OwnCases, variant: str) -> Sequence[str]:
+    if variant.casefold() == ALL:
         return own.variants
-    if asked.casefold() == AUTO:
+    if variant.casefold() == AUTO:
         return (AUTO,)
-    return (names.pick(asked, own.variants, f"variant of {own.kernel}"),)
+    return (names.pick(variant, own.variants, f"variant of {own.kernel}"),)

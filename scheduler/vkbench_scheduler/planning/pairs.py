@@ -27,7 +27,7 @@ START_SECONDS = 1.0  # of a process of its own
 
 @dataclass(frozen=True, kw_only=True)
 class PairPlan:
-    """What pairs time: two arms that do a case by a code path."""
+    """What pairs time: one case and code path on two arms."""
 
     case: str
     variant: str
@@ -37,7 +37,7 @@ class PairPlan:
     measure_seconds: float = PAIR_SECONDS
 
     def job(self) -> PlannedJob:
-        """A pair, on whatever device."""
+        """The job of one pair, with no device named yet."""
         return PlannedJob(
             device="",
             case=self.case,
@@ -63,7 +63,7 @@ def submit_pairs(
     now: float,
     priority: int = PRIORITY,
 ) -> int:
-    """A run of `count` pairs on each of the devices (keys), on no track; its number.
+    """Store a run of `count` pairs on each device (key), on no track; its number.
 
     Called twice it makes two runs.
     """
@@ -73,12 +73,12 @@ def submit_pairs(
         raise UsageError(
             "a pair times two bundles or two builds in turns: a device has one driver at a time"
         )
-    asked = {"case": plan.case, "variant": plan.variant, "metric": plan.metric}
+    timed = {"case": plan.case, "variant": plan.variant, "metric": plan.metric}
     arms = {"old": plan.old.name, "new": plan.new.name}
     run = create_run(
         tx,
         mode=Mode.PAIRED,
-        selection={"pairs": asked | arms, "devices": list(devices)},
+        selection={"pairs": timed | arms, "devices": list(devices)},
         now=now,
         priority=priority,
         track="",
@@ -91,14 +91,14 @@ def submit_pairs(
 
 
 def more_pairs(tx: Connection, run: int, count: int) -> None:
-    """`count` pairs more for each device of a run that `submit_pairs` made."""
+    """Add `count` pairs for each device to a run that `submit_pairs` made."""
     add_jobs(tx, run, _in_turn([_swap_arms(job) for job in last_pairs(tx, run)], count))
 
 
 def estimate(measure_seconds: float) -> float:
-    """A first guess at how long a pair takes, its process and its checks too."""
-    each = START_SECONDS + ARMS * (CHECK_SECONDS + WARM_SECONDS)
-    return each + VISITS * (WARM_SECONDS + measure_seconds / ARMS)
+    """A first estimate of a pair's seconds, with its process and its checks."""
+    overhead = START_SECONDS + ARMS * (CHECK_SECONDS + WARM_SECONDS)
+    return overhead + VISITS * (WARM_SECONDS + measure_seconds / ARMS)
 
 
 def _swap_arms(job: PlannedJob) -> PlannedJob:
@@ -108,7 +108,7 @@ def _swap_arms(job: PlannedJob) -> PlannedJob:
 
 
 def _in_turn(jobs: Sequence[PlannedJob], count: int) -> Iterator[PlannedJob]:
-    """Each of them `count` times; now the one bundle begins and now the other.
+    """Each job `count` times; old and new take turns to begin.
 
     What is set up first need not be as fast as what is set up after it: on an H200 two arms of the
     same code, a product that takes 6.1 us, were 1.7 % apart in pair after pair.

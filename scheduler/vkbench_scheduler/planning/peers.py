@@ -13,7 +13,7 @@ from vkbench_scheduler.planning.selection import AUTO, Selection
 
 
 def peers_of(selection: Selection) -> tuple[str, ...]:
-    """The peers that are asked for, each once; UsageError where nothing can be compared."""
+    """The peers that a selection names, each once; UsageError if it cannot be compared."""
     if not selection.peers:
         return ()
     if selection.own:
@@ -22,14 +22,14 @@ def peers_of(selection: Selection) -> tuple[str, ...]:
         raise UsageError("--peer compares timings: leave out --mode correctness and --property")
     if selection.variant.casefold() != AUTO:
         raise UsageError("--peer compares the best code path with others: leave out --variant")
-    found = dict.fromkeys(names.pick(name, BY_NAME, "peer") for name in selection.peers)
-    if selection.model and (lacking := [name for name in found if not BY_NAME[name].models]):
+    peers = dict.fromkeys(names.pick(name, BY_NAME, "peer") for name in selection.peers)
+    if selection.model and (lacking := [name for name in peers if not BY_NAME[name].models]):
         raise UsageError(f"{' and '.join(lacking)} cannot run whole models: leave out --model")
-    return tuple(found)
+    return tuple(peers)
 
 
 def peers_for(case: str, peers: Sequence[str]) -> list[str]:
-    """Those of the peers that do cases of this kind: few run models, none a user's kernel."""
+    """The peers that can run the case: few run models, none runs a user's kernel."""
     if is_own(case):
         return []
     return [name for name in peers if BY_NAME[name].models or not is_model(case)]

@@ -50,12 +50,12 @@ class Task:
     only: str = ""  # kind of devices, as in a suite's row
 
     def is_for(self, device: DeviceFacts) -> bool:
-        """Whether a device is of its kind."""
+        """Whether the task is for this kind of device."""
         return not self.only or (device.type == "cpu") == (self.only == "cpu")
 
 
 def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
-    """The jobs of a selection: for each device the checks and timings, as often as asked.
+    """The jobs of a selection: the checks and timings of each device, `repeat` times.
 
     Whatever is wrong with the selection is said by the call, before the first job is taken.
     """
@@ -65,32 +65,32 @@ def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[Plann
     if selection.model:
         return model_jobs(selection, chosen, peers)
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    wanted = with_peers(tasks(suite, selection), peers)
-    if chosen and not any(task.is_for(facts) for facts in chosen for task in wanted):
-        kinds = " or ".join(sorted({f"{task.only.upper()}s" for task in wanted}))
+    chosen_tasks = with_peers(tasks(suite, selection), peers)
+    if chosen and not any(task.is_for(facts) for facts in chosen for task in chosen_tasks):
+        kinds = " or ".join(sorted({f"{task.only.upper()}s" for task in chosen_tasks}))
         raise NothingToDo(f"what was chosen runs on {kinds} only, and no such device is among them")
-    return _jobs(chosen, wanted, selection, suite)
+    return _jobs(chosen, chosen_tasks, selection, suite)
 
 
 def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
     """How many jobs `plan` makes."""
     chosen = choose(selection.devices, devices)
     if selection.model:
-        each = len(selection.model.cases) * len(tasks_of(selection, peers_of(selection)))
-        return len(chosen) * each * selection.repeat
+        jobs = len(selection.model.cases) * len(tasks_of(selection, peers_of(selection)))
+        return len(chosen) * jobs * selection.repeat
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    wanted = with_peers(tasks(suite, selection), peers_of(selection))
-    each = sum(task.times for facts in chosen for task in wanted if task.is_for(facts))
-    return each * selection.repeat
+    chosen_tasks = with_peers(tasks(suite, selection), peers_of(selection))
+    jobs = sum(task.times for facts in chosen for task in chosen_tasks if task.is_for(facts))
+    return jobs * selection.repeat
 
 
 def _jobs(
-    devices: Sequence[DeviceFacts], wanted: Sequence[Task], selection: Selection, suite: Suite
+    devices: Sequence[DeviceFacts], chosen_tasks: Sequence[Task], selection: Selection, suite: Suite
 ) -> Iterator[PlannedJob]:
     for facts in devices:
         first = [
             job_of(facts, task, selection, suite)
-            for task in wanted
+            for task in chosen_tasks
             if task.is_for(facts)
             for _ in range(task.times)
         ]
@@ -99,7 +99,7 @@ def _jobs(
 
 
 def _repeat_job(job: PlannedJob, turn: int, selection: Selection) -> PlannedJob:
-    """A job's repetition: a check has other inputs each time, where there are others."""
+    """The job for one repetition; a check gets other inputs each time, if the case has seeds."""
     if job.mode not in CHECKS:
         return job
     name = with_seed(job.case, turn)
@@ -130,38 +130,38 @@ def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -
 
 
 def _estimate(mode: Mode, budget: float) -> float:
-    """Seconds of a job until its device has run one like it."""
+    """Estimated seconds of a job, used until its device has run one like it."""
     return CHECK_SECONDS + (0.0 if mode in CHECKS else METRICS * budget)
 
 
-def with_peers(wanted: Sequence[Task], peers: Sequence[str]) -> Sequence[Task]:
-    """Tasks, and behind the first timing of each case on a kind of devices one for each peer."""
+def with_peers(chosen_tasks: Sequence[Task], peers: Sequence[str]) -> Sequence[Task]:
+    """The tasks, with a task per peer behind the first timing of each case and device kind."""
     if not peers:
-        return wanted
-    found: dict[Task, None] = {}
+        return chosen_tasks
+    ordered: dict[Task, None] = {}
     compared: set[tuple[str, str]] = set()  # cases, and the kind of devices that they are for
-    for task in wanted:
-        found[task] = None
+    for task in chosen_tasks:
+        ordered[task] = None
         name = task.case.name
         able = peers_for(name, peers) if task.mode is Mode.PERFORMANCE else []
         if able and compared.isdisjoint({(name, ""), (name, task.only)}):
             compared.add((name, task.only))
-            found |= {replace(task, mode=Mode.PEER, variant=peer): None for peer in able}
+            ordered |= {replace(task, mode=Mode.PEER, variant=peer): None for peer in able}
     if not compared:
         raise NothingToDo("none of the cases that were chosen is a timing that peers have, too")
-    return list(found)
+    return list(ordered)
 
 
 def tasks(suite: Suite, selection: Selection) -> list[Task]:
-    """What the rows of a suite and a selection together ask for, each once."""
+    """The tasks that a suite's rows and a selection share, each once."""
     if selection.own:
-        return [Task(*each) for each in chosen_of(selection.own, selection)]
-    found = _tasks_named_by(selection) if selection.cases else _of_rows(suite, selection)
+        return [Task(*choice) for choice in chosen_of(selection.own, selection)]
+    chosen = _tasks_named_by(selection) if selection.cases else _of_rows(suite, selection)
     if selection.program:
-        return _tasks_of_program(found, selection.program)
+        return _tasks_of_program(chosen, selection.program)
     if selection.variant.casefold() in (AUTO, ALL):
-        return list(found)
-    return _with_variant(found, selection.variant)
+        return list(chosen)
+    return _with_variant(chosen, selection.variant)
 
 
 def _tasks_of_program(found: Iterable[Task], program: str) -> list[Task]:
@@ -175,29 +175,29 @@ def _tasks_of_program(found: Iterable[Task], program: str) -> list[Task]:
 def _of_rows(suite: Suite, selection: Selection) -> dict[Task, None]:
     _check_names(selection)
     complaints: list[VkbenchError] = []
-    found = dict.fromkeys(
+    chosen = dict.fromkeys(
         task for row in suite.rows for task in _row_tasks(row, selection, complaints)
     )
-    found |= dict.fromkeys(_model_tasks(suite, selection))
-    if not found:
+    chosen |= dict.fromkeys(_model_tasks(suite, selection))
+    if not chosen:
         raise complaints[0] if complaints else NothingToDo()
-    return found
+    return chosen
 
 
 def _model_tasks(suite: Suite, selection: Selection) -> Iterator[Task]:
-    """Those of a suite's models, which a choice among kernels leaves out."""
+    """The tasks of a suite's models; none if the selection chooses among kernels."""
     if selection.kernels or selection.formats or selection.shapes or selection.weights:
         return
     if selection.mode is Mode.BATCH:
         return
-    each = list(VARIANTS) if selection.variant.casefold() == ALL else [AUTO]
+    variants = list(VARIANTS) if selection.variant.casefold() == ALL else [AUTO]
     for row in suite.models:
-        for case, variant in product(row.cases, each):
+        for case, variant in product(row.cases, variants):
             yield Task(case, mode_of(selection), variant, only=row.only)
 
 
 def _tasks_named_by(selection: Selection) -> dict[Task, None]:
-    """The cases that `--case` names, in the catalogue's lists or not."""
+    """The tasks of the cases that `--case` names, listed by the catalogue or not."""
     if selection.suite or selection.kernels or selection.formats or selection.shapes:
         raise UsageError(
             "--case names full cases: leave out --suite, --kernel, --format and --shape"
@@ -214,15 +214,17 @@ def _tasks_named_by(selection: Selection) -> dict[Task, None]:
         raise UsageError(
             f"the weights of {from_file[0]} come from a file: give --gguf and --tensor"
         )
-    each = selection.variant.casefold() == ALL
-    found: dict[Task, None] = {
+    every_path = selection.variant.casefold() == ALL
+    kernel_tasks: dict[Task, None] = {
         Task(case, mode, path): None
         for case in cases
         for mode in _modes(SuiteRow(), selection)
-        for path in (_paths(case) if each else [AUTO])
+        for path in (_paths(case) if every_path else [AUTO])
     }
-    asked = product(models, VARIANTS if each else [AUTO])
-    return found | {Task(named(name).case, mode_of(selection), path): None for name, path in asked}
+    model_paths = product(models, VARIANTS if every_path else [AUTO])
+    return kernel_tasks | {
+        Task(named(name).case, mode_of(selection), path): None for name, path in model_paths
+    }
 
 
 def _check_names(selection: Selection) -> None:
@@ -237,8 +239,8 @@ def _check_names(selection: Selection) -> None:
 def _row_tasks(
     row: SuiteRow, selection: Selection, complaints: list[VkbenchError]
 ) -> Iterator[Task]:
-    asked_for = {name for glob in selection.kernels or ("*",) for name in matching(glob)}
-    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernels) and k.name in asked_for]
+    kernel_names = {name for glob in selection.kernels or ("*",) for name in matching(glob)}
+    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernels) and k.name in kernel_names]
     shapes, formats = selection.shapes or ({},), selection.formats or ("*",)
     for mode, kernel, fmt, shape in product(_modes(row, selection), kernels, formats, shapes):
         try:
@@ -246,10 +248,10 @@ def _row_tasks(
         except (UsageError, NothingToDo) as error:  # another kernel may have this format or shape
             complaints.append(error)
             continue
-        asked = selection.variant.casefold()
-        each = asked == ALL or (asked == AUTO and row.every_variant)
+        variant = selection.variant.casefold()
+        every_path = variant == ALL or (variant == AUTO and row.every_variant)
         for case in cases:
-            paths = _paths(case) if each else _path(case, row.variant)
+            paths = _paths(case) if every_path else _path(case, row.variant)
             yield from (Task(case, mode, path, row.times, row.only) for path in paths)
 
 
@@ -259,9 +261,11 @@ def _cases(
     timed = mode is Mode.PERFORMANCE
     if selection.weights:
         # The tensor says which format it is, whatever formats the suite would have chosen.
-        found = kernel_named(kernel)
-        made = on_weights(found, selection.weights, found.timed if timed else found.cases, shape)
-        return _some([case for case in made if _fits(case.format, (fmt,))], row.each)
+        declared = kernel_named(kernel)
+        made = on_weights(
+            declared, selection.weights, declared.timed if timed else declared.cases, shape
+        )
+        return _some([case for case in made if _fits(case.format, (fmt,))], row.most_cases)
     if row.cases and not selection.shapes:
         named = [problem(name).case for name in row.cases]
         return [case for case in named if case.kernel == kernel and _fits(case.format, (fmt,))]
@@ -269,7 +273,9 @@ def _cases(
         any_format, batches = bool(selection.formats), mode is Mode.BATCH
         return list(_cases_of_row(row, kernel, fmt, timed, any_format=any_format, batches=batches))
     cases = expand(kernel, fmt, shape, timed=timed)
-    return _some([case for case in cases if selection.formats or _has_formats(row, case)], row.each)
+    return _some(
+        [case for case in cases if selection.formats or _has_formats(row, case)], row.most_cases
+    )
 
 
 # Processes that serve plan the same suites again and again, and to size each case takes longest.
@@ -277,14 +283,14 @@ def _cases(
 def _cases_of_row(
     row: SuiteRow, kernel: str, fmt: str, timed: bool, *, any_format: bool, batches: bool
 ) -> tuple[Case, ...]:
-    """The catalogue's cases of a row, where no shape is asked for."""
+    """The catalogue's cases of a suite's row at the listed shapes."""
     cases = [
         case for case in expand(kernel, fmt, timed=timed) if any_format or _has_formats(row, case)
     ]
-    found = [case for case in cases if _is_small(row, case)]
+    small = [case for case in cases if _is_small(row, case)]
     if batches:  # of one row there is nothing to find out
-        found = [case for case in found if any(parts(problem(case)))]
-    return tuple(_some(found, row.each))
+        small = [case for case in small if any(parts(problem(case)))]
+    return tuple(_some(small, row.most_cases))
 
 
 def _has_formats(row: SuiteRow, case: Case) -> bool:
@@ -299,15 +305,15 @@ def _is_small(row: SuiteRow, case: Case) -> bool:
     )
 
 
-def _some(cases: Iterable[Case], each: int) -> list[Case]:
-    """So many of each set of formats, evenly from the plainest and smallest on; 0 is all."""
-    if not each:
+def _some(cases: Iterable[Case], most: int) -> list[Case]:
+    """At most so many cases per set of formats, spread from plain to large; 0 means all."""
+    if not most:
         return list(cases)
     groups: dict[tuple[str, ...], list[Case]] = {}
     for case in sorted(cases, key=lambda case: (len(case.params), prod(case.shape.values()))):
         key = (case.format, *(f"{name}={fmt}" for name, fmt in sorted(case.types.items())))
         groups.setdefault(key, []).append(case)
-    return [case for group in groups.values() for case in _evenly(group, each)]
+    return [case for group in groups.values() for case in _evenly(group, most)]
 
 
 def _evenly(group: list[Case], count: int) -> list[Case]:
@@ -323,9 +329,9 @@ def _fits(name: str, globs: Sequence[str]) -> bool:
 def _modes(row: SuiteRow, selection: Selection) -> list[Mode]:
     if selection.mode is Mode.BATCH:
         return [] if row.mode is Mode.PERFORMANCE else [Mode.BATCH]
-    asked = {row.mode, selection.mode} - {Mode.BOTH}
-    each = (Mode.CORRECTNESS, Mode.PERFORMANCE)
-    return [mode for mode in each if not asked or asked == {mode}]
+    chosen = {row.mode, selection.mode} - {Mode.BOTH}
+    both = (Mode.CORRECTNESS, Mode.PERFORMANCE)
+    return [mode for mode in both if not chosen or chosen == {mode}]
 
 
 @lru_cache(maxsize=2**14)
@@ -334,28 +340,28 @@ def _paths(case: Case) -> tuple[str, ...]:
     return tuple(variant.name for variant in posed.kernel.variants_for(posed.types))
 
 
-def _path(case: Case, asked: str) -> tuple[str, ...]:
+def _path(case: Case, variant: str) -> tuple[str, ...]:
     """The code path that a row asks for; none where the case has no such path."""
-    return (asked,) if asked == AUTO or asked in _paths(case) else ()
+    return (variant,) if variant == AUTO or variant in _paths(case) else ()
 
 
 def _variants(kernel: str) -> list[str]:
     return [variant.name for variant in kernel_named(kernel).variants]
 
 
-def _with_variant(found: Iterable[Task], asked: str) -> list[Task]:
-    """Tasks of kernels that have a variant, and the parameters that its settings are of."""
-    has = {MODEL: list(VARIANTS), **{each.name: _variants(each.name) for each in KERNELS}}
-    known = dict.fromkeys(name for task in found for name in has[task.case.kernel])
-    wanted = parse(asked)
-    variant = names.pick(wanted.variant, [*known, AUTO, ALL], "variant")
+def _with_variant(chosen: Iterable[Task], configuration: str) -> list[Task]:
+    """The tasks whose kernels have the variant and the parameters of its settings."""
+    has = {MODEL: list(VARIANTS), **{kernel.name: _variants(kernel.name) for kernel in KERNELS}}
+    known = dict.fromkeys(name for task in chosen for name in has[task.case.kernel])
+    parsed = parse(configuration)
+    variant = names.pick(parsed.variant, [*known, AUTO, ALL], "variant")
     kept: list[Task] = []
     complaints: list[UsageError] = []
-    for task in found:
+    for task in chosen:
         if variant not in has[task.case.kernel]:
             continue
         try:
-            settings = _settings(task.case, wanted)
+            settings = _settings(task.case, parsed)
         except UsageError as error:
             complaints.append(error)
             continue
@@ -366,10 +372,10 @@ def _with_variant(found: Iterable[Task], asked: str) -> list[Task]:
     return list(dict.fromkeys(kept))
 
 
-def _settings(case: Case, wanted: Configuration) -> Settings:
-    """The settings that a variant is asked to have, if the case's kernel has them."""
+def _settings(case: Case, configuration: Configuration) -> Settings:
+    """The settings of a configuration, checked against the case's kernel."""
     if case.kernel != MODEL:
-        return kernel_named(case.kernel).settings(wanted.settings)
-    if wanted.settings:
+        return kernel_named(case.kernel).settings(configuration.settings)
+    if configuration.settings:
         raise UsageError("the variants of whole models have no settings")
     return {}

@@ -25,7 +25,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFile:
-    """A whole model of a file, as it was when the run was submitted, and what is done with it."""
+    """A model file as it was when the run was submitted, and the cases to run on it."""
 
     source: Source
     cases: tuple[str, ...]  # whole names

@@ -26,12 +26,14 @@ from vkbench_shaders.models.making.seeded import SEEDED, Seeded
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteRow:
-    """Some cases of the catalogue."""
+    """A row of a suite: which cases of the catalogue it has, and how they run."""
 
     kernels: tuple[str, ...] = ("*",)  # globs
     formats: tuple[str, ...] = ("*",)  # globs; every binding's format fits one
     mode: Mode = Mode.BOTH  # correctness takes the checked cases, performance the timed ones
-    each: int = 0  # so many of each kernel and its formats, from plain and small to large; 0: all
+    most_cases: int = (
+        0  # so many of each kernel and its formats, from plain and small to large; 0: all
+    )
     every_variant: bool = False  # each code path, not only the one that a device would choose
     variant: str = AUTO  # else this one
     most_flops: float = inf  # of a launch
@@ -43,7 +45,7 @@ class SuiteRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
-    """Prompts and generations of seeded models: timed, and judged before."""
+    """A row of a suite: prompts and generations of seeded models, judged and timed."""
 
     models: tuple[Seeded, ...]
     prompts: tuple[int, ...]  # tokens
@@ -77,7 +79,7 @@ class Suite:
 
     @property
     def summary(self) -> str:
-        """What it has and how long it takes, in a line."""
+        """One line: the suite's contents, and how long it takes."""
         return f"{self.description} Takes {self.takes}." if self.takes else self.description
 
 
@@ -121,20 +123,20 @@ QUICK = Suite(
             every_variant=True,
             kernels=SPINE_KERNELS,
             formats=FEW,
-            each=3,
+            most_cases=3,
         ),
         SuiteRow(
             mode=Mode.CORRECTNESS,
             every_variant=True,
             kernels=OTHERS,
             formats=(*FEW, "u8", "u32"),
-            each=1,
+            most_cases=1,
         ),
         SuiteRow(
             mode=Mode.PERFORMANCE,
             kernels=(*SPINE_KERNELS, *SEEN_FIRST),
             formats=("f32", "q4_0", "i32", "i64"),
-            each=1,
+            most_cases=1,
             most_flops=3e9,
             most_bytes=128e6,
         ),
@@ -142,7 +144,7 @@ QUICK = Suite(
             mode=Mode.PERFORMANCE,
             kernels=("silu", "flash_attn"),
             formats=("f32", "f16"),
-            each=1,
+            most_cases=1,
             most_flops=3e9,
             most_bytes=140e6,
         ),
@@ -245,12 +247,12 @@ TUNING = Suite(
     name="tuning",
     description="What has tunable parameters, in few formats, on sizes of models.",
     rows=(
-        SuiteRow(mode=Mode.PERFORMANCE, kernels=TUNED, formats=FEW, each=2, only="gpu"),
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=TUNED, formats=FEW, most_cases=2, only="gpu"),
         SuiteRow(
             mode=Mode.PERFORMANCE,
             kernels=TUNED,
             formats=FEW,
-            each=1,
+            most_cases=1,
             most_flops=3e9,
             most_bytes=128e6,
             only="cpu",

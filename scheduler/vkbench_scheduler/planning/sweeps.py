@@ -75,34 +75,34 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
     """
     suite, variant = _suite(selection), _variant(selection)
     chosen = _tasks(selection)
-    found: list[PlannedJob] = []
+    jobs: list[PlannedJob] = []
     obstacles: dict[str, None] = {}
     for facts in choose(selection.devices, devices):
         # of each device by itself: a suite may name a case for GPUs and once more for CPUs
-        wanted = {task.case: task for task in chosen if task.is_for(facts)}
+        by_case = {task.case: task for task in chosen if task.is_for(facts)}
         once = [
             job_of(facts, replace(task, variant=name), selection, suite)
-            for task in wanted.values()
+            for task in by_case.values()
             for name in _names(task.case, facts, variant, sweep.settings)
         ]
-        found += once * sweep.rounds
+        jobs += once * sweep.rounds
         if variant:
-            obstacles |= {_obstacle(case, facts, variant): None for case in wanted}
-    if not found:
+            obstacles |= {_obstacle(case, facts, variant): None for case in by_case}
+    if not jobs:
         raise NothingToDo(
             f"there is nothing to tune: {_why(variant, list(filter(None, obstacles)))}"
         )
-    return found
+    return jobs
 
 
 def list_unkept_cases(selection: Selection) -> list[str]:
-    """Cases of which a sweep stores no finding, as `auto` never takes the variant; EVERY: all."""
+    """The cases whose findings are not stored, as `auto` never takes the variant; or EVERY."""
     variant = _variant(selection)
     if not variant:
         return []
     cases = list(dict.fromkeys(task.case for task in _tasks(selection)))
-    found = [case.name for case in cases if _is_by_name(problem(case), variant)]
-    return [EVERY] if len(found) == len(cases) else found
+    unkept = [case.name for case in cases if _is_by_name(problem(case), variant)]
+    return [EVERY] if len(unkept) == len(cases) else unkept
 
 
 def _suite(selection: Selection) -> Suite:
@@ -110,16 +110,16 @@ def _suite(selection: Selection) -> Suite:
 
 
 def _tasks(selection: Selection) -> list[Task]:
-    found = tasks(_suite(selection), selection)
-    return [task for task in found if task.case.kernel != MODEL]
+    chosen = tasks(_suite(selection), selection)
+    return [task for task in chosen if task.case.kernel != MODEL]
 
 
 def _variant(selection: Selection) -> str:
     """The variant whose settings are swept; "" for those that `auto` may take."""
-    asked = selection.variant
-    if asked.casefold() in (AUTO, ALL):
+    name = selection.variant
+    if name.casefold() in (AUTO, ALL):
         return ""
-    if (variant := variant_of(asked)) != asked:
+    if (variant := variant_of(name)) != name:
         raise UsageError(
             f"a sweep chooses the settings: name the variant without settings: --variant {variant}"
         )
@@ -127,37 +127,44 @@ def _variant(selection: Selection) -> str:
 
 
 def _names(case: Case, device: DeviceFacts, variant: str, most: int) -> list[str]:
-    """What `auto` would take, and the configurations of one variant or of all to hold against it.
+    """The configuration that `auto` takes, and those to compare with it, of one variant or all.
 
     Those of the variant alone, if `auto` never takes it. None where there is no choice.
     """
     posed = problem(case)
     if variant and _is_by_name(posed, variant):
-        found = configurations_of(posed.kernel.variant(variant), posed, device, most)
+        options = configurations_of(posed.kernel.variant(variant), posed, device, most)
     else:
-        found = configurations(posed, device, most)
+        options = configurations(posed, device, most)
         name = variant and posed.kernel.variant(variant).name
-        found = [*found[:1], *(each for each in found[1:] if name in ("", each.variant))]
-    return [each.name for each in found] if len(found) > 1 else []
+        options = [
+            *options[:1],
+            *(
+                configuration
+                for configuration in options[1:]
+                if name in ("", configuration.variant)
+            ),
+        ]
+    return [configuration.name for configuration in options] if len(options) > 1 else []
 
 
 def _is_by_name(posed: Problem, variant: str) -> bool:
-    """Whether a case's variant runs only if it is asked for by name."""
+    """Whether a case's variant runs only by its name, never by `auto`."""
     return posed.kernel.variant(variant).choice.only_by_name(posed.types)
 
 
 def _obstacle(case: Case, device: DeviceFacts, variant: str) -> str:
-    """Why a variant does not run there, or ""."""
+    """Why a variant cannot run a case on a device; "" if it can."""
     posed = problem(case)
-    asked = posed.kernel.variant(variant)
-    settings = next(iter(posed.candidates(device, asked)), posed.settings)
-    return obstacle(replace(posed, settings=settings), asked, device)
+    declared = posed.kernel.variant(variant)
+    settings = next(iter(posed.candidates(device, declared)), posed.settings)
+    return obstacle(replace(posed, settings=settings), declared, device)
 
 
 def _why(variant: str, obstacles: Sequence[str]) -> str:
     if not obstacles:
         return "what was chosen has one configuration on each device"
-    told = [*obstacles[:MOST_TOLD]]
-    if more := len(obstacles) - len(told):
-        told.append(f"and {more} more")
-    return f"variant {variant} cannot run: {'; '.join(told)}"
+    reasons = [*obstacles[:MOST_TOLD]]
+    if more := len(obstacles) - len(reasons):
+        reasons.append(f"and {more} more")
+    return f"variant {variant} cannot run: {'; '.join(reasons)}"

@@ -24,7 +24,7 @@ _MOST_KEPT_BYTES: Final = 1 << 15  # of an announcement; that of a GPU has 3,000
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """What a worker said last of its device."""
+    """A worker's last announcement of its device, as text and as read."""
 
     text: bytes  # as far as the stamp
     announcement: Announcement  # without its stamp
@@ -44,14 +44,14 @@ class Announced:
         heard = self._heard.get(device)
         if heard and heard.text == text and (stamp := _stamp(end)):
             return heard.announcement, stamp
-        said = wire.decode(payload, Announcement)
-        wire.check(said)
-        if said.facts.key != device or not has_own_key(said.facts):
+        stamped = wire.decode(payload, Announcement)
+        wire.check(stamped)
+        if stamped.facts.key != device or not has_own_key(stamped.facts):
             raise MalformedMessage("the device's key is not that of its host and UUID")
-        announcement = replace(said, stamp=UNSTAMPED)
-        if len(text) <= _MOST_KEPT_BYTES and said.stamp == _stamp(end):
+        announcement = replace(stamped, stamp=UNSTAMPED)
+        if len(text) <= _MOST_KEPT_BYTES and stamped.stamp == _stamp(end):
             self._heard[device] = Heard(text=text, announcement=announcement)
-        return announcement, said.stamp
+        return announcement, stamped.stamp
 
     def forget(self, devices: Collection[str]) -> None:
         """Forget what was said of these devices."""

@@ -15,8 +15,8 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from vkbench.words.units import count_of
 from vkbench.words.visible import visible
+from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics import counters
-from vkbench_scheduler.queue.connection import reach_redis
 from vkbench_scheduler.queue.oddities import ODDITIES
 
 MOST_WORD_BYTES: Final = 1 << 20  # of an announcement or a lease
@@ -25,7 +25,7 @@ _AT_ONCE: Final = 1000  # members that one command removes
 
 
 def note(place: str, what: str) -> None:
-    """Count what is strange in Redis, and tell the operator of it."""
+    """Count an oddity in Redis, and report it to the operator."""
     counters.REFUSED.labels("strange").inc()
     ODDITIES.note(place, what)
 
@@ -62,28 +62,28 @@ def words(redis: Redis, keys: Sequence[str]) -> tuple[list[bytes | None], float]
         return [], 0.0
     with reach_redis():
         answers, now = _beginnings(redis, keys)
-    found = [_word(redis, key, answer) for key, answer in zip(keys, answers, strict=True)]
-    return found, now
+    contents = [_word(redis, key, answer) for key, answer in zip(keys, answers, strict=True)]
+    return contents, now
 
 
 def members(redis: Redis, key: str, is_ours: Callable[[bytes], bool]) -> list[bytes]:
-    """The members of a set that may be ours; the others are removed, the set too if it is none."""
+    """The well-formed members of a set; others are removed, and so is a key that is no set."""
     try:
-        found = cast(set[bytes], redis.smembers(key))
+        all_members = cast(set[bytes], redis.smembers(key))
     except ResponseError as error:
         if not is_of_other_type(error):
             raise
         clear(redis, key)
         return []
-    strange = [member for member in found if not is_ours(member)]
+    strange = [member for member in all_members if not is_ours(member)]
     if strange:
         remove(redis, key, strange)
         example = visible(repr(strange[0][:40]))
         note(key, f"{count_of(len(strange), 'strange member')}, as {example}: removed")
-    ours = sorted(found.difference(strange))
-    if len(ours) > MOST_MEMBERS:
-        note(key, f"{len(ours)} members: {MOST_MEMBERS} are looked at")
-    return ours[:MOST_MEMBERS]
+    own_members = sorted(all_members.difference(strange))
+    if len(own_members) > MOST_MEMBERS:
+        note(key, f"{len(own_members)} members: {MOST_MEMBERS} are looked at")
+    return own_members[:MOST_MEMBERS]
 
 
 def remove(redis: Redis, key: str, members: Sequence[bytes]) -> None:
@@ -93,14 +93,14 @@ def remove(redis: Redis, key: str, members: Sequence[bytes]) -> None:
 
 
 def _beginnings(redis: Redis, keys: Sequence[str]) -> tuple[list[object], float]:
-    """The first bytes of each key: a word may be as long as Redis has memory."""
+    """Read only the first bytes of each key, since values can be as large as Redis' memory."""
     with redis.pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.getrange(key, 0, MOST_WORD_BYTES)
         pipe.time()
-        found: list[Any] = pipe.execute(raise_on_error=False)
-    answers: list[object] = found[:-1]
-    seconds, microseconds = found[-1]
+        replies: list[Any] = pipe.execute(raise_on_error=False)
+    answers: list[object] = replies[:-1]
+    seconds, microseconds = replies[-1]
     if any(isinstance(answer, NoPermissionError) for answer in answers):
         answers = list(redis.mget(keys))  # users of Redis as older versions set them up
     return answers, seconds + microseconds / 1e6

@@ -19,9 +19,8 @@ from vkbench.messages import wire
 from vkbench.messages.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
 from vkbench.messages.signing import BARE, NO_KEYS, PROTOCOL, Keys
 from vkbench.messages.wire import Chunk
-from vkbench_scheduler.errors import BrokerUnreachable
+from vkbench_scheduler.errors import BrokerUnreachable, reach_redis
 from vkbench_scheduler.queue.border import clear_lists, is_of_other_type
-from vkbench_scheduler.queue.connection import reach_redis
 
 MOST_QUEUED = 2000  # messages that are read of each end of a queue; a window has a few
 PROBE = "vk:probe"  # written before anything is picked, to see whether Redis takes writes
@@ -88,7 +87,7 @@ class Broker:
             self._send(chunk, producer)
 
     def _clear(self, queue: str) -> None:
-        """Delete what is no list of a queue: kombu has one for each priority."""
+        """Delete the keys of a queue that hold no list; kombu has a key for each priority."""
         clear_lists(
             self._redis, (queue, *(f"{queue}{Channel.sep}{step}" for step in PRIORITY_STEPS))
         )
@@ -115,11 +114,11 @@ class Broker:
 
     def _jobs_of(self, message: bytes | str, device: str) -> list[tuple[int, int]]:
         try:
-            said = json.loads(base64.b64decode(json.loads(message)["body"]))[0][0]
-            if isinstance(said, str):
-                chunk = wire.unpack(said, Chunk, self._keys, device)
+            body = json.loads(base64.b64decode(json.loads(message)["body"]))[0][0]
+            if isinstance(body, str):
+                chunk = wire.unpack(body, Chunk, self._keys, device)
             elif BARE in self._keys.protocols:
-                chunk = wire.from_builtins(said, Chunk)
+                chunk = wire.from_builtins(body, Chunk)
             else:
                 return []
         except (ValueError, LookupError, TypeError, RecursionError, VkbenchError):

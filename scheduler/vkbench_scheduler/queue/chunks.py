@@ -26,11 +26,11 @@ def cut(picked: Iterable[Picked], bounds: ChunkBounds) -> Iterator[tuple[Job, ..
     is blamed for it.
     """
     together: list[Picked] = []
-    for each in picked:
-        if each.job.alone or each.estimate_seconds >= bounds.seconds:
-            yield (each.job,)
+    for pick in picked:
+        if pick.job.alone or pick.estimate_seconds >= bounds.seconds:
+            yield (pick.job,)
             continue
-        together.append(each)
+        together.append(pick)
         if _is_full(together, bounds):
             yield _jobs(together)
             together = []
@@ -41,10 +41,10 @@ def cut(picked: Iterable[Picked], bounds: ChunkBounds) -> Iterator[tuple[Job, ..
 def _is_full(picked: list[Picked], bounds: ChunkBounds) -> bool:
     return (
         len(picked) >= bounds.jobs
-        or fsum(each.estimate_seconds for each in picked) >= bounds.seconds
-        or sum(each.job.limit_seconds for each in picked) >= bounds.limit_seconds
+        or fsum(pick.estimate_seconds for pick in picked) >= bounds.seconds
+        or sum(pick.job.limit_seconds for pick in picked) >= bounds.limit_seconds
     )
 
 
 def _jobs(picked: list[Picked]) -> tuple[Job, ...]:
-    return tuple(each.job for each in picked)
+    return tuple(pick.job for pick in picked)

@@ -93,7 +93,7 @@ def _refusal(entry: Entry, reason: str) -> Refusal:
 
 
 def _instead(result: Result, reason: str) -> Result:
-    """What the job hears in place of a result that the database does not take."""
+    """The result that replaces one which the database does not accept."""
     return Result(
         job=result.job,
         token=result.token,

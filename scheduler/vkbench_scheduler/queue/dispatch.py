@@ -100,12 +100,12 @@ class Dispatcher:
             if not try_lead(tx):
                 return []
             # again: another scheduler may have filled them since
-            wanted = [
+            requests = [
                 self._jobs_wanted_by(tx, device, load, lacking)
                 for device, load in loads(tx, devices).items()
                 if self._has_room(load)
             ]
-            picked = with_all_tuned(tx, pick_all(tx, wanted, time.time()))
+            picked = with_all_tuned(tx, pick_all(tx, requests, time.time()))
         return [
             Chunk(device=device, jobs=jobs)
             for device in devices

@@ -22,55 +22,55 @@ _log = logging.getLogger(__name__)
 
 
 class Oddities:
-    """What was found in which places, told for a while, and again each day."""
+    """Oddities by place, shown for a while, and alerted again each day."""
 
     def __init__(self, event: str = "redis_strange") -> None:
         self._event = event  # of the log
-        self._found: dict[str, tuple[str, float]] = {}  # place -> what, and when (monotonic)
-        self._said: dict[str, float] = {}  # place -> when the log said so last
-        self._told: dict[str, float] = {}  # place -> when the alert channels heard of it last
+        self._oddities: dict[str, tuple[str, float]] = {}  # place -> what, and when (monotonic)
+        self._logged_at: dict[str, float] = {}  # place -> when the log said so last
+        self._alerted_at: dict[str, float] = {}  # place -> when the alert channels heard of it last
         self._lock = Lock()  # several threads read Redis
 
     def note(self, place: str, what: str) -> None:
-        """Log it now and then, and tell it for a while."""
+        """Log an oddity now and then, and keep it for operators for a while."""
         now = time.monotonic()
         with self._lock:
             self._forget(now)
-            if place in self._found or len(self._found) < MOST_PLACES:
-                self._found[place] = (what, now)
-            silent = now - self._said.get(place, float("-inf")) < SILENT_SECONDS
-            if not silent and len(self._said) < MOST_PLACES:
-                self._said[place] = now
+            if place in self._oddities or len(self._oddities) < MOST_PLACES:
+                self._oddities[place] = (what, now)
+            silent = now - self._logged_at.get(place, float("-inf")) < SILENT_SECONDS
+            if not silent and len(self._logged_at) < MOST_PLACES:
+                self._logged_at[place] = now
                 log.warn(_log, self._event, key=place, found=what)
 
     def lately(self) -> Mapping[str, str]:
         """Place in Redis -> what was found there within TOLD_SECONDS."""
         with self._lock:
             self._forget(time.monotonic())
-            return {place: what for place, (what, _) in self._found.items()}
+            return {place: what for place, (what, _) in self._oddities.items()}
 
     def list_untold(self) -> Mapping[str, str]:
         """The lately found places that the alert channels have not heard of for a day."""
-        told = self._told
+        alerted_at = self._alerted_at
         now = time.monotonic()
         return {
             place: what
             for place, what in self.lately().items()
-            if now - told.get(place, float("-inf")) > UNTOLD_SECONDS
+            if now - alerted_at.get(place, float("-inf")) > UNTOLD_SECONDS
         }
 
     def note_told(self, places: Iterable[str]) -> None:
         """Note that the alert channels have heard of these."""
         now = time.monotonic()
-        told = {place: at for place, at in self._told.items() if now - at < UNTOLD_SECONDS}
-        self._told = told | dict.fromkeys(places, now)
+        recent = {place: at for place, at in self._alerted_at.items() if now - at < UNTOLD_SECONDS}
+        self._alerted_at = recent | dict.fromkeys(places, now)
 
     def _forget(self, now: float) -> None:
-        old = [place for place, (_, at) in self._found.items() if now - at > TOLD_SECONDS]
+        old = [place for place, (_, at) in self._oddities.items() if now - at > TOLD_SECONDS]
         for place in old:
-            del self._found[place]
-        for place in [place for place, at in self._said.items() if now - at > SILENT_SECONDS]:
-            del self._said[place]
+            del self._oddities[place]
+        for place in [place for place, at in self._logged_at.items() if now - at > SILENT_SECONDS]:
+            del self._logged_at[place]
 
 
 # of this process: all its threads meet the same Redis

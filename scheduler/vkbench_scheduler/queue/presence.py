@@ -28,10 +28,10 @@ from vkbench.messages.stamps import Newest, Stamp, Stamps, check_age, describe_s
 from vkbench.messages.wire import Announcement, Lease, Unfit
 from vkbench.process import log
 from vkbench.settings import Settings
+from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.announced import Announced
-from vkbench_scheduler.queue.connection import reach_redis
 from vkbench_scheduler.queue.oddities import ODDITIES, OTHER_KEYS
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
@@ -68,7 +68,7 @@ class Presence:
             return str(self._redis.info("server")["run_id"])
 
     def announcements(self) -> list[Announcement]:
-        """The devices that a worker serves now, and speaks a protocol of this scheduler.
+        """Announcements of devices that are served now, by workers that speak our protocol.
 
         This removes devices that no worker announces from Redis' set of them: workers add theirs
         each second.
@@ -79,41 +79,41 @@ class Presence:
             )
         devices = [member.decode() for member in members]
         words, now = border.words(self._redis, [wire.announcement_of(device) for device in devices])
-        told = {device: word for device, word in zip(devices, words, strict=True) if word}
+        by_device = {device: word for device, word in zip(devices, words, strict=True) if word}
         with reach_redis():
-            gone = [member for member in members if member.decode() not in told]
+            gone = [member for member in members if member.decode() not in by_device]
             border.remove(self._redis, wire.DEVICES, gone)
-        gone_now = self._served - told.keys()
+        gone_now = self._served - by_device.keys()
         for device in gone_now:
             for newest in self._newest.values():
                 newest.end(device)
         self._heard.forget(gone_now)
-        self._served = set(told)
+        self._served = set(by_device)
         for newest in self._newest.values():
             newest.forget()
-        return self._read_announcements(told, now)
+        return self._read_announcements(by_device, now)
 
-    def _read_announcements(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:
+    def _read_announcements(self, by_device: Mapping[str, bytes], now: float) -> list[Announcement]:
         unfit: dict[str, str] = {}
         untrusted: dict[str, str] = {}
         protocols: dict[str, int] = {}
         announced = []
-        for device, word in told.items():
+        for device, word in by_device.items():
             try:
-                said = self._announcement(device, word, now)
-                protocols[device] = self._protocol_with(said)
+                announcement = self._announcement(device, word, now)
+                protocols[device] = self._protocol_with(announcement)
             except VkbenchError as error:
                 counters.REFUSED.labels("announcement").inc()
                 unfit[device] = f"its worker cannot be used: {error}"
                 if isinstance(error, Untrusted):
                     untrusted[device] = str(error)
                 continue
-            if why := self._why_rejected(said):
+            if why := self._why_rejected(announcement):
                 unfit[device] = why
                 continue
-            if said.refused:
-                unfit[device] = f"its worker refuses jobs: {said.refused}"
-            announced.append(said)
+            if announcement.refused:
+                unfit[device] = f"its worker refuses jobs: {announcement.refused}"
+            announced.append(announcement)
         self._note_lacking(announced)
         self._note_clocks(announced)
         self._note_untrusted(untrusted)
@@ -122,20 +122,20 @@ class Presence:
         return announced
 
     def _announcement(self, device: str, word: bytes, now: float) -> Announcement:
-        said, stamp = self._heard.read(device, word)
+        announcement, stamp = self._heard.read(device, word)
         self._check(Announcement, stamp, device, now, wire.ANNOUNCE_SECONDS)
         signing = names_of(self._keys.scheduler[:1])
-        if said.knows and not set(signing) <= set(said.knows):
+        if announcement.knows and not set(signing) <= set(announcement.knows):
             raise KeyAwaited(
                 "it lacks the key that the scheduler signs with: copy the keys to its host, and "
                 "restart it there"
             )
-        return said
+        return announcement
 
     def _check(
         self, kind: type[object], stamp: Stamp, device: str, now: float, most: float
     ) -> None:
-        """Stale if it is old, or older than what the device's worker has said before.
+        """Raise Stale for a message that is too old, or older than its worker's last one.
 
         Where nothing is signed, workers of older versions may say no time.
         """
@@ -144,35 +144,39 @@ class Presence:
             self._newest[kind].check(device, stamp)
 
     def reject(self, announcement: Announcement, reason: str) -> None:
-        """Use a device no more that could not be stored, as long as it says the same of itself."""
+        """Reject a device that could not be stored, until its announcement changes."""
         why = f"its worker's announcement cannot be stored: {reason}"
         self._rejected[announcement.facts.key] = (announcement, why, time.monotonic())
         self._note({**self.unfit, announcement.facts.key: why})
 
-    def _why_rejected(self, said: Announcement) -> str:
-        rejected, why, at = self._rejected.get(said.facts.key, (None, "", 0.0))
-        if rejected == said and time.monotonic() - at < REJECTED_SECONDS:
+    def _why_rejected(self, announcement: Announcement) -> str:
+        rejected, why, at = self._rejected.get(announcement.facts.key, (None, "", 0.0))
+        if rejected == announcement and time.monotonic() - at < REJECTED_SECONDS:
             return why
-        self._rejected.pop(said.facts.key, None)
+        self._rejected.pop(announcement.facts.key, None)
         return ""
 
     def _protocol_with(self, announcement: Announcement) -> int:
         """The newest protocol that a worker and this scheduler speak."""
         common = set(announcement.speaks) & set(self._keys.protocols)
         if not common:
-            theirs, ours = name_protocols(announcement.speaks), name_protocols(self._keys.protocols)
-            raise Stranger(f"it speaks protocol {theirs}, the scheduler {ours}")
+            theirs, own = name_protocols(announcement.speaks), name_protocols(self._keys.protocols)
+            raise Stranger(f"it speaks protocol {theirs}, the scheduler {own}")
         return max(common)
 
     def _note_clocks(self, announced: Iterable[Announcement]) -> None:
-        clocks = {each.facts.host: each.skew for each in announced if each.skew}
+        clocks = {
+            announcement.facts.host: announcement.skew
+            for announcement in announced
+            if announcement.skew
+        }
         for host, seconds in clocks.items():
             if self.clocks.get(host) != seconds:
                 log.warn(_log, "clock_wrong", host=host, clock=describe_skew(seconds))
         self.clocks = clocks
 
     def _note_untrusted(self, untrusted: Mapping[str, str]) -> None:
-        """Have people told of devices that other keys keep from work, if that does not end."""
+        """Report devices whose workers have other keys, if that lasts."""
         now = time.monotonic()
         self._untrusted = {device: self._untrusted.get(device, now) for device in untrusted}
         for device, since in self._untrusted.items():
@@ -180,7 +184,11 @@ class Presence:
                 OTHER_KEYS.note(device, untrusted[device])
 
     def _note_lacking(self, announced: Iterable[Announcement]) -> None:
-        lacking = {each.facts.key: each.lacking for each in announced if each.lacking}
+        lacking = {
+            announcement.facts.key: announcement.lacking
+            for announcement in announced
+            if announcement.lacking
+        }
         for device, bundles in lacking.items():
             for sha in bundles.keys() - self.lacking.get(device, {}).keys():
                 log.warn(_log, "bundle_awaited", device=device, bundle=sha, reason=bundles[sha])
@@ -188,25 +196,25 @@ class Presence:
         self.lacking = lacking
 
     def _note(self, unfit: Mapping[str, str]) -> None:
-        """Log what is new, and put it into Redis, where `vkbench status` reads it."""
-        told = dict(islice(unfit.items(), MOST_UNFIT))  # a stranger can announce any number
-        for device, reason in told.items():
+        """Log new trouble, and write it to Redis, where `vkbench status` reads it."""
+        shown = dict(islice(unfit.items(), MOST_UNFIT))  # a stranger can announce any number
+        for device, reason in shown.items():
             if self.unfit.get(device) != reason:
                 log.warn(_log, "device_unfit", device=device, reason=reason)
-        said = Unfit(
-            devices=told,
+        trouble = Unfit(
+            devices=shown,
             lacking=self.lacking,
             clocks=self.clocks,
             strange=ODDITIES.lately(),
         )
-        if self.unfit or said != Unfit(devices={}):
+        if self.unfit or trouble != Unfit(devices={}):
             with reach_redis():
-                word = wire.pack(replace(said, stamp=self._stamps.next()), self._keys)
+                word = wire.pack(replace(trouble, stamp=self._stamps.next()), self._keys)
                 self._redis.set(wire.UNFIT, word, ex=wire.ANNOUNCE_SECONDS)
         self.unfit = unfit
 
     def leases(self, devices: Sequence[str]) -> dict[str, Lease]:
-        """What the workers of these devices hold now; a device whose worker is gone has none."""
+        """The leases of these devices' workers; none of a device whose worker is gone."""
         words, now = border.words(self._redis, [wire.lease_of(device) for device in devices])
         read = {
             device: self._lease(device, word, now)
@@ -227,7 +235,7 @@ class Presence:
         return lease
 
     def taking(self, devices: Iterable[str]) -> list[str]:
-        """Those of these devices whose workers take jobs at this moment."""
+        """The devices among these whose workers take jobs now."""
         leases = self.leases(sorted(devices))
         return [key for key, lease in leases.items() if not lease.leaving]
 
@@ -254,17 +262,17 @@ class Presence:
             self._redis.delete(*map(wire.recall_of, devices))
 
 
-def read_unfit(ours: Settings) -> Unfit:
+def read_unfit(settings: Settings) -> Unfit:
     """What keeps the schedulers from their work now."""
-    keys = read_keys(ours)
-    with connect(ours.redis) as redis, reach_redis():
+    keys = read_keys(settings)
+    with connect(settings.redis) as redis, reach_redis():
         word, now = redis.get(wire.UNFIT), Stamps(redis).next().sent
     if not isinstance(word, bytes):
         return Unfit(devices={})
-    said = wire.unpack(word, Unfit, keys)
-    if said.stamp.sent or keys.scheduler:
-        check_age(said.stamp, now, wire.ANNOUNCE_SECONDS)
-    return said
+    trouble = wire.unpack(word, Unfit, keys)
+    if trouble.stamp.sent or keys.scheduler:
+        check_age(trouble.stamp, now, wire.ANNOUNCE_SECONDS)
+    return trouble
 
 
 class Stranger(VkbenchError):

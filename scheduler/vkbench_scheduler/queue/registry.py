@@ -65,23 +65,27 @@ class Registry:
         self._remind()
         for sha in self._wishes.list_wanted_bundles():
             self._bring(sha)
-        self.leases = self._presence.leases([each.facts.key for each in announced])
+        self.leases = self._presence.leases([announcement.facts.key for announcement in announced])
         self._note_running(self.leases.values())
         return sorted(self.leases.keys() - self._presence.unfit.keys())
 
     def _register(self, announced: Iterable[Announcement]) -> None:
         """Store devices that are new or changed; note now and then that the others are there."""
-        said = {each.facts.key: each for each in announced}
+        by_key = {announcement.facts.key: announcement for announcement in announced}
         now = time.monotonic()
-        news = [each for key, each in said.items() if self._stored_announcement(key) != each]
-        old = [key for key, each in said.items() if self._is_old(key, now)]
+        news = [
+            announcement
+            for key, announcement in by_key.items()
+            if self._stored_announcement(key) != announcement
+        ]
+        old = [key for key, announcement in by_key.items() if self._is_old(key, now)]
         for group in batches(news, AT_ONCE):
             self._store(group)
         if old:
-            self._note_seen(old, said, now)
+            self._note_seen(old, by_key, now)
 
     def _store(self, announcements: Sequence[Announcement]) -> None:
-        """Store all in one transaction; one that the database refuses costs itself alone."""
+        """Store all in one transaction; if the database refuses one, still store the others."""
         try:
             with self._database.transaction() as tx:
                 ids = register_devices(tx, announcements, time.time())
@@ -98,8 +102,8 @@ class Registry:
             counters.REFUSED.labels("announcement").inc()
             self._presence.reject(announcements[0], reason_of(error))
         else:
-            for each in announcements:
-                self._note(each, ids[each.facts.key])
+            for announcement in announcements:
+                self._note(announcement, ids[announcement.facts.key])
 
     def _note(self, announcement: Announcement, number: int) -> None:
         device = announcement.facts.key
@@ -108,16 +112,16 @@ class Registry:
         self._stored[device] = Stored(announcement=announcement, id=number, at=time.monotonic())
 
     def _note_seen(
-        self, devices: Sequence[str], said: Mapping[str, Announcement], now: float
+        self, devices: Sequence[str], announcements: Mapping[str, Announcement], now: float
     ) -> None:
         stored = {device: self._stored[device] for device in devices}
         with self._database.transaction() as tx:
-            known = note_seen(tx, (each.id for each in stored.values()), time.time())
+            known = note_seen(tx, (registered.id for registered in stored.values()), time.time())
         if known < len(stored):  # the database is another one now: a backup was restored
-            self._store([said[device] for device in devices])
+            self._store([announcements[device] for device in devices])
             return
-        for device, each in stored.items():
-            self._stored[device] = replace(each, at=now)
+        for device, registered in stored.items():
+            self._stored[device] = replace(registered, at=now)
 
     def _is_old(self, device: str, now: float) -> bool:
         stored = self._stored.get(device)
@@ -148,7 +152,7 @@ class Registry:
         self._recalled = devices
 
     def _bring(self, sha: str) -> None:
-        """Bring a bundle, or say why not; no bundle keeps the others, or any job, waiting."""
+        """Bring a bundle, or say why not, without holding up other bundles and jobs."""
         try:
             with self._database.reading() as tx:
                 bundle = find_stored(tx, sha)

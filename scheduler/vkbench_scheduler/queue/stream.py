@@ -17,8 +17,8 @@ from vkbench.errors import VkbenchError
 from vkbench.messages import wire
 from vkbench.messages.signing import NO_KEYS, Keys
 from vkbench.result import Result
+from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.queue.border import clear, is_of_other_type, note
-from vkbench_scheduler.queue.connection import reach_redis
 
 MOST_AT_ONCE = 500
 MOST_PARTS = 400  # of so many, that are searched for the results of missing jobs
@@ -110,7 +110,7 @@ class ResultStream:
                 self._redis.xgroup_delconsumer(wire.RESULTS, wire.RESULTS_GROUP, name)
 
     def _renew(self) -> None:
-        """Make the stream anew if it is empty and near its last id: then it takes no results."""
+        """Make the stream anew if it is empty and near its last id, after which adding fails."""
 
         def look(pipe: Pipeline) -> None:
             last = pipe.xinfo_stream(wire.RESULTS)["last-generated-id"]
@@ -134,19 +134,19 @@ def on_their_way(redis: Redis, keys: Keys = NO_KEYS) -> set[tuple[int, int]]:
 
 
 def _entries(redis: Redis) -> Iterator[Raw]:
-    """The stream, a part at a time."""
+    """Read the stream, a part at a time."""
     after = "-"
     for _ in range(MOST_PARTS):
         try:
-            found = cast(list[Raw], redis.xrange(wire.RESULTS, min=after, count=MOST_AT_ONCE))
+            entries = cast(list[Raw], redis.xrange(wire.RESULTS, min=after, count=MOST_AT_ONCE))
         except ResponseError as error:
             if not is_of_other_type(error):
                 raise
             return  # the collector clears it
-        yield from found
-        if len(found) < MOST_AT_ONCE:
+        yield from entries
+        if len(entries) < MOST_AT_ONCE:
             return
-        after = f"({found[-1][0].decode()}"
+        after = f"({entries[-1][0].decode()}"
 
 
 def _entry(keys: Keys, name: bytes, fields: dict[bytes, bytes] | None) -> Entry:

@@ -13,9 +13,9 @@ from vkbench.messages import wire
 from vkbench.messages.signing import NO_KEYS, Keys
 from vkbench.messages.stamps import Newest, Stamps, check_age
 from vkbench.process import log
+from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
-from vkbench_scheduler.queue.connection import reach_redis
 
 BUNDLE_SECONDS = 3600
 MOST_WANTED = 16  # bundles looked for at once
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Wishes:
-    """The set in which workers ask, and the keys that answer them."""
+    """The set in Redis in which workers ask for bundles, and the keys that answer them."""
 
     def __init__(self, redis: Redis, keys: Keys = NO_KEYS) -> None:
         self._redis = redis
@@ -38,16 +38,16 @@ class Wishes:
         self._numbers: dict[str, int] = {}  # bundle -> the highest number of these
 
     def list_wanted_bundles(self) -> list[str]:
-        """Hashes of bundles that workers lack; what is no worker's wish is thrown away."""
+        """The hashes of bundles that workers lack; other members of the set are removed."""
         self._members, self._numbers = {}, {}
         self._newest.forget()
         refused = []
         with reach_redis():
-            found = border.members(
+            members = border.members(
                 self._redis, wire.WANTED, lambda member: len(member) <= MOST_WISH_BYTES
             )
-            now = self._stamps.next().sent if found else 0.0
-            for member in found:
+            now = self._stamps.next().sent if members else 0.0
+            for member in members:
                 try:
                     self._hear(member, now)
                 except VkbenchError as error:

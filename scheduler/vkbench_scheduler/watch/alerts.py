@@ -33,7 +33,7 @@ from vkbench_detection.regress.announcements import announcements, unannounced_n
 from vkbench_detection.regress.stages import GROWN
 from vkbench_scheduler.errors import AlertFailed
 from vkbench_scheduler.watch import webhook
-from vkbench_scheduler.watch.messages import Message, Told, digest_of, message_of
+from vkbench_scheduler.watch.messages import Message, RegressionAlert, digest_of, message_of
 
 FIRST_RETRY_SECONDS = 30.0  # after the first try; each wait is four times the one before
 LONGEST_RETRY_SECONDS = 6 * 3600.0
@@ -49,9 +49,9 @@ _log = logging.getLogger(__name__)
 Send: TypeAlias = Callable[[Message, float], None]  # raises AlertFailed
 
 
-def step(database: Database, ours: Settings, now: float) -> None:
-    """Tell what has not been told. A channel that fails is left alone until its next try."""
-    channels = channels_of(ours)
+def step(database: Database, settings: Settings, now: float) -> None:
+    """Send what is due to each channel; one that fails waits for its next try."""
+    channels = channels_of(settings)
     if not channels:
         return
     with database.reading() as tx:
@@ -68,12 +68,12 @@ def step(database: Database, ours: Settings, now: float) -> None:
             broken.add(channel)
 
 
-def channels_of(ours: Settings) -> dict[str, Send]:
-    """The channels that are set, by names that give no secret away."""
+def channels_of(settings: Settings) -> dict[str, Send]:
+    """The configured channels, by names that reveal no secret."""
     channels: dict[str, Send] = {}
-    if ours.alert_webhook:
-        channels["webhook"] = partial(_post, ours)
-    for url in ours.alert_urls.split():
+    if settings.alert_webhook:
+        channels["webhook"] = partial(_post, settings)
+    for url in settings.alert_urls.split():
         digest = hashlib.sha256(url.encode()).hexdigest()[:8]
         channels[f"{url.partition(':')[0]}-{digest}"] = partial(_notify, url)
     return channels
@@ -82,7 +82,7 @@ def channels_of(ours: Settings) -> dict[str, Send]:
 def heard_by_all(
     channels: Mapping[str, Send], message: Message, now: float, **about: object
 ) -> bool:
-    """Tell all channels; False if one fails, so that all have to hear it again."""
+    """Send a message to all channels; False if one fails, and then all get it again."""
     try:
         for send in channels.values():
             send(message, now)
@@ -99,7 +99,7 @@ def retry_seconds(tries: int) -> float:
 
 
 def _expect(tx: Connection, missing: Sequence[tuple[int, str, str]], now: float) -> None:
-    """Store what is to be told: at once, or with all else that comes up within GATHER_SECONDS."""
+    """Store deliveries: due at once, or gathered with others of the next GATHER_SECONDS."""
     lately = alerts.counts(tx, now - GATHER_SECONDS)
     gathered = now - now % GATHER_SECONDS + GATHER_SECONDS
 
@@ -117,21 +117,23 @@ def _messages(due: Sequence[Delivery]) -> Iterator[list[Delivery]]:
     What was told together and failed is told together again, with the same id.
     """
     groups: dict[tuple[str, float, int], list[Delivery]] = {}
-    for each in due:
-        groups.setdefault((each.channel, each.next_try_at, each.tries), []).append(each)
+    for delivery in due:
+        groups.setdefault((delivery.channel, delivery.next_try_at, delivery.tries), []).append(
+            delivery
+        )
     for together in groups.values():
         apart: dict[int, list[Delivery]] = {}
-        for each in together:
-            apart.setdefault(each.regression, []).append(each)
+        for delivery in together:
+            apart.setdefault(delivery.regression, []).append(delivery)
         yield from [together] if len(apart) > MOST_APART else apart.values()
 
 
 def _deliver(database: Database, together: Sequence[Delivery], send: Send, now: float) -> bool:
-    """Whether the channel is fit for more."""
+    """Deliver a message; whether the channel can take more."""
     tries = together[0].tries + 1
     with database.transaction() as tx:
         next_try_at = now + retry_seconds(tries)
-        claimed = [each for each in together if alerts.claim(tx, each, next_try_at)]
+        claimed = [delivery for delivery in together if alerts.claim(tx, delivery, next_try_at)]
         if not claimed:
             return True  # another scheduler's
         message = _message(tx, claimed)
@@ -141,26 +143,28 @@ def _deliver(database: Database, together: Sequence[Delivery], send: Send, now: 
     except AlertFailed as failure:
         error = str(failure)
     with database.transaction() as tx:
-        for each in claimed:
-            alerts.settle(tx, each, None if error else now, error)
-    for each in claimed:
-        _note(each, tries, error)
+        for delivery in claimed:
+            alerts.settle(tx, delivery, None if error else now, error)
+    for delivery in claimed:
+        _note(delivery, tries, error)
     return not error
 
 
 def _message(tx: Connection, deliveries: Sequence[Delivery]) -> Message:
     names: dict[int, set[str]] = {}
-    for each in deliveries:
-        names.setdefault(each.regression, set()).add(each.state)
+    for delivery in deliveries:
+        names.setdefault(delivery.regression, set()).add(delivery.state)
     known = announcements(tx, list(names))
-    told = [
-        Told(
+    to_tell = [
+        RegressionAlert(
             news=news.of_regression(tx, regression),
-            announcements=[each for each in known[regression] if each.name in wanted],
+            announcements=[
+                announcement for announcement in known[regression] if announcement.name in states
+            ],
         )
-        for regression, wanted in names.items()
+        for regression, states in names.items()
     ]
-    return message_of(told[0]) if len(told) == 1 else digest_of(told)
+    return message_of(to_tell[0]) if len(to_tell) == 1 else digest_of(to_tell)
 
 
 def _note(delivery: Delivery, tries: int, error: str) -> None:
@@ -179,9 +183,9 @@ def _note(delivery: Delivery, tries: int, error: str) -> None:
     )
 
 
-def _post(ours: Settings, message: Message, now: float) -> None:
+def _post(settings: Settings, message: Message, now: float) -> None:
     body = json.dumps({"id": message.id, **message.body}, default=str).encode()
-    webhook.post(ours.alert_webhook, ours.alert_secret, message.id, body, int(now))
+    webhook.post(settings.alert_webhook, settings.alert_secret, message.id, body, int(now))
 
 
 def _notify(url: str, message: Message, now: float) -> None:

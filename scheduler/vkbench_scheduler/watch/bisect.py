@@ -58,50 +58,50 @@ def stop(database: Database, number: int, user: str, now: float) -> None:
 
 
 def _advance(tx: Connection, bisection: Bisection, now: float) -> None:
-    for each in open_steps(bisection):
-        results = pair_results(tx, each.run)
+    for step in open_steps(bisection):
+        results = pair_results(tx, step.run)
         fault = course.fault(results)
         if fault:
             _end(tx, bisection, fault, now)
             return
-        _look_at(tx, bisection, each, results, now)
+        _look_at(tx, bisection, step, results, now)
     bisection = bisections.find(tx, bisection.id)
     if not open_steps(bisection):
         _go_on(tx, bisection, now)
 
 
 def _look_at(
-    tx: Connection, bisection: Bisection, asked: BisectionStep, results: PairResults, now: float
+    tx: Connection, bisection: Bisection, step: BisectionStep, results: PairResults, now: float
 ) -> None:
     """Store the verdict on a step, or ask for the pairs that it needs."""
-    judged = judge_step(results, asked.pairs, least_ratio=course.least_ratio(bisection))
+    judged = judge_step(results, step.pairs, least_ratio=course.least_ratio(bisection))
     if isinstance(judged, StepJudgement):
-        _settle(tx, bisection, asked, judged, now)
+        _settle(tx, bisection, step, judged, now)
         if results.pending:  # what is still to come changes nothing
-            cancel(tx, asked.run, now)
+            cancel(tx, step.run, now)
     elif judged:
-        more_pairs(tx, asked.run, judged)
-        bisections.change_step(tx, bisection.id, asked.position, pairs=asked.pairs + judged)
+        more_pairs(tx, step.run, judged)
+        bisections.change_step(tx, bisection.id, step.position, pairs=step.pairs + judged)
 
 
 def _settle(
-    tx: Connection, bisection: Bisection, asked: BisectionStep, judged: StepJudgement, now: float
+    tx: Connection, bisection: Bisection, step: BisectionStep, judged: StepJudgement, now: float
 ) -> None:
     bisections.change_step(
         tx,
         bisection.id,
-        asked.position,
+        step.position,
         verdict=judged.verdict,
         note=judged.note,
         finished_at=now,
         **judged.figures,
     )
-    label = bisection.candidates[asked.position].label
+    label = bisection.candidates[step.position].label
     event(_log, "bisection_step", bisection=bisection.id, bundle=label, verdict=judged.verdict)
 
 
 def _go_on(tx: Connection, bisection: Bisection, now: float) -> None:
-    """Begin the next round, or end."""
+    """Begin the next round of a bisection, or end it."""
     trouble = course.trouble(bisection)
     if trouble:
         _end(tx, bisection, trouble, now)
@@ -141,7 +141,7 @@ def _begin(tx: Connection, bisection: Bisection, place: int, device: str, now: f
 
 
 def _end(tx: Connection, bisection: Bisection, ending: Ending, now: float) -> None:
-    for each in open_steps(bisection):
-        cancel(tx, each.run, now)
+    for step in open_steps(bisection):
+        cancel(tx, step.run, now)
     bisections.change(tx, bisection.id, state=ending.state, note=ending.note, finished_at=now)
     event(_log, "bisection_ended", bisection=bisection.id, state=ending.state, note=ending.note)

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """What a turn sent to be measured again, and what it concluded without pairs."""
+    """The runs that a turn began, and the changes that it settled without pairs."""
 
     runs: Sequence[int] = ()
     concluded: Sequence[int] = ()  # changes
@@ -50,15 +50,19 @@ def step(database: Database, now: float) -> None:
 def look(database: Database, now: float) -> int:
     """Look at confirmations whose pairs have ended; return how many of them are over."""
     with database.reading() as tx:
-        ready = [each for each in confirmations.running(tx) if _is_ready(tx, each, now)]
-    return sum(_look(database, each, now) for each in ready)
+        ready = [
+            confirmation
+            for confirmation in confirmations.running(tx)
+            if _is_ready(tx, confirmation, now)
+        ]
+    return sum(_look(database, confirmation, now) for confirmation in ready)
 
 
 def begin(
     database: Database,
     now: float,
     devices: Collection[str] | None = None,
-    only: Only = lambda each: True,
+    only: Only = lambda change: True,
 ) -> Begun:
     """Send the first pairs of suspicions that `only` admits; conclude what pairs cannot tell.
 
@@ -72,7 +76,11 @@ def begin(
         able = served_devices(tx, now) if devices is None else device_ids(tx, devices)
         turn = next_turn(tx, able, now, only)
         apply(tx, turn.decisions, now)
-        runs = [_submit(tx, each, each.arms, now) for each in turn.measured if each.arms]
+        runs = [
+            _submit(tx, suspicion, suspicion.arms, now)
+            for suspicion in turn.measured
+            if suspicion.arms
+        ]
     if runs:
         log.event(_log, "confirmations_begun", runs=len(runs), suspected=turn.suspected)
     return Begun(runs=runs, concluded=[decision.change for decision in turn.decisions])
@@ -84,17 +92,17 @@ def _is_ready(tx: Connection, confirmation: Running, now: float) -> bool:
 
 
 def _look(database: Database, confirmation: Running, now: float) -> bool:
-    """Take a confirmation further; whether it is over now."""
+    """Advance a confirmation; whether it is over now."""
     with database.transaction() as tx:
         watch_alone(tx)
         if confirmation not in confirmations.running(tx):
             return False  # another scheduler took it further
-        found = pair_results(tx, confirmation.run)
-        if found.pending:
+        results = pair_results(tx, confirmation.run)
+        if results.pending:
             cancel(tx, confirmation.run, now)
             confirmations.abandon(tx, confirmation, now)
             return True
-        judgement = confirmations.judge(tx, confirmation, found)
+        judgement = confirmations.judge(tx, confirmation, results)
         if judgement.more:
             confirmations.extend(tx, confirmation, judgement.more)
             more_pairs(tx, confirmation.run, judgement.more)

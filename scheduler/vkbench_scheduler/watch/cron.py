@@ -39,7 +39,7 @@ def slots_between(cron: str, after: float, until: float, most: int) -> list[floa
 
     # get_prev leaves the moment itself out, and a slot that is now is due
     slots = croniter(cron, datetime.fromtimestamp(int(until) + 1, UTC))
-    found: list[float] = []
-    while len(found) < most and (slot := float(slots.get_prev(float))) > after:
-        found.append(slot)
-    return found
+    due: list[float] = []
+    while len(due) < most and (slot := float(slots.get_prev(float))) > after:
+        due.append(slot)
+    return due

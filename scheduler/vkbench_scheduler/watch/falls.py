@@ -30,9 +30,9 @@ def look(database: Database, now: float) -> None:
         log.event(_log, "ratios_fell", cases=len(fallen))
 
 
-def step(database: Database, ours: Settings, now: float) -> None:
-    """Tell what has not been told; if one channel fails, all hear it again with the same id."""
-    channels = channels_of(ours)
+def step(database: Database, settings: Settings, now: float) -> None:
+    """Alert on new falls; if one channel fails, all get the message again with the same id."""
+    channels = channels_of(settings)
     if not channels:
         return
     with database.reading() as tx:
@@ -86,7 +86,7 @@ def message_of(standing: Standing, ratio: Ratio) -> Message:
 
 
 def _summary(standing: Standing, ratio: Ratio) -> str:
-    """In Markdown: both sides before and now, and which of them moved."""
+    """A summary in Markdown: both sides before and now, and which of them moved."""
     pair = standing.pair
     moved = "our time rose" if standing.is_ours_slower else "our own time did not rise"
     sides = (pair.ours, standing.ours_before, pair.theirs, standing.theirs_before)

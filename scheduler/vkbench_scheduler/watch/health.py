@@ -16,14 +16,17 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from vkbench.job import Outcome
+from vkbench.calibration import canary_of
+from vkbench.device import DeviceFacts
+from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench.process import log
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db.ask.devices import health as device_health
 from vkbench_db.ask.devices.health import Mishap, ServedDevice
 from vkbench_db.database import Database
 from vkbench_db.upkeep.pauses import end_trial
 from vkbench_db.work.devices import SCHEDULER
-from vkbench_db.work.store import Pause, pause
+from vkbench_db.work.store import Pause, add_jobs, create_run, pause
 
 IN_A_ROW = 3
 KERNELS = 2
@@ -41,7 +44,7 @@ def step(database: Database, now: float) -> None:
         devices = device_health.served_devices(tx)
         struck = {one.device_id for one in recent}
         doubtful = [one for one in devices if one.id in struck or one.canary_off]
-        ailing = {one.key: said for one in doubtful if (said := ailment(tx, one, recent, now))}
+        ailing = {one.key: reason for one in doubtful if (reason := ailment(tx, one, recent, now))}
         well = [one.key for one in devices if one.on_trial and _has_proved(tx, one, now)]
     if not (ailing or well):
         return
@@ -91,13 +94,13 @@ def _describe_mishaps(against: Sequence[Mishap], on_trial: bool) -> str:
 def _canary(tx: Connection, device: ServedDevice) -> str:
     if not device.canary_off:
         return ""
-    found = device_health.last_canaries(tx, device.id, IN_A_ROW + 1)
+    canaries = device_health.last_canaries(tx, device.id, IN_A_ROW + 1)
     since = device.resumed_at or 0.0
     if device.on_trial:
-        is_off = bool(found) and found[0][0] > since and found[0][1]
+        is_off = bool(canaries) and canaries[0][0] > since and canaries[0][1]
         return "on trial, and its canary is still off" if is_off else ""
-    fresh = [is_off for at, is_off in found[:IN_A_ROW] if at > since]
-    was_steady = len(found) > IN_A_ROW and not found[IN_A_ROW][1]
+    fresh = [is_off for at, is_off in canaries[:IN_A_ROW] if at > since]
+    was_steady = len(canaries) > IN_A_ROW and not canaries[IN_A_ROW][1]
     if was_steady and len(fresh) == IN_A_ROW and all(fresh):
         return f"{IN_A_ROW} canaries in a row are off"
     return ""
@@ -106,3 +109,22 @@ def _canary(tx: Connection, device: ServedDevice) -> str:
 def _has_proved(tx: Connection, device: ServedDevice, now: float) -> bool:
     done = device_health.last_done(tx, device.id)
     return done is not None and (device.resumed_at or 0.0) < done < now - SETTLE_SECONDS
+
+
+PRIORITY = 1_000_000  # before whatever waits
+
+
+def submit_trial(tx: Connection, facts: DeviceFacts, now: float) -> int:
+    """Store a run of the device's canary, which joins no series; return the run's number."""
+    job = PlannedJob(device=facts.key, case=canary_of(facts.type), mode=Mode.PERFORMANCE)
+    run = create_run(
+        tx,
+        mode=Mode.PERFORMANCE,
+        selection={},
+        now=now,
+        priority=PRIORITY,
+        track="",
+        words=RunWords(label="trial", purpose=Purpose(kind=RunKind.TRIAL)),
+    )
+    add_jobs(tx, run.id, [job])
+    return run.id

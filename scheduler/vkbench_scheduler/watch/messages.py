@@ -27,7 +27,7 @@ _BECAME = {  # in the order of a digest: the gravest first
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What is said through a channel at once."""
+    """One message to a channel."""
 
     id: str  # the same in every try and channel: who heard it before can tell
     title: str
@@ -36,41 +36,45 @@ class Message:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """A regression, and what is told of it: the newest last."""
+class RegressionAlert:
+    """A regression with the announcements to send about it, the newest last."""
 
     news: RegressionNews
     announcements: Sequence[Announcement]
 
     @property
     def kind(self) -> str:
-        """What the newest is."""
+        """The kind of the newest announcement."""
         return self.announcements[-1].kind
 
     @property
     def notes(self) -> str:
-        """What happened, each thing once."""
-        return "; ".join(dict.fromkeys(each.note for each in self.announcements if each.note))
+        """The notes of the announcements, each once."""
+        return "; ".join(
+            dict.fromkeys(
+                announcement.note for announcement in self.announcements if announcement.note
+            )
+        )
 
     @property
     def identity(self) -> str:
-        """What tells this from all else that is told."""
-        names = ",".join(each.name for each in self.announcements)
+        """A text that no other alert has."""
+        names = ",".join(announcement.name for announcement in self.announcements)
         news = self.news  # not its title, which changes as devices join
         return f"{news.id} {news.opened_at} {news.direction} {news.cause} {names}"
 
 
-def message_of(told: Told) -> Message:
+def message_of(alert: RegressionAlert) -> Message:
     """The message about one regression."""
-    news = replace(told.news, note=told.notes or told.news.note)
+    news = replace(alert.news, note=alert.notes or alert.news.note)
     summary = summaries.of_regression(news)
     shown = [asdict(change) for change in news.changes[:MOST_CHANGES]]
     return Message(
-        id=_id(told.identity),
-        title=f"vkbench: regression {news.id} {_BECAME[told.kind]}: {news.title}",
+        id=_id(alert.identity),
+        title=f"vkbench: regression {news.id} {_BECAME[alert.kind]}: {news.title}",
         text=summary,
         body={
-            "type": f"regression.{told.kind}",
+            "type": f"regression.{alert.kind}",
             "timestamp": _moment(news.changed_at),
             "data": asdict(news)
             | {"changes": shown, "change_count": len(news.changes), "summary": summary},
@@ -78,36 +82,36 @@ def message_of(told: Told) -> Message:
     )
 
 
-def digest_of(all_told: Sequence[Told]) -> Message:
+def digest_of(alerts: Sequence[RegressionAlert]) -> Message:
     """One message about many regressions."""
     order = list(_BECAME)
-    sorted_told = sorted(all_told, key=lambda told: (order.index(told.kind), told.news.id))
-    counts = {kind: sum(told.kind == kind for told in sorted_told) for kind in order}
-    said = ", ".join(f"{count} {_BECAME[kind]}" for kind, count in counts.items() if count)
-    title = f"{len(sorted_told)} regressions: {said}"
-    rows = [(told.news, _BECAME[told.kind], told.notes) for told in sorted_told]
+    in_order = sorted(alerts, key=lambda alert: (order.index(alert.kind), alert.news.id))
+    counts = {kind: sum(alert.kind == kind for alert in in_order) for kind in order}
+    counted = ", ".join(f"{count} {_BECAME[kind]}" for kind, count in counts.items() if count)
+    title = f"{len(in_order)} regressions: {counted}"
+    rows = [(alert.news, _BECAME[alert.kind], alert.notes) for alert in in_order]
     summary = summaries.of_many(title, rows)
     return Message(
-        id=_id("\n".join(sorted(told.identity for told in sorted_told))),
+        id=_id("\n".join(sorted(alert.identity for alert in in_order))),
         title=f"vkbench: {title}",
         text=summary,
         body={
             "type": "regressions.digest",
-            "timestamp": _moment(max(told.news.changed_at for told in sorted_told)),
+            "timestamp": _moment(max(alert.news.changed_at for alert in in_order)),
             "data": {
-                "regressions": [_regression_data(told) for told in sorted_told[:MOST_TOLD]],
-                "regression_count": len(sorted_told),
+                "regressions": [_regression_data(alert) for alert in in_order[:MOST_TOLD]],
+                "regression_count": len(in_order),
                 "summary": summary,
             },
         },
     )
 
 
-def _regression_data(told: Told) -> dict[str, Any]:
-    news = told.news
+def _regression_data(alert: RegressionAlert) -> dict[str, Any]:
+    news = alert.news
     names = ("id", "title", "state", "direction", "cause", "owner", "opened_at", "changed_at")
     own = {name: getattr(news, name) for name in names}
-    return {"type": f"regression.{told.kind}", "note": told.notes, **own} | {
+    return {"type": f"regression.{alert.kind}", "note": alert.notes, **own} | {
         "kernels": news.kernels,
         "change_count": len(news.changes),
     }

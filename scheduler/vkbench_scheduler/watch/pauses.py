@@ -14,9 +14,9 @@ from vkbench_scheduler.watch.messages import Message
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
 
 
-def step(database: Database, ours: Settings, now: float) -> None:
-    """Tell what has not been told; if one channel fails, all hear it again with the same id."""
-    channels = channels_of(ours)
+def step(database: Database, settings: Settings, now: float) -> None:
+    """Alert on new pauses; if one channel fails, all get the message again with the same id."""
+    channels = channels_of(settings)
     if not channels:
         return
     with database.reading() as tx:

@@ -71,7 +71,7 @@ def add(
 
 
 def step(database: Database, now: float) -> None:
-    """Run what is due; a schedule that cannot be run says why and stops no other."""
+    """Run the schedules that are due; one that fails says why and stops no other."""
     with database.reading() as tx:
         known = schedules.list_schedules(tx, now)
     for schedule in known:
@@ -133,9 +133,9 @@ def _outcome(tx: Connection, schedule: Schedule, slot: float, now: float) -> tup
 
 
 def _submit_slot(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submitted, list[str]]:
-    """The run of a slot on the devices that its selectors mean now, and who was left out."""
+    """Submit a slot's run on the devices that its selectors mean now; says which were left out."""
     selection = wire.from_builtins(schedule.selection, Selection)
-    keys = {each.key for each in only_served(choose(selection.devices, named_devices(tx)))}
+    keys = {device.key for device in only_served(choose(selection.devices, named_devices(tx)))}
     meant = [row.facts for row in queries.devices(tx) if row.key in keys]
     busy = schedules.unfinished_runs(tx, schedule.id)
     free = [facts for facts in meant if facts.key not in busy]

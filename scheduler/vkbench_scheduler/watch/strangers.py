@@ -13,47 +13,47 @@ from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
 from vkbench_scheduler.watch.messages import Message
 
 
-def step(database: Database, ours: Settings, now: float) -> None:
-    """Tell what has not been told for a day; this process remembers that."""
-    _tell(ODDITIES, message_of, ours, now)
-    _tell(OTHER_KEYS, message_of_keys, ours, now)
+def step(database: Database, settings: Settings, now: float) -> None:
+    """Alert once a day on strangers in Redis and other keys; this process remembers when."""
+    _tell(ODDITIES, message_of, settings, now)
+    _tell(OTHER_KEYS, message_of_keys, settings, now)
 
 
-def message_of(found: Mapping[str, str], now: float) -> Message:
+def message_of(places: Mapping[str, str], now: float) -> Message:
     """The message about keys of Redis that held something strange."""
     title = "vkbench: someone who is no worker and no scheduler writes to Redis"
     advice = "Work goes on. Change the passwords of Redis."
-    return _message("redis.strange", title, found, advice, now)
+    return _message("redis.strange", title, places, advice, now)
 
 
-def message_of_keys(found: Mapping[str, str], now: float) -> Message:
+def message_of_keys(places: Mapping[str, str], now: float) -> Message:
     """The message about devices whose workers have other keys than the scheduler."""
     title = "vkbench: devices wait, because their hosts have other keys"
     advice = (
         "Their jobs wait, and none fails. Copy the keys to these hosts, and restart their workers. "
         "If nobody changes the keys, someone who has none writes to Redis."
     )
-    return _message("keys.differ", title, found, advice, now)
+    return _message("keys.differ", title, places, advice, now)
 
 
 def _tell(
     oddities: Oddities,
     message: Callable[[Mapping[str, str], float], Message],
-    ours: Settings,
+    settings: Settings,
     now: float,
 ) -> None:
-    channels, found = channels_of(ours), oddities.list_untold()
-    if channels and found and heard_by_all(channels, message(found, now), now, keys=[*found]):
-        oddities.note_told(found)
+    channels, places = channels_of(settings), oddities.list_untold()
+    if channels and places and heard_by_all(channels, message(places, now), now, keys=[*places]):
+        oddities.note_told(places)
 
 
-def _message(kind: str, title: str, found: Mapping[str, str], advice: str, now: float) -> Message:
+def _message(kind: str, title: str, places: Mapping[str, str], advice: str, now: float) -> Message:
     at = datetime.fromtimestamp(now, UTC)
-    digest = hashlib.sha256(f"{kind} {sorted(found)} {at:%Y-%m-%d}".encode()).hexdigest()[:32]
-    lines = "\n".join(f"- `{place}`: {what}" for place, what in found.items())
+    digest = hashlib.sha256(f"{kind} {sorted(places)} {at:%Y-%m-%d}".encode()).hexdigest()[:32]
+    lines = "\n".join(f"- `{place}`: {what}" for place, what in places.items())
     return Message(
         id=f"msg_{digest}",
         title=title,
         text=f"{title}.\n\n{lines}\n\n{advice}",
-        body={"type": kind, "timestamp": at.isoformat(), "data": {"found": dict(found)}},
+        body={"type": kind, "timestamp": at.isoformat(), "data": {"found": dict(places)}},
     )

@@ -48,9 +48,9 @@ def of_many(title: str, rows: Sequence[tuple[RegressionNews, str, str]]) -> str:
 
 def of_run(news: RunNews) -> str:
     """A run: what is wrong or failed, what became slower, what became faster, and the counts."""
-    told = [change for change in news.changes if change.state in REPORTED]
-    slower = [change for change in told if change.direction != "faster"]
-    faster = [change for change in told if change.direction == "faster"]
+    reported = [change for change in news.changes if change.state in REPORTED]
+    slower = [change for change in reported if change.direction != "faster"]
+    faster = [change for change in reported if change.direction == "faster"]
     parts = [_counts(news)]
     if news.trouble:
         parts += ["**Not right**", _troubles(news)]
@@ -69,12 +69,12 @@ def of_run(news: RunNews) -> str:
 
 def is_eventful(news: RunNews) -> bool:
     """Whether a run has anything to tell but that all went well."""
-    is_news = bool(news.trouble) or any(each.fallen for each in news.peers)
+    is_news = bool(news.trouble) or any(peer.fallen for peer in news.peers)
     return is_news or any(change.state in REPORTED for change in news.changes)
 
 
 def _verdict(news: RunNews, slower: Sequence[ChangedCase], faster: Sequence[ChangedCase]) -> str:
-    said = [
+    counted = [
         f"{count} {word}"
         for count, word in (
             *((news.counts.get(bad, 0), str(bad)) for bad in _BAD),
@@ -83,7 +83,7 @@ def _verdict(news: RunNews, slower: Sequence[ChangedCase], faster: Sequence[Chan
         )
         if count
     ]
-    return ", ".join(said) or "no change"
+    return ", ".join(counted) or "no change"
 
 
 def _counts(news: RunNews) -> str:
@@ -107,13 +107,13 @@ def _troubles(news: RunNews) -> str:
 def _peers(peers: Sequence[PeerNews]) -> str:
     rows = [
         [
-            markdown.escape_text(each.peer),
-            markdown.escape_text(each.device_name),
-            str(each.cases),
-            f"{each.ratio:.3g}" if each.ratio else "too noisy",
-            ", ".join(map(markdown.code, each.fallen[:MOST_FALLEN])) or "none",
+            markdown.escape_text(peer.peer),
+            markdown.escape_text(peer.device_name),
+            str(peer.cases),
+            f"{peer.ratio:.3g}" if peer.ratio else "too noisy",
+            ", ".join(map(markdown.code, peer.fallen[:MOST_FALLEN])) or "none",
         ]
-        for each in peers
+        for peer in peers
     ]
     return markdown.table(
         ["peer", "device", "cases", "theirs / ours", "fell behind"], rows, right=(2, 3)
@@ -143,7 +143,7 @@ def _change(change: ChangedCase) -> list[str]:
 
 
 def _provenance(changes: Sequence[ChangedCase]) -> str:
-    """Which kernels and drivers lie on both sides, each pair once."""
+    """The kernels and drivers before and after, each pair once."""
     pairs = dict.fromkeys(
         pair
         for change in changes

@@ -47,23 +47,25 @@ def check(database: Database, jobs: Iterable[int], now: float) -> None:
         log.event(_log, "timings_suspect", checks=len(runs))
 
 
-def step(database: Database, ours: Settings, now: float) -> None:
-    """Tell what has not been told, once its second check has ended."""
-    channels = channels_of(ours)
+def step(database: Database, settings: Settings, now: float) -> None:
+    """Alert on suspect timings once their second check has ended."""
+    channels = channels_of(settings)
     if not channels:
         return
     with database.reading() as tx:
         waiting = [
-            each
-            for each in second_checks.untold_checks(tx, now - PATIENCE_SECONDS)
-            if each.is_finished or now - each.created_at > WAIT_SECONDS
+            second_check
+            for second_check in second_checks.untold_checks(tx, now - PATIENCE_SECONDS)
+            if second_check.is_finished or now - second_check.created_at > WAIT_SECONDS
         ]
-        suspects = [_suspect(tx, each) for each in waiting]
-    for each, suspect in zip(waiting, suspects, strict=True):
-        is_over = suspect is None or heard_by_all(channels, message_of(suspect), now, job=each.job)
+        suspects = [_suspect(tx, second_check) for second_check in waiting]
+    for second_check, suspect in zip(waiting, suspects, strict=True):
+        is_over = suspect is None or heard_by_all(
+            channels, message_of(suspect), now, job=second_check.job
+        )
         if is_over:
             with database.transaction() as tx:
-                second_checks.note_told(tx, each, now)
+                second_checks.note_told(tx, second_check, now)
 
 
 def message_of(suspect: Suspect) -> Message:
@@ -98,14 +100,16 @@ def message_of(suspect: Suspect) -> Message:
     )
 
 
-def _suspect(tx: Connection, each: SecondCheck) -> Suspect | None:
-    """None where the timing counts by now, or is gone."""
-    firsts = [row for row in _rows(tx, each.job) if row.flag == SUSPECT]
+def _suspect(tx: Connection, second_check: SecondCheck) -> Suspect | None:
+    """The suspect of a second check; None if its timing counts by now, or is gone."""
+    firsts = [row for row in _rows(tx, second_check.job) if row.flag == SUSPECT]
     if not firsts:
         return None
-    job = tx.execute(select(schema.job.c.id).where(schema.job.c.run_id == each.run)).scalar_one()
+    job = tx.execute(
+        select(schema.job.c.id).where(schema.job.c.run_id == second_check.run)
+    ).scalar_one()
     again = {row.metric: row for row in _rows(tx, job)}
-    return Suspect(check=each, first=firsts[0], again=again.get(firsts[0].metric))
+    return Suspect(check=second_check, first=firsts[0], again=again.get(firsts[0].metric))
 
 
 def _rows(tx: Connection, job: int) -> Sequence[ResultRow]:
@@ -113,7 +117,7 @@ def _rows(tx: Connection, job: int) -> Sequence[ResultRow]:
 
 
 def _summary(suspect: Suspect) -> str:
-    """In Markdown: what was timed, and what its second check says of it."""
+    """A summary in Markdown: the timing, and what its second check says of it."""
     first = suspect.first
     unit, (shown, *others) = units.seconds_column(
         [first.seconds, *([suspect.again.seconds] if suspect.again else [])]

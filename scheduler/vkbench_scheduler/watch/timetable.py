@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class WatchStep:
-    """Something that is done again and again."""
+    """A step that is taken again and again."""
 
     name: str
     seconds: float  # from one time to the next
@@ -49,7 +49,7 @@ class WatchStep:
 
 
 class Watch:
-    """The steps, and when each is due."""
+    """Takes each step when it is due."""
 
     def __init__(self, database: Database, steps: Sequence[WatchStep]) -> None:
         self._database = database
@@ -74,37 +74,37 @@ class Watch:
 
 def place(database: Database, now: float) -> None:
     """Put new results into their series, screen them, and group confirmed changes."""
-    found = detect(database, now)
-    if found.jobs:
-        log.event(_log, "results_placed", logging.DEBUG, jobs=found.jobs)
-    if found.suspects:
-        suspects.check(database, found.suspects, now)
-    if found.suspected or found.verdicts:
-        counts = {"suspected": len(found.suspected), "verdicts": len(found.verdicts)}
+    detected = detect(database, now)
+    if detected.jobs:
+        log.event(_log, "results_placed", logging.DEBUG, jobs=detected.jobs)
+    if detected.suspects:
+        suspects.check(database, detected.suspects, now)
+    if detected.suspected or detected.verdicts:
+        counts = {"suspected": len(detected.suspected), "verdicts": len(detected.verdicts)}
         log.event(_log, "changes_found", **counts)
 
 
 def finish(database: Database, now: float) -> None:
     """Finish screening and grouping that an earlier process left undone."""
-    found = catch_up(database, now)
-    if found:
-        log.event(_log, "changes_found", suspected=len(found), verdicts=0)
+    changes = catch_up(database, now)
+    if changes:
+        log.event(_log, "changes_found", suspected=len(changes), verdicts=0)
 
 
 def calibrate(database: Database, now: float) -> None:
     """Store what devices reach, from finished runs of the calibration suite."""
     with database.transaction() as tx:
-        found = calibrations.settle(tx, now)
-    if found:
-        log.event(_log, "calibrated", devices=found)
+        devices = calibrations.settle(tx, now)
+    if devices:
+        log.event(_log, "calibrated", devices=devices)
 
 
 def tune(database: Database, now: float) -> None:
     """Store the fastest configurations that finished sweeps found."""
     with database.transaction() as tx:
-        found = sweeps.settle(tx)
-    if found:
-        log.event(_log, "tuned", cases=found)
+        cases = sweeps.settle(tx)
+    if cases:
+        log.event(_log, "tuned", cases=cases)
 
 
 def look_back(database: Database, now: float) -> None:
@@ -116,20 +116,20 @@ def look_back(database: Database, now: float) -> None:
 
 
 def settle(database: Database, now: float) -> None:
-    """End what a process that died had begun: the storing or the cancelling of many jobs."""
+    """Finish storing or cancelling many jobs that a process began before it died."""
     with database.reading() as tx:
-        found = arrivals.unsettled_runs(tx)
-    for run in found:
+        runs = arrivals.unsettled_runs(tx)
+    for run in runs:
         arrivals.settle(database, run, now)
 
 
 def end(database: Database, now: float) -> None:
-    """End what only time ends: regressions and suspicions on devices that are gone."""
+    """End regressions and suspicions on devices that are gone for long."""
     conclude(database, now)
 
 
 def steps() -> tuple[WatchStep, ...]:
-    """The steps that judge results."""
+    """The steps that store and judge results."""
     return (
         WatchStep(name="finish", seconds=60.0, act=finish),
         WatchStep(name="calibrate", seconds=5.0, act=calibrate),
@@ -146,30 +146,32 @@ def steps() -> tuple[WatchStep, ...]:
     )
 
 
-def telling(ours: Settings) -> tuple[WatchStep, ...]:
+def telling(settings: Settings) -> tuple[WatchStep, ...]:
     """The steps that wait for other servers to answer."""
     return (
         WatchStep(
-            name="alert", seconds=1.0, act=lambda database, now: alerts.step(database, ours, now)
+            name="alert",
+            seconds=1.0,
+            act=lambda database, now: alerts.step(database, settings, now),
         ),
         WatchStep(
             name="pauses",
             seconds=alerts.FIRST_RETRY_SECONDS / 2,
-            act=lambda database, now: pauses.step(database, ours, now),
+            act=lambda database, now: pauses.step(database, settings, now),
         ),
         WatchStep(
             name="falls",
             seconds=alerts.FIRST_RETRY_SECONDS / 2,
-            act=lambda database, now: falls.step(database, ours, now),
+            act=lambda database, now: falls.step(database, settings, now),
         ),
         WatchStep(
             name="suspects",
             seconds=alerts.FIRST_RETRY_SECONDS / 2,
-            act=lambda database, now: suspects.step(database, ours, now),
+            act=lambda database, now: suspects.step(database, settings, now),
         ),
         WatchStep(
             name="strangers",
             seconds=alerts.FIRST_RETRY_SECONDS / 2,
-            act=lambda database, now: strangers.step(database, ours, now),
+            act=lambda database, now: strangers.step(database, settings, now),
         ),
     )

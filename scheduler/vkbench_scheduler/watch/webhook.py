@@ -47,7 +47,7 @@ def post(url: str, secret: str, message: str, body: bytes, timestamp: int) -> No
 
 
 def _check(error: Exception | None) -> None:
-    """AlertFailed for what went wrong, if something did."""
+    """Raise AlertFailed if sending failed."""
     if isinstance(error, HTTPError):
         with error:
             raise AlertFailed(f"the webhook answered {error.code} {error.reason}") from error
@@ -84,7 +84,7 @@ class _Sending(Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Send it; the answer's body is of no interest."""
+        """Send the message; the body of the answer is not read."""
         url, body, headers = self._message
         handlers = (_NoRedirect, _Http(self._connections), _Https(self._connections))
         try:
@@ -96,14 +96,14 @@ class _Sending(Thread):
 
     def give_up(self) -> None:
         """Break its connections, so that its thread ends."""
-        for each in self._connections:
-            if each.sock:
+        for connection in self._connections:
+            if connection.sock:
                 with suppress(OSError):
-                    each.sock.shutdown(SHUT_RDWR)
+                    connection.sock.shutdown(SHUT_RDWR)
 
 
 class _Keeping(AbstractHTTPHandler):
-    """Notes the connections that it makes."""
+    """Keeps the connections that it makes, so that they can be broken."""
 
     def __init__(self, connections: list[HTTPConnection]) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class _Https(_Keeping, HTTPSHandler):
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A message goes where it was meant to go, or nowhere."""
+    """Refuses redirects: a message goes to its URL, or nowhere."""
 
-    def redirect_request(self, *asked: object, **named: object) -> None:
+    def redirect_request(self, *arguments: object, **named: object) -> None:
         return None

@@ -82,7 +82,7 @@ def _is_small(length: str) -> bool:
 
 
 def _is_ours(request: Request) -> bool:
-    """Whether the browser says that a page of this site sent it; what says nothing is refused."""
+    """Whether the browser says that a page of this site sent the request; silence means no."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if "host" not in request.headers:
         return False

@@ -117,7 +117,7 @@ class MadeSchedule(Answer):
 @router.post("/runs", status_code=201, response_model=MadeRun)
 def submit(
     request: Request,
-    asked: NewRun,
+    new_run: NewRun,
     idempotency_key: Annotated[Word, Header(description="As in the body.")] = "",
 ) -> JSONResponse:
     """Submit a run to the fleet; scope `submit`.
@@ -128,11 +128,11 @@ def submit(
     with writing_api(request, Scope.SUBMIT, "submit") as (tx, visitor), _said_plainly():
         made = _submit_run(
             tx,
-            selection_of(asked),
+            selection_of(new_run),
             user=visitor.name,
-            label=asked.label,
-            tags=asked.tags,
-            key=asked.idempotency_key or idempotency_key,
+            label=new_run.label,
+            tags=new_run.tags,
+            key=new_run.idempotency_key or idempotency_key,
         )
     answer = MadeRun(id=made.run.id, uuid=made.run.uuid, jobs=made.jobs, new=made.run.new)
     return JSONResponse(answer.model_dump(), 201 if made.run.new else 200)
@@ -147,34 +147,34 @@ def cancel(request: Request, run: Number) -> CancelledRun:
 
 
 @router.post("/regressions/{regression}")
-def step(request: Request, regression: Number, asked: Step) -> Moved:
+def step(request: Request, regression: Number, move: Step) -> Moved:
     """Acknowledge, close, reopen, annotate or assign a regression; scope `triage`."""
     now = lab_of(request).now()
-    with writing_api(request, Scope.TRIAGE, f"{asked.action} {regression}") as (tx, visitor):
+    with writing_api(request, Scope.TRIAGE, f"{move.action} {regression}") as (tx, visitor):
         row = triage.take(
-            tx, regression, asked.action, visitor.name, now, note=asked.note, owner=asked.owner
+            tx, regression, move.action, visitor.name, now, note=move.note, owner=move.owner
         )
     return Moved(id=row.id, state=row.state, owner=row.owner)
 
 
 @router.post("/schedules", status_code=201)
-def schedule(request: Request, asked: NewSchedule) -> MadeSchedule:
+def schedule(request: Request, new_schedule: NewSchedule) -> MadeSchedule:
     """Add a schedule, which the scheduler submits whenever it is due; scope `schedule`."""
     from vkbench_scheduler.watch import schedules
     from vkbench_scheduler.watch.cron import next_slot
 
     now = lab_of(request).now()
-    what = f"schedule {asked.name}"
+    what = f"schedule {new_schedule.name}"
     with writing_api(request, Scope.SCHEDULE, what) as (tx, visitor), _said_plainly():
         schedules.add(
             tx,
-            name=asked.name,
-            cron=asked.cron,
-            selection=selection_of(asked.selection),
+            name=new_schedule.name,
+            cron=new_schedule.cron,
+            selection=selection_of(new_schedule.selection),
             user=visitor.name,
             now=now,
         )
-    return MadeSchedule(name=asked.name, next_due=next_slot(asked.cron, now))
+    return MadeSchedule(name=new_schedule.name, next_due=next_slot(new_schedule.cron, now))
 
 
 def _submit_run(
@@ -206,7 +206,7 @@ def _submit_run(
 
 @contextmanager
 def _said_plainly() -> Iterator[None]:
-    """A body that names what does not exist is a bad request; 404 would be of the address."""
+    """Answer unknown names in a body with 400, since 404 would speak of the address."""
     try:
         yield
     except (UnknownName, NothingToDo) as error:

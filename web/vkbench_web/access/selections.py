@@ -43,24 +43,24 @@ class Wanted(BaseModel):
     limit_seconds: float = Field(LIMIT_SECONDS, ge=0.1, le=86_400, allow_inf_nan=False)
 
 
-def selection_of(asked: Wanted) -> Selection:
+def selection_of(wishes: Wanted) -> Selection:
     """The selection that a request means; the quick suite if it chooses no case."""
-    anything = asked.suite or asked.kernels or asked.formats or asked.shapes or asked.cases
+    anything = wishes.suite or wishes.kernels or wishes.formats or wishes.shapes or wishes.cases
     return Selection(
-        suite=asked.suite if anything else DEFAULT_SUITE,
-        kernels=tuple(asked.kernels),
-        formats=tuple(asked.formats),
-        shapes=tuple(asked.shapes),
-        cases=tuple(asked.cases),
-        devices=tuple(asked.devices),
-        mode=Mode(asked.mode),
-        variant=asked.variant,
-        peers=tuple(asked.peers),
-        bundle=asked.bundle,
-        priority=asked.priority,
-        track=asked.track,
-        repeat=asked.repeat,
-        measure_seconds=asked.measure_seconds,
-        noise=asked.noise,
-        limit_seconds=asked.limit_seconds,
+        suite=wishes.suite if anything else DEFAULT_SUITE,
+        kernels=tuple(wishes.kernels),
+        formats=tuple(wishes.formats),
+        shapes=tuple(wishes.shapes),
+        cases=tuple(wishes.cases),
+        devices=tuple(wishes.devices),
+        mode=Mode(wishes.mode),
+        variant=wishes.variant,
+        peers=tuple(wishes.peers),
+        bundle=wishes.bundle,
+        priority=wishes.priority,
+        track=wishes.track,
+        repeat=wishes.repeat,
+        measure_seconds=wishes.measure_seconds,
+        noise=wishes.noise,
+        limit_seconds=wishes.limit_seconds,
     )

@@ -56,7 +56,7 @@ def take(
 
 def cancel(tx: Transaction, run: int, now: float) -> int:
     """Cancel the unfinished jobs of a run; return how many."""
-    found = queries.find_run(tx, str(run))
-    if found.imported:
+    found_run = queries.find_run(tx, str(run))
+    if found_run.imported:
         raise NothingToDo(f"run {run} was imported: cancel it on the host of its own database")
-    return store.cancel(tx, found.id, now)
+    return store.cancel(tx, found_run.id, now)

@@ -45,10 +45,10 @@ def answer(table: Table, kind: str = "json") -> Response:
 
 
 def answer_with(table: Table, **more: object) -> Response:
-    """The same as JSON, with more beside the rows."""
+    """A table as JSON, with more fields beside its rows."""
     rows = [record(table.columns, row) for row in table.rows]
-    said = {"schema_version": SCHEMA_VERSION, "rows": rows, **more}
-    return Response(json.dumps(_replace_not_finite(said)), media_type="application/json")
+    body = {"schema_version": SCHEMA_VERSION, "rows": rows, **more}
+    return Response(json.dumps(_replace_not_finite(body)), media_type="application/json")
 
 
 def record(columns: Sequence[Column], row: Mapping[str, Cell]) -> dict[str, Cell]:
@@ -91,17 +91,17 @@ def describe_answer(
 
 def _meaning(column: Column) -> str:
     unit = _UNITS.get(column.kind)
-    said = column.heading or column.key.replace("_", " ")
-    return f"{said}; {unit}" if unit else said
+    meaning = column.heading or column.key.replace("_", " ")
+    return f"{meaning}; {unit}" if unit else meaning
 
 
 def _replace_not_finite(value: Any) -> Any:
-    """The same, with null where JSON has no word for a number."""
+    """The value with null for infinite numbers and NaN, which JSON lacks."""
     match value:
         case float():
             return value if isfinite(value) else None
         case dict():
-            return {key: _replace_not_finite(each) for key, each in value.items()}
+            return {key: _replace_not_finite(item) for key, item in value.items()}
         case list() | tuple():
-            return [_replace_not_finite(each) for each in value]
+            return [_replace_not_finite(item) for item in value]
     return value

@@ -51,8 +51,8 @@ def compare(
 ) -> Response:
     """Two sets of results side by side: changed verdicts, then slower timings, then faster ones."""
     with lab_of(request).reading() as tx:
-        found = compare_words(tx, old, new, metrics=metric, unchanged=all)
-    return answer_with(found.table, summary=found.table.summary or {})
+        compared = compare_words(tx, old, new, metrics=metric, unchanged=all)
+    return answer_with(compared.table, summary=compared.table.summary or {})
 
 
 @router.get("/regressions", responses=responses("RegressionOf", ROWS), response_class=Response)
@@ -69,14 +69,14 @@ def regressions(
     from vkbench_detection.regress import inbox
 
     with lab_of(request).reading() as tx:
-        found = inbox.regressions(
+        rows = inbox.regressions(
             tx,
-            states=[names.pick(asked, STATES, "state") for asked in state],
-            directions=[names.pick(asked, DIRECTIONS, "direction") for asked in direction],
+            states=[names.pick(word, STATES, "state") for word in state],
+            directions=[names.pick(word, DIRECTIONS, "direction") for word in direction],
             devices=device,
             limit=limit,
         )
-    return answer(Table(columns=ROWS, rows=[asdict(row) for row in found]))
+    return answer(Table(columns=ROWS, rows=[asdict(row) for row in rows]))
 
 
 @router.get(

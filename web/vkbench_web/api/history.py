@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,9 +31,8 @@ MOST_ID = 2**31 - 1
 
 Number = Annotated[int, Path(ge=1, le=MOST_ID)]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows at most")]
-Offset = Annotated[int, Query(ge=0, le=MOST_ID, description="rows to pass over")]
-Globs = Annotated[list[str], Query(description="globs, one of which has to fit")]
-Range = Annotated[str, Query(description="`0.02`, `>0.02`, `<0.02` or `0.01..0.02`")]
+Globs = Annotated[list[str], Field(description="globs, one of which has to fit")]
+Range = Annotated[str, Field(description="`0.02`, `>0.02`, `<0.02` or `0.01..0.02`")]
 
 Run = row_model("Run", RUNS)
 Result = row_model("JobResult", COLUMNS)
@@ -60,11 +60,13 @@ def one_run(
     limit: Limit = 1000,
 ) -> Response:
     """A run and its jobs, in their order."""
-    states = [names.pick(asked, list(JobState), "state") for asked in state]
+    states = [names.pick(word, list(JobState), "state") for word in state]
     with lab_of(request).reading() as tx:
-        found = queries.find_run(tx, run)
-        rows = [job_row(row) for row in queries.jobs(tx, run=found.id, states=states, limit=limit)]
-    return answer_with(Table(columns=JOBS, rows=rows), run=record(RUNS, run_row(found)))
+        run_found = queries.find_run(tx, run)
+        rows = [
+            job_row(row) for row in queries.jobs(tx, run=run_found.id, states=states, limit=limit)
+        ]
+    return answer_with(Table(columns=JOBS, rows=rows), run=record(RUNS, run_row(run_found)))
 
 
 @router.get(
@@ -79,11 +81,11 @@ def one_run(
 def one_job(request: Request, number: Number) -> Response:
     """A job: where it stands, and its result once it has finished."""
     with lab_of(request).reading() as tx:
-        found = queries.jobs(tx, number=number)
+        job_rows = queries.jobs(tx, number=number)
         results = rows_of(results_of(tx, [number]))
-    if not found:
+    if not job_rows:
         raise UnknownName("job", str(number))
-    table = Table(columns=JOBS, rows=[job_row(row) for row in found])
+    table = Table(columns=JOBS, rows=[job_row(row) for row in job_rows])
     return answer_with(table, result=record(COLUMNS, results[0]) if results else None)
 
 
@@ -95,8 +97,41 @@ def samples(request: Request, number: Number) -> Response:
     with lab_of(request).reading() as tx:
         if not queries.jobs(tx, number=number):
             raise UnknownName("job", str(number))
-        rows = [asdict(each) for each in of_samples.samples(tx, number)]
+        rows = [asdict(sample) for sample in of_samples.samples(tx, number)]
     return answer_with(Table(columns=SAMPLES, rows=rows))
+
+
+class SeriesQuery(BaseModel):
+    """Which series are asked for, in which order, and which page of them."""
+
+    q: Annotated[str, Field(description="words, each of which is in some text of the series")] = ""
+    host: Globs = []
+    device: Globs = []
+    device_name: Globs = []
+    case_name: Globs = []
+    kernel: Globs = []
+    format: Globs = []
+    variant: Globs = []
+    metric: Globs = []
+    track: Globs = []
+    sigma: Range = ""
+    smallest_effect: Range = ""
+    sort: Annotated[str, Field(description="a column; a minus in front for the largest first")] = ""
+    limit: Annotated[int, Field(ge=1, le=MOST, description="rows at most")] = 100
+    offset: Annotated[int, Field(ge=0, le=MOST_ID, description="rows to pass over")] = 0
+
+    def as_filter(self) -> of_series.SeriesFilter:
+        """The series that fit, as the database is asked for them."""
+        from vkbench_web.listing import bounds
+
+        options = {name: value for name, value in vars(self).items() if value}
+        return of_series.SeriesFilter(
+            texts={name: globs for name, globs in options.items() if name in of_series.TEXTS},
+            ranges={
+                name: bounds(text) for name, text in options.items() if name in of_series.NUMBERS
+            },
+            words=self.q.split()[:10],
+        )
 
 
 @router.get(
@@ -106,53 +141,20 @@ def samples(request: Request, number: Number) -> Response:
     ),
     response_class=Response,
 )
-def series(
-    request: Request,
-    q: Annotated[str, Query(description="words, each of which is in some text of the series")] = "",
-    host: Globs = [],  # noqa: B006
-    device: Globs = [],  # noqa: B006
-    device_name: Globs = [],  # noqa: B006
-    case_name: Globs = [],  # noqa: B006
-    kernel: Globs = [],  # noqa: B006
-    format: Globs = [],  # noqa: B006
-    variant: Globs = [],  # noqa: B006
-    metric: Globs = [],  # noqa: B006
-    track: Globs = [],  # noqa: B006
-    sigma: Range = "",
-    smallest_effect: Range = "",
-    sort: Annotated[
-        str, Query(description="a column; a minus in front for the largest first")
-    ] = "",
-    limit: Limit = 100,
-    offset: Offset = 0,
-) -> Response:
+def series(request: Request, query: Annotated[SeriesQuery, Query()]) -> Response:
     """Series of timings: one metric of one case by one code path of one device."""
-    from vkbench_web.listing import bounds
-
-    texts = {
-        "host": host,
-        "device": device,
-        "device_name": device_name,
-        "case_name": case_name,
-        "kernel": kernel,
-        "format": format,
-        "variant": variant,
-        "metric": metric,
-        "track": track,
-    }
-    ranges = {"sigma": sigma, "smallest_effect": smallest_effect}
-    asked = of_series.SeriesFilter(
-        texts={name: globs for name, globs in texts.items() if globs},
-        ranges={name: bounds(said) for name, said in ranges.items() if said},
-        words=q.split()[:10],
-    )
-    known = [column.key for column in SERIES]
-    key = names.pick(sort.removeprefix("-"), known, "column") if sort else ""
+    chosen, known = query.as_filter(), [column.key for column in SERIES]
+    key = names.pick(query.sort.removeprefix("-"), known, "column") if query.sort else ""
     with lab_of(request).reading() as tx:
         rows = of_series.page(
-            tx, asked, sort=key, descending=sort.startswith("-"), limit=limit, offset=offset
+            tx,
+            chosen,
+            sort=key,
+            descending=query.sort.startswith("-"),
+            limit=query.limit,
+            offset=query.offset,
         )
-        total = of_series.count(tx, asked)
+        total = of_series.count(tx, chosen)
     return answer_with(Table(columns=SERIES, rows=[asdict(row) for row in rows]), total=total)
 
 
@@ -173,9 +175,9 @@ def one_series(
 ) -> Response:
     """The results of a series, the oldest first, with what moved at each."""
     with lab_of(request).reading() as tx:
-        [found] = histories(tx, [number], last)
+        [history] = histories(tx, [number], last)
     more: dict[str, Any] = {
-        "series": record(SERIES, asdict(found.row)),
-        "changes": [record(CHANGES, asdict(each)) for each in found.changes],
+        "series": record(SERIES, asdict(history.row)),
+        "changes": [record(CHANGES, asdict(change)) for change in history.changes],
     }
-    return answer_with(Table(columns=POINTS, rows=point_rows(found)), **more)
+    return answer_with(Table(columns=POINTS, rows=point_rows(history)), **more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,56 +24,47 @@ router = APIRouter(prefix="/api", tags=["read"])
 MOST = 10_000
 MOST_ID = 2**31 - 1
 
-Kind = Annotated[
-    list[str],
-    Query(
-        alias="format",
-        description=(
-            "`csv` or `json` is the kind of answer; another value is a glob of storage formats, "
-            "such as `q4_?`. Give it twice for both: `format=q4_?&format=csv`."
-        ),
-    ),
-]
+KIND = (
+    "`csv` or `json` is the kind of answer; another value is a glob of storage formats, "
+    "such as `q4_?`. Give it twice for both: `format=q4_?&format=csv`."
+)
+
+
+class ResultQuery(BaseModel):
+    """Which results are asked for, in which order, and which page of them."""
+
+    device: Annotated[
+        list[str], Field(description="devices, as `--device` of the commands takes them")
+    ] = []
+    kernel: Annotated[list[str], Field(description="globs of kernels")] = []
+    format: Annotated[list[str], Field(description=KIND)] = []
+    case: Annotated[list[str], Field(description="globs of whole cases")] = []
+    variant: Annotated[list[str], Field(description="globs of variants asked for")] = []
+    mode: Annotated[list[str], Field(description="correctness, performance or paired")] = []
+    state: Annotated[
+        list[str], Field(description="how the jobs ended: passed, wrong, skipped, failed")
+    ] = []
+    run: Annotated[str, Field(description="number, label, UUID or `last`")] = ""
+    series: Annotated[int | None, Field(ge=1, le=MOST_ID, description="a series' number")] = None
+    sort: Annotated[str, Field(description="a column; a minus in front for the largest first")] = (
+        "-finished_at"
+    )
+    limit: Annotated[int, Field(ge=1, le=MOST, description="rows at most")] = 100
+    offset: Annotated[int, Field(ge=0, le=MOST_ID, description="rows to pass over")] = 0
 
 
 @router.get("/results", responses=responses("Result", COLUMNS), response_class=Response)
-def results(
-    request: Request,
-    device: Annotated[
-        list[str], Query(description="devices, as `--device` of the commands takes them")
-    ] = [],  # noqa: B006
-    kernel: Annotated[list[str], Query(description="globs of kernels")] = [],  # noqa: B006
-    format: Kind = [],  # noqa: B006
-    case: Annotated[list[str], Query(description="globs of whole cases")] = [],  # noqa: B006
-    variant: Annotated[list[str], Query(description="globs of variants asked for")] = [],  # noqa: B006
-    mode: Annotated[list[str], Query(description="correctness, performance or paired")] = [],  # noqa: B006
-    state: Annotated[
-        list[str], Query(description="how the jobs ended: passed, wrong, skipped, failed")
-    ] = [],  # noqa: B006
-    run: Annotated[str, Query(description="number, label, UUID or `last`")] = "",
-    series: Annotated[int | None, Query(ge=1, le=MOST_ID, description="a series' number")] = None,
-    sort: Annotated[
-        str, Query(description="a column; a minus in front for the largest first")
-    ] = "-finished_at",
-    limit: Annotated[int, Query(ge=1, le=MOST, description="rows at most")] = 100,
-    offset: Annotated[int, Query(ge=0, le=MOST_ID, description="rows to pass over")] = 0,
-) -> Response:
+def results(request: Request, query: Annotated[ResultQuery, Query()]) -> Response:
     """The latest result of each case, or all of a run or a series; a row a job."""
-    kind, formats = kind_of(format)
+    kind, formats = kind_of(query.format)
     with lab_of(request).reading() as tx:
-        asked = stored_results.ResultFilter(
-            device=device,
-            kernel=kernel,
-            format=formats,
-            case=case,
-            variant=variant,
-            mode=mode,
-            state=state,
-            run=queries.find_run(tx, run).id if run else None,
-            series=series,
+        run = queries.find_run(tx, query.run).id if query.run else None
+        options = {name: getattr(query, name) for name in stored_results.FILTERS}
+        chosen = stored_results.ResultFilter(**options | {"format": formats, "run": run})
+        rows = stored_results.page(
+            tx, chosen, sort=query.sort, limit=query.limit, offset=query.offset
         )
-        found = stored_results.page(tx, asked, sort=sort, limit=limit, offset=offset)
-    return answer(table(rows_of(found)), kind)
+    return answer(table(rows_of(rows)), kind)
 
 
 @router.get("/devices", responses=responses("Device", of_devices.COLUMNS), response_class=Response)
@@ -94,25 +86,27 @@ def devices(
 @router.get("/kernels", responses=responses("Kernel", of_kernels.COLUMNS), response_class=Response)
 def kernels(
     kernel: Annotated[list[str], Query(description="globs of kernels, or a group")] = [],  # noqa: B006
-    format: Kind = [],  # noqa: B006
+    format: Annotated[list[str], Query(description=KIND)] = [],  # noqa: B006
 ) -> Response:
     """The catalogue: every kernel with its bindings, parameters and variants."""
     from vkbench_shaders.catalogue import KERNELS, matching
     from vkbench_shaders.formats import FORMATS
 
     kind, formats = kind_of(format)
-    wanted = {name for glob in kernel or ["*"] for name in matching(glob)}
+    kernel_names = {name for glob in kernel or ["*"] for name in matching(glob)}
     every = [fmt.name for fmt in FORMATS]
-    typed = {name for glob in formats or ["*"] for name in names.matching(glob, every, "format")}
+    format_names = {
+        name for glob in formats or ["*"] for name in names.matching(glob, every, "format")
+    }
     rows = [
-        of_kernels.kernel_row(each)
-        for each in KERNELS
-        if each.name in wanted and typed & set(each.bindings[0].types)
+        of_kernels.kernel_row(entry)
+        for entry in KERNELS
+        if entry.name in kernel_names and format_names & set(entry.bindings[0].types)
     ]
     return answer(Table(columns=of_kernels.COLUMNS, rows=rows), kind)
 
 
-def kind_of(asked: list[str]) -> tuple[str, list[str]]:
+def kind_of(words: list[str]) -> tuple[str, list[str]]:
     """The kind of answer, and the storage formats, that `format` names."""
-    kinds = [word for word in asked if word in KINDS]
-    return kinds[-1] if kinds else "json", [word for word in asked if word and word not in KINDS]
+    kinds = [word for word in words if word in KINDS]
+    return kinds[-1] if kinds else "json", [word for word in words if word and word not in KINDS]

@@ -29,35 +29,35 @@ def compare(request: Request) -> Response:
     from vkbench_detection.compare.candidates import candidates
     from vkbench_detection.compare.suggestions import suggestions
 
-    asked = {name: request.query_params.get(name, "").strip() for name in OPTIONS}
+    options = {name: request.query_params.get(name, "").strip() for name in OPTIONS}
     lab = lab_of(request)
     with lab.reading() as tx:
         offered = candidates(tx)
-        if not (asked["old"] and asked["new"]):
-            shown = {"asked": asked, "offered": offered, "suggested": suggestions(tx)}
+        if not (options["old"] and options["new"]):
+            shown = {"options": options, "offered": offered, "suggested": suggestions(tx)}
             return page(request, "compare.html", 200, error="", **shown)
         try:
-            answer = _read_compared(tx, asked)
+            answer = _read_compared(tx, options)
         except VkbenchError as error:
-            said = {"asked": asked, "offered": offered, "suggested": suggestions(tx)}
-            return page(request, "compare.html", status_of(error), error=str(error), **said)
-    return _answer(request, asked, answer, offered)
+            again = {"options": options, "offered": offered, "suggested": suggestions(tx)}
+            return page(request, "compare.html", status_of(error), error=str(error), **again)
+    return _answer(request, options, answer, offered)
 
 
-def _read_compared(tx: Transaction, asked: Mapping[str, str]) -> Compared:
-    if asked["all"] not in ("", "0", "1"):
+def _read_compared(tx: Transaction, options: Mapping[str, str]) -> Compared:
+    if options["all"] not in ("", "0", "1"):
         raise UsageError("all is 1 (every timing) or 0 (changed ones)")
     return compare_words(
         tx,
-        asked["old"],
-        asked["new"],
-        metrics=[asked["metric"]],
-        unchanged=asked["all"] == "1",
+        options["old"],
+        options["new"],
+        metrics=[options["metric"]],
+        unchanged=options["all"] == "1",
     )
 
 
 def _answer(
-    request: Request, asked: Mapping[str, str], answer: Compared, offered: object
+    request: Request, options: Mapping[str, str], answer: Compared, offered: object
 ) -> Response:
     shared = _shared_columns(answer.table)
     columns = [column for column in answer.table.columns if column.key not in shared]
@@ -73,30 +73,30 @@ def _answer(
         summary=answer.table.summary,
         nothing=NOTHING_CHANGED,
     )
-    found = list_table(request, table, name="comparison", links=links, own=OPTIONS)
-    if download := found.download():
+    listing = list_table(request, table, name="comparison", links=links, own=OPTIONS)
+    if download := listing.download():
         return download
-    reach = reach_of(found.rows)
+    reach = reach_of(listing.rows)
     means = _means(answer)
     return page(
         request,
         "compare.html",
-        asked=asked,
+        options=options,
         offered=offered,
         error="",
-        found=answer.found,
-        rows=found,
+        comparison=answer.comparison,
+        rows=listing,
         shared=[
             (c.heading, text.text(c, answer.table.rows[0])) for c in _lift_columns(answer, shared)
         ],
-        bars=bars(found.rows, reach),
+        bars=bars(listing.rows, reach),
         ticks=ticks(reach),
         means=means,
         mean_bars=bars(means),
         mean_ticks=ticks(reach_of(means)),
-        summary=comparison_words.summary(answer.found),
+        summary=comparison_words.summary(answer.comparison),
         share_lines=[
-            line for line in comparison_words.device_lines(answer.found) if "shares" in line
+            line for line in comparison_words.device_lines(answer.comparison) if "shares" in line
         ],
         drifts=answer.drifts,
     )
@@ -117,10 +117,10 @@ def _lift_columns(answer: Compared, shared: set[str]) -> list[Column]:
 
 def _means(answer: Compared) -> list[dict[str, Cell]]:
     """The geometric mean of all, and of each device where there are several."""
-    found = answer.found
-    named = [("all timings", found.mean)]
-    named += [(f"{name} ({key})", mean) for (key, name), mean in found.device_means.items()]
-    named += [("all devices alike", found.fleet_mean)] if found.fleet_mean else []
+    comparison = answer.comparison
+    named = [("all timings", comparison.mean)]
+    named += [(f"{name} ({key})", mean) for (key, name), mean in comparison.device_means.items()]
+    named += [("all devices alike", comparison.fleet_mean)] if comparison.fleet_mean else []
     return [
         {
             "name": name,

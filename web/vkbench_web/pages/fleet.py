@@ -38,7 +38,7 @@ _ON_A_PHONE = _FIRST[: _FIRST.index("waiting_since") + 1]
 
 
 def _columns() -> list[Column]:
-    """What is the matter with a device first; facts of the hardware only in downloads."""
+    """The columns, with a device's trouble first; facts of hardware only in downloads."""
     known = {column.key: column for column in (*COLUMNS, *_ADDED)}
     shown = [
         replace(known[key], rank=Rank.USUAL if key in _ON_A_PHONE else Rank.MINOR) for key in _FIRST
@@ -56,10 +56,10 @@ def fleet(request: Request) -> Response:
     lab = lab_of(request)
     now = lab.now()
     with lab.reading() as tx:
-        steady, did, found = steadiness(tx), lately(tx), queries.devices(tx)
+        steady, did, device_rows = steadiness(tx), lately(tx), queries.devices(tx)
         lacked = reasons_to_wait(tx)
         oldest = {queue.key: queue.oldest_at for queue in queues(tx)}
-        busy = [row.key for row in found if row.queued or row.in_flight]
+        busy = [row.key for row in device_rows if row.queued or row.in_flight]
         present = attendance(tx, devices=busy)
     rows = [
         device_row(row, steady.get(row.key), now)
@@ -69,7 +69,7 @@ def fleet(request: Request) -> Response:
             "awaits": lacked.get(row.key, ""),
             "failed": did.get(row.key, Lately()).failed,
         }
-        for row in found
+        for row in device_rows
     ]
     table = Table(columns=SHOWN, rows=rows, nothing=NOTHING_YET)
     devices = list_table(
@@ -77,7 +77,7 @@ def fleet(request: Request) -> Response:
         table,
         name="devices",
         links={"key": _heat_map, "name": _heat_map},
-        said={
+        texts={
             "last_seen": lambda row: _ago(row["last_seen"], now),
             "waiting_since": lambda row: _for(row["waiting_since"], now),
             "paused_at": lambda row: _ago(row["paused_at"], now),
@@ -88,15 +88,15 @@ def fleet(request: Request) -> Response:
         request,
         "fleet.html",
         devices=devices,
-        queued=sum(row.queued for row in found),
-        in_flight=sum(row.in_flight for row in found),
+        queued=sum(row.queued for row in device_rows),
+        in_flight=sum(row.in_flight for row in device_rows),
         scheduler=_scheduler(present, now),
         waits=absence(present, now),
     )
 
 
 def health(canary: Steadiness | None, did: Lately) -> str:
-    """Well, or what is the matter; "" for a device of which nothing is known."""
+    """The word `well`, or a device's trouble; "" if nothing is known of it."""
     if canary and canary.is_off:
         return "off: the canary is not as fast as it was"
     if did.failed > FAILING * did.ended:
@@ -113,7 +113,7 @@ def _scheduler(present: Attendance, now: float) -> str:
 
 
 def _canary(row: Row) -> str:
-    """Its word and its deviation: steady, +0.4 sigma."""
+    """A canary's state and deviation: steady, +0.4 sigma."""
     sigmas = row["canary_sigmas"]
     if not isinstance(sigmas, int | float):
         return str(row["canary"] or "")

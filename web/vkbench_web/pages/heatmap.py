@@ -91,7 +91,7 @@ class Heat:
 
     text: str
     tone: str  # a class of style.css
-    said: str  # one line
+    title: str  # one line
     figures: Mapping[str, Cell]  # the same for a download, by column
     link: str
 
@@ -114,27 +114,27 @@ class Asked:
 def heatmap(request: Request) -> Response:
     """The map of a device."""
     with lab_of(request).reading() as tx:
-        asked = _read_options(tx, request)
+        options = _read_options(tx, request)
         devices = queries.devices(tx)
-        pinned = _list_baselines(tx) if asked.show == "change" else []
-        peers = peers_of_device(tx, asked.device) if asked.show == "peer" else []
-        cells = cells_of(tx, asked) if asked.device else {}
-        own = _list_own_kernels(tx) if asked.everything else ()
+        pinned = _list_baselines(tx) if options.show == "change" else []
+        peers = peers_of_device(tx, options.device) if options.show == "peer" else []
+        cells = cells_of(tx, options) if options.device else {}
+        own = _list_own_kernels(tx) if options.everything else ()
     if kind := request.query_params.get("format"):
-        return file_of(_table(asked, cells), "heatmap", kind)
+        return file_of(_table(options, cells), "heatmap", kind)
     return page(
         request,
         "heatmap.html",
-        asked=asked,
+        options=options,
         devices=devices,
-        device=next((each for each in devices if each.key == asked.device), None),
+        device=next((row for row in devices if row.key == options.device), None),
         pinned=pinned,
         peers=peers,
         shows=SHOWS,
         metrics=METRICS,
         modes=MODES,
         over=OVER,
-        map=matrix(cells.keys(), everything=asked.everything, own=own),
+        map=matrix(cells.keys(), everything=options.everything, own=own),
         cells=cells,
         downloads={kind: _download(request, kind) for kind in FORMATS},
     )
@@ -144,13 +144,13 @@ def _download(request: Request, kind: str) -> str:
     return f"/heatmap?{urlencode({**request.query_params, 'format': kind})}"
 
 
-def _table(asked: Asked, cells: Mapping[Key, Heat]) -> Table:
+def _table(options: Asked, cells: Mapping[Key, Heat]) -> Table:
     """A row for each cell, by kernel and format."""
     rows = [
-        {"device": asked.device, "kernel": kernel, "format": fmt, **cells[kernel, fmt].figures}
+        {"device": options.device, "kernel": kernel, "format": fmt, **cells[kernel, fmt].figures}
         for kernel, fmt in sorted(cells)
     ]
-    return Table(columns=(*_KEY, *_FIGURES[asked.show]), rows=rows, nothing="no cells")
+    return Table(columns=(*_KEY, *_FIGURES[options.show]), rows=rows, nothing="no cells")
 
 
 def _read_options(tx: Transaction, request: Request) -> Asked:
@@ -174,13 +174,13 @@ def _read_options(tx: Transaction, request: Request) -> Asked:
 
 
 def _peer(tx: Transaction, device: str, given: str) -> str:
-    """The peer that is asked for, or the first that the device's cases were compared with."""
+    """The peer of the URL, or the first one that the device's cases were compared with."""
     return names.pick(given, BY_NAME, "peer") if given else (peers_of_device(tx, device) or [""])[0]
 
 
-def cells_of(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+def cells_of(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     """The cells of a device's map, by kernel and format."""
-    return _CELLS[asked.show](tx, asked)
+    return _CELLS[options.show](tx, options)
 
 
 def _list_baselines(tx: Transaction) -> list[str]:
@@ -193,51 +193,52 @@ def _list_own_kernels(tx: Transaction) -> list[str]:
     """Kernels of users whose results stand under their own names."""
     from vkbench_scheduler.own_kernels import own_kernels
 
-    return [each.own.name for each in own_kernels(tx) if not each.own.shadows]
+    return [declared.own.name for declared in own_kernels(tx) if not declared.own.shadows]
 
 
-def _correctness(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+def _correctness(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     counts: dict[Key, dict[str, int]] = defaultdict(dict)
-    for row in latest_results.states(tx, asked.device, modes=[asked.mode] if asked.mode else ()):
+    modes = [options.mode] if options.mode else ()
+    for row in latest_results.states(tx, options.device, modes=modes):
         counts[row.kernel, row.format][row.state] = row.results
-    return {key: _verdicts(asked, key, found) for key, found in counts.items()}
+    return {key: _verdicts(options, key, states) for key, states in counts.items()}
 
 
-def _verdicts(asked: Asked, key: Key, found: Mapping[str, int]) -> Heat:
-    worst = next((state for state in _GRAVITY if state in found), JobState.SKIPPED)
-    ordered = {str(state): found[state] for state in _GRAVITY if state in found}
+def _verdicts(options: Asked, key: Key, counts: Mapping[str, int]) -> Heat:
+    worst = next((state for state in _GRAVITY if state in counts), JobState.SKIPPED)
+    ordered = {str(state): counts[state] for state in _GRAVITY if state in counts}
     only = {"state": str(worst)} if worst in (JobState.WRONG, JobState.FAILED) else {}
     return Heat(
-        text=f"{_SIGNS[worst]}{found.get(worst, 0)}",
+        text=f"{_SIGNS[worst]}{counts.get(worst, 0)}",
         tone=f"is-{worst}",
-        said=_describe_cell(key, list_counts(ordered)),
-        link=_link(asked, key, mode=asked.mode, **only),
-        figures={str(state): found.get(state, 0) for state in _GRAVITY},
+        title=_describe_cell(key, list_counts(ordered)),
+        link=_link(options, key, mode=options.mode, **only),
+        figures={str(state): counts.get(state, 0) for state in _GRAVITY},
     )
 
 
-def _roof(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+def _roof(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     shares: dict[Key, list[latest_results.RoofShare]] = defaultdict(list)
-    for row in latest_results.roof_shares(tx, asked.device, asked.metric):
+    for row in latest_results.roof_shares(tx, options.device, options.metric):
         shares[row.kernel, row.format].append(row)
-    return {key: _share(asked, key, found) for key, found in shares.items()}
+    return {key: _share(options, key, cell_shares) for key, cell_shares in shares.items()}
 
 
-def _share(asked: Asked, key: Key, found: Sequence[latest_results.RoofShare]) -> Heat:
-    fractions = [row.fraction for row in found]
-    shown = max(fractions) if asked.over == "best" else median(fractions)
-    worst = min(found, key=lambda row: row.fraction)
+def _share(options: Asked, key: Key, shares: Sequence[latest_results.RoofShare]) -> Heat:
+    fractions = [row.fraction for row in shares]
+    shown = max(fractions) if options.over == "best" else median(fractions)
+    worst = min(shares, key=lambda row: row.fraction)
     return Heat(
         text=f"{100 * shown:.0f}",
         tone=f"share-{sum(shown >= edge for edge in _SHARES)}",
-        said=_describe_cell(
+        title=_describe_cell(
             key,
-            f"{asked.over} {shown:.1%} of the roof over {_cases(found)}; "
+            f"{options.over} {shown:.1%} of the roof over {_cases(shares)}; "
             f"least {worst.fraction:.1%}, {worst.case_name}",
         ),
-        link=_link(asked, key, mode=str(Mode.PERFORMANCE), sort="roof_fraction"),
+        link=_link(options, key, mode=str(Mode.PERFORMANCE), sort="roof_fraction"),
         figures={
-            "cases": len(found),
+            "cases": len(shares),
             "median_roof_fraction": median(fractions),
             "best_roof_fraction": max(fractions),
             "least_roof_fraction": worst.fraction,
@@ -246,56 +247,56 @@ def _share(asked: Asked, key: Key, found: Sequence[latest_results.RoofShare]) ->
     )
 
 
-def _change(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
-    if not asked.against:
+def _change(tx: Transaction, options: Asked) -> dict[Key, Heat]:
+    if not options.against:
         return {}
     from vkbench_detection.compare.latest_changes import LatestChange, changes
     from vkbench_detection.compare.references import find
 
     ratios: dict[Key, list[LatestChange]] = defaultdict(list)
-    for row in changes(tx, asked.device, find(tx, _reference(asked.against)), asked.metric):
+    for row in changes(tx, options.device, find(tx, _reference(options.against)), options.metric):
         ratios[row.kernel, row.format].append(row)
     return {
-        key: _ratio(asked, key, {row.case_name: row.ratio for row in found})
-        for key, found in ratios.items()
+        key: _ratio(options, key, {row.case_name: row.ratio for row in cell_changes})
+        for key, cell_changes in ratios.items()
     }
 
 
 def _reference(text: str) -> str:
-    """A day may be given without the word for it."""
+    """The side that the map is held against; a bare day means `date:DAY`."""
     is_day = len(text) >= 10 and text[:4].isdecimal() and text[4] == "-"
     return f"date:{text}" if is_day else text
 
 
-def _ratio(asked: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
-    found = {name: ratio for name, ratio in timed.items() if ratio is not None}
-    noisy = len(timed) - len(found)
-    if not found:
+def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
+    ratios = {name: ratio for name, ratio in timed.items() if ratio is not None}
+    noisy = len(timed) - len(ratios)
+    if not ratios:
         return Heat(
             text="?",
             tone=_SAME,
-            said=_describe_cell(key, f"{_cases(timed)} too noisy for a ratio"),
-            link=_link(asked, key, mode=str(Mode.PERFORMANCE)),
+            title=_describe_cell(key, f"{_cases(timed)} too noisy for a ratio"),
+            link=_link(options, key, mode=str(Mode.PERFORMANCE)),
             figures={"cases": 0, "too_noisy": noisy},
         )
-    mean = _mean(found)
-    worst = max(found, key=lambda name: found[name])
+    mean = _mean(ratios)
+    worst = max(ratios, key=lambda name: ratios[name])
     tone = _tone(1 / mean)
     return Heat(
         text="0" if tone == _SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
         tone=tone,
-        said=_describe_cell(
+        title=_describe_cell(
             key,
-            f"{100 * (mean - 1):+.1f} % time over {_cases(found)} (geometric mean); "
-            f"slowest {100 * (found[worst] - 1):+.1f} %, {worst}"
+            f"{100 * (mean - 1):+.1f} % time over {_cases(ratios)} (geometric mean); "
+            f"slowest {100 * (ratios[worst] - 1):+.1f} %, {worst}"
             + (f"; {noisy} more too noisy" if noisy else ""),
         ),
-        link=_link(asked, key, mode=str(Mode.PERFORMANCE)),
+        link=_link(options, key, mode=str(Mode.PERFORMANCE)),
         figures={
-            "cases": len(found),
+            "cases": len(ratios),
             "too_noisy": noisy,
             "ratio": mean,
-            "slowest_ratio": found[worst],
+            "slowest_ratio": ratios[worst],
             "slowest_case": worst,
         },
     )
@@ -307,34 +308,34 @@ def _mean(ratios: Mapping[str, float]) -> float:
 
 
 def _tone(speed: float) -> str:
-    """The colour of so many times as fast."""
+    """The colour class of a cell that is so many times as fast."""
     size = sum(abs(log(speed)) >= log(1 + edge) for edge in _CHANGES)
     return f"{'faster' if speed > 1 else 'slower'}-{size}" if size else _SAME
 
 
-def _peer_ratios(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+def _peer_ratios(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     from vkbench_detection.peers.standings import ratio_of
 
-    found: dict[Key, dict[str, float]] = defaultdict(dict)
-    for pair in pairs_of_device(tx, asked.device, asked.peer):
+    by_cell: dict[Key, dict[str, float]] = defaultdict(dict)
+    for pair in pairs_of_device(tx, options.device, options.peer):
         if ratio := ratio_of(pair):
-            found[pair.kernel, pair.format][pair.case_name] = ratio.ratio
-    return {key: _against(asked, key, ratios) for key, ratios in found.items()}
+            by_cell[pair.kernel, pair.format][pair.case_name] = ratio.ratio
+    return {key: _against(options, key, ratios) for key, ratios in by_cell.items()}
 
 
-def _against(asked: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
-    """How many times as fast as a peer ours is: the colours are those of a change."""
+def _against(options: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
+    """A cell that says how many times as fast as a peer our kernels are."""
     mean = _mean(ratios)
     worst = min(ratios, key=lambda name: ratios[name])
     return Heat(
         text=f"{mean:.2g}" if mean < 100 else f"{mean:.0f}",
         tone=_tone(mean),
-        said=_describe_cell(
+        title=_describe_cell(
             key,
-            f"{mean:.3g} times as fast as {asked.peer} over {_cases(ratios)} (geometric mean); "
+            f"{mean:.3g} times as fast as {options.peer} over {_cases(ratios)} (geometric mean); "
             f"least {ratios[worst]:.3g}, {worst}",
         ),
-        link=_link(asked, key, mode=str(Mode.PEER)),
+        link=_link(options, key, mode=str(Mode.PEER)),
         figures={
             "cases": len(ratios),
             "ratio": mean,
@@ -356,10 +357,10 @@ def _describe_cell(key: Key, what: str) -> str:
     return f"{key[0]} {key[1]}: {what}"
 
 
-def _cases(found: Sequence[object] | Mapping[str, object]) -> str:
-    return "1 case" if len(found) == 1 else f"{len(found)} cases"
+def _cases(items: Sequence[object] | Mapping[str, object]) -> str:
+    return "1 case" if len(items) == 1 else f"{len(items)} cases"
 
 
-def _link(asked: Asked, key: Key, **more: str) -> str:
-    options = {"device": asked.device, "kernel": key[0], "format": key[1], **more}
-    return f"/results?{urlencode({name: value for name, value in options.items() if value})}"
+def _link(options: Asked, key: Key, **more: str) -> str:
+    query = {"device": options.device, "kernel": key[0], "format": key[1], **more}
+    return f"/results?{urlencode({name: value for name, value in query.items() if value})}"

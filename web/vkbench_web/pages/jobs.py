@@ -74,8 +74,8 @@ def job_page(request: Request, job: Number) -> Response:
         ran=settling,
         environment=story.environments.get(settling.environment, {}) if settling else {},
         differences=differences(story),
-        attempts=[(each, phases(each), readings(each)) for each in story.attempts],
-        timings=[(each, histogram(each.samples), _rates(each)) for each in story.timings],
+        attempts=[(attempt, phases(attempt), readings(attempt)) for attempt in story.attempts],
+        timings=[(timing, histogram(timing.samples), _rates(timing)) for timing in story.timings],
         replay=replay(story),
         samples=samples,
     )
@@ -112,29 +112,33 @@ def _case_again(facts: JobFacts) -> list[str]:
     words = ["--model", path]
     for option, phase in (("--prompt", "pp"), ("--generate", "tg")):
         words += [option, str(case.shape.get(phase, 0))]
-    return words + [word for name, each in case.params.items() for word in (f"--{name}", str(each))]
+    return words + [
+        word for name, value in case.params.items() for word in (f"--{name}", str(value))
+    ]
 
 
 def _sharded_again(facts: JobFacts, bundle: str) -> str:
-    """The command that divides a case again; "" where several devices took part: one is known."""
-    asked = configuration.parse(facts.variant)
-    if "devices" in asked.settings:
+    """The command that divides a case again; "" if several devices did, as one is stored."""
+    parsed = configuration.parse(facts.variant)
+    if "devices" in parsed.settings:
         return ""
-    settings = {name: each for name, each in asked.settings.items() if name not in (SHARDS, PIECES)}
-    variant = replace(asked, settings=settings).name
-    words = ["vkbench", "shard", facts.case_name, "--shards", str(asked.settings[SHARDS])]
-    words += ["--pieces", str(asked.settings[PIECES])] if PIECES in asked.settings else []
+    settings = {
+        name: value for name, value in parsed.settings.items() if name not in (SHARDS, PIECES)
+    }
+    variant = replace(parsed, settings=settings).name
+    words = ["vkbench", "shard", facts.case_name, "--shards", str(parsed.settings[SHARDS])]
+    words += ["--pieces", str(parsed.settings[PIECES])] if PIECES in parsed.settings else []
     words += ["--variant", variant, "--device", facts.device]
     words += ["--bundle", bundle] if bundle else []
     return shlex.join(words)
 
 
 def differences(story: JobStory) -> list[Difference]:
-    """What is not as it was when the case last passed there."""
+    """The facts that differ from when the case last passed on this device."""
     ran, good = story.settling, story.last_good
     if ran is None or good is None:
         return []
-    then, now = (_facts(story, each) for each in (good.attempt, ran))
+    then, now = (_facts(story, attempt) for attempt in (good.attempt, ran))
     keys = dict.fromkeys([*then, *now])
     return [
         Difference(name=key, then=then.get(key, ""), now=now.get(key, ""))
@@ -145,16 +149,16 @@ def differences(story: JobStory) -> list[Difference]:
 
 def phases(attempt: AttemptRow) -> list[tuple[str, float]]:
     """Seconds of the phases of an attempt, the longest first."""
-    told = {
+    seconds = {
         name.removeprefix(SPENT): float(spent)
         for name, spent in attempt.telemetry.items()
         if name.startswith(SPENT)
     }
-    return sorted(told.items(), key=lambda each: -each[1])
+    return sorted(seconds.items(), key=lambda item: -item[1])
 
 
 def readings(attempt: AttemptRow) -> list[tuple[str, object]]:
-    """What else was read: clocks, power, temperature."""
+    """Readings of an attempt besides phases: clocks, power, temperature."""
     return [
         (name.replace("_", " "), value)
         for name, value in attempt.telemetry.items()
@@ -184,12 +188,12 @@ def _rates(timing: TimingRow) -> tuple[float, float]:
 
 
 def _facts(story: JobStory, attempt: AttemptRow) -> Mapping[str, str]:
-    """All that may make an attempt's result differ."""
+    """Everything that may change an attempt's result: code, settings, software."""
     software = story.environments.get(attempt.environment, {})
     flat = {key: value for key, value in software.items() if not isinstance(value, Mapping)}
     for key, value in software.items():
         if isinstance(value, Mapping):
-            flat |= {f"{key} {name}": each for name, each in value.items()}
+            flat |= {f"{key} {name}": detail for name, detail in value.items()}
     return {
         "code": attempt.kernel_sha,
         "bundle": attempt.bundle,

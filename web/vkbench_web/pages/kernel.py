@@ -52,24 +52,24 @@ def kernel(request: Request, name: str) -> Response:
         raise UsageError("a kernel's page has no options")
     with lab_of(request).reading() as tx:
         declared = _find_own_kernel(tx, name) if is_own(name) else None
-        found = declared.kernel if declared else kernel_named(name)
-        states = tallies(kernel_states(tx, found.name)).get(found.name, {})
+        shown = declared.kernel if declared else kernel_named(name)
+        states = tallies(kernel_states(tx, shown.name)).get(shown.name, {})
         devices = [device for device in queries.devices(tx) if device.key in states]
-        pictures = _pictures(tx, found.name, devices)
+        pictures = _pictures(tx, shown.name, devices)
     return page(
         request,
         "kernel.html",
-        kernel=found,
-        formats=found.bindings[0].types,
-        cases=found.cases[:MOST_CASES],
-        timed={case.name for case in found.timed},
-        more=max(0, len(found.cases) - MOST_CASES),
+        kernel=shown,
+        formats=shown.bindings[0].types,
+        cases=shown.cases[:MOST_CASES],
+        timed={case.name for case in shown.timed},
+        more=max(0, len(shown.cases) - MOST_CASES),
         devices=devices,
         states=states,
-        ends=[state for state in FINISHED if any(state in each for each in states.values())],
+        ends=[state for state in FINISHED if any(state in counts for counts in states.values())],
         pictures=pictures,
         declared=declared,
-        sources=() if declared else _sources(found.name),
+        sources=() if declared else _sources(shown.name),
         stages=_stages,
     )
 
@@ -78,15 +78,15 @@ def _find_own_kernel(tx: Transaction, name: str) -> DeclaredKernel:
     """A kernel of a user, by its newest bundle; UnknownName with the nearest names."""
     from vkbench_scheduler.own_kernels import own_kernels
 
-    if found := own_kernels(tx, name):
-        return found[0]
+    if declared := own_kernels(tx, name):
+        return declared[0]
     raise UnknownName("kernel", name, names.nearest(name, _own_names(tx)))
 
 
 def _own_names(tx: Transaction) -> list[str]:
     from vkbench_scheduler.own_kernels import own_kernels
 
-    return [each.own.name for each in own_kernels(tx)]
+    return [declared.own.name for declared in own_kernels(tx)]
 
 
 def _pictures(
@@ -97,14 +97,16 @@ def _pictures(
     for point in roofline_points(tx, kernel=name):
         points.setdefault(point.device, []).append(point)
     reached = read_calibrations(tx, list(points)) if points else {}
-    found = []
+    pictures = []
     for device in devices[:MOST_DRAWN]:
-        ours = points.get(device.key, [])
-        height = "flops" if any(point.flops for point in ours) else "bytes"
-        drawn = picture([point_row(point) for point in ours], reached.get(device.key), height)
+        device_points = points.get(device.key, [])
+        height = "flops" if any(point.flops for point in device_points) else "bytes"
+        drawn = picture(
+            [point_row(point) for point in device_points], reached.get(device.key), height
+        )
         if drawn:
-            found.append((device, drawn))
-    return found
+            pictures.append((device, drawn))
+    return pictures
 
 
 def _stages(variant: Variant) -> str:
@@ -118,16 +120,18 @@ def _sources(name: str) -> Sequence[Source]:
     from vkbench_shaders.catalogue import kernel_named
     from vkbench_shaders.compile.tree import TREE, source_of, sources_of
 
-    found = []
+    sources = []
     for module in _modules(kernel_named(name)):
         try:
             path = source_of(module, TREE)
         except UsageError as error:
             raise UnknownName("module", module) from error
         imported = [
-            each.relative_to(TREE).as_posix() for each in sources_of(path, TREE) if each != path
+            imported_path.relative_to(TREE).as_posix()
+            for imported_path in sources_of(path, TREE)
+            if imported_path != path
         ]
-        found.append(
+        sources.append(
             Source(
                 module=module,
                 path=path.relative_to(TREE).as_posix(),
@@ -135,8 +139,8 @@ def _sources(name: str) -> Sequence[Source]:
                 imports=imported,
             )
         )
-    return tuple(found)
+    return tuple(sources)
 
 
-def _modules(found: Kernel) -> Mapping[str, None]:
-    return dict.fromkeys(stage.module for variant in found.variants for stage in variant.stages)
+def _modules(kernel: Kernel) -> Mapping[str, None]:
+    return dict.fromkeys(stage.module for variant in kernel.variants for stage in variant.stages)

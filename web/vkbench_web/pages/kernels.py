@@ -34,28 +34,30 @@ def kernels(request: Request) -> Response:
     with lab_of(request).reading() as tx:
         devices = queries.devices(tx)
         states = tallies(kernel_states(tx))
-        declared = [each.kernel for each in own_kernels(tx)]
-    shown = [device for device in devices if any(device.key in each for each in states.values())]
+        declared = [own.kernel for own in own_kernels(tx)]
+    shown = [
+        device for device in devices if any(device.key in counts for counts in states.values())
+    ]
     rows = [
         _row(kernel_row(kernel), states.get(kernel.name, {}), shown[:MOST_DEVICES])
         for kernel in (*KERNELS, *declared)
     ]
     table = Table(columns=_columns(shown[:MOST_DEVICES]), rows=rows)
     links = {"name": _kernel, "group": _group}
-    found = list_table(request, table, name="kernels", links=links)
-    return found.download() or page(request, "kernels.html", kernels=found)
+    listing = list_table(request, table, name="kernels", links=links)
+    return listing.download() or page(request, "kernels.html", kernels=listing)
 
 
 def tallies(states: Iterable[KernelState]) -> dict[str, dict[str, dict[str, int]]]:
     """Counts by kernel, device and state."""
-    found: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+    counts: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
     for row in states:
-        found[row.kernel][row.device][row.state] = row.results
-    return found
+        counts[row.kernel][row.device][row.state] = row.results
+    return counts
 
 
 def list_states(counts: Mapping[str, int]) -> str:
-    """The gravest first: "wrong 1, passed 24"."""
+    """Counts of states, the gravest first: "wrong 1, passed 24"."""
     return list_counts({state: counts[state] for state in SEVERITY if counts.get(state)})
 
 

@@ -41,15 +41,15 @@ class History:
 
     @property
     def level(self) -> float | None:
-        """What its results are now: the median since the last confirmed change."""
-        starts = {each.after_job for each in self.changes if each.state == "confirmed"}
-        places = [place for place, each in enumerate(self.points) if each.job in starts]
+        """The level of its newest results: the median since the last confirmed change."""
+        starts = {change.after_job for change in self.changes if change.state == "confirmed"}
+        places = [place for place, point in enumerate(self.points) if point.job in starts]
         since = self.points[max(places, default=0) :]
-        counting = [each.seconds for each in since if not each.flag]
+        counting = [point.seconds for point in since if not point.flag]
         return median(counting[-LEVEL_OF:]) if counting else None
 
     def list_changes(self) -> list[tuple[str, ...]]:
-        """What each result has that the one before had not: a driver, a bundle, ..."""
+        """What changed before each result, such as a driver or a bundle."""
         pairs = zip(self.points, self.points[1:], strict=False)
         return [(), *(differences(old, new) for old, new in pairs)] if self.points else []
 
@@ -70,7 +70,7 @@ def one_series(request: Request, number: int) -> Response:
         request, table, name=f"series-{number}", links=dict.fromkeys(("job", "measured_at"), _job),
         own=OPTIONS,
     )  # fmt: skip
-    changes = Table(columns=CHANGES, rows=[asdict(each) for each in shown[0].changes])
+    changes = Table(columns=CHANGES, rows=[asdict(change) for change in shown[0].changes])
     return points.download() or page(
         request,
         "one_series.html",
@@ -79,8 +79,8 @@ def one_series(request: Request, number: int) -> Response:
         points=points,
         changes=_short(request, changes, "changes", _CHANGE_LINKS),
         beside=_short(request, beside, "peers", {"peer": _job}),
-        includes=list_what_is_included({str(each["peer"]) for each in beside.rows}),
-        plot={"x": x, "y": y, "series": [plot_columns(each) for each in shown]},
+        includes=list_what_is_included({str(row["peer"]) for row in beside.rows}),
+        plot={"x": x, "y": y, "series": [plot_columns(history) for history in shown]},
         x=x,
         y=y,
     )
@@ -100,7 +100,7 @@ def histories(tx: Transaction, numbers: Sequence[int], last: int = LAST) -> list
 
 def point_rows(history: History) -> list[dict[str, Cell]]:
     """The results as rows of a table, the oldest first."""
-    at = {each.after_job: each for each in reversed(history.changes)}
+    at = {changed.after_job: changed for changed in reversed(history.changes)}
     rows: list[dict[str, Cell]] = []
     for point, moved in zip(history.points, history.list_changes(), strict=True):
         change = at.get(point.job)
@@ -118,18 +118,18 @@ def point_rows(history: History) -> list[dict[str, Cell]]:
 
 
 def differences(old: SeriesPoint, new: SeriesPoint) -> tuple[str, ...]:
-    """What produced a result and did not produce the one before, in words."""
+    """What changed between two results in driver, environment, code and bundle, in words."""
     drivers = [" ".join(filter(None, (e.driver, e.driver_version))) for e in (old, new)]
-    said: list[str] = []
+    words: list[str] = []
     if drivers[0] != drivers[1]:
-        said.append(f"driver {drivers[0] or 'none'} → {drivers[1] or 'none'}")
+        words.append(f"driver {drivers[0] or 'none'} → {drivers[1] or 'none'}")
     elif old.environment != new.environment:
-        said.append(f"environment {_short_sha(old.environment)} → {_short_sha(new.environment)}")
+        words.append(f"environment {_short_sha(old.environment)} → {_short_sha(new.environment)}")
     if old.kernel_sha != new.kernel_sha:
-        said.append(f"code {_short_sha(old.kernel_sha)} → {_short_sha(new.kernel_sha)}")
+        words.append(f"code {_short_sha(old.kernel_sha)} → {_short_sha(new.kernel_sha)}")
     if old.bundle != new.bundle:
-        said.append(f"bundle {_short_sha(old.bundle)} → {_short_sha(new.bundle)}")
-    return tuple(said)
+        words.append(f"bundle {_short_sha(old.bundle)} → {_short_sha(new.bundle)}")
+    return tuple(words)
 
 
 def plot_columns(history: History) -> Mapping[str, object]:
@@ -141,23 +141,23 @@ def plot_columns(history: History) -> Mapping[str, object]:
         f"{history.row.variant}, {history.row.metric}",
         "level": history.level,
         "smallest_effect": history.row.smallest_effect,
-        "at": [each.measured_at or 0.0 for each in points],
-        "job": [each.job for each in points],
-        "seconds": [each.seconds for each in points],
-        "low": [each.low for each in points],
-        "high": [each.high for each in points],
-        "flag": [each.flag for each in points],
-        "bundle": [_short_sha(each.bundle) for each in points],
+        "at": [point.measured_at or 0.0 for point in points],
+        "job": [point.job for point in points],
+        "seconds": [point.seconds for point in points],
+        "low": [point.low for point in points],
+        "high": [point.high for point in points],
+        "flag": [point.flag for point in points],
+        "bundle": [_short_sha(point.bundle) for point in points],
         "driver": [" ".join(filter(None, (e.driver, e.driver_version))) for e in points],
         "moved": history.list_changes(),
         "changes": [
             {
-                "job": each.after_job,
-                "state": each.state,
-                "direction": each.direction,
-                "ratio": each.ratio,
+                "job": change.after_job,
+                "state": change.state,
+                "direction": change.direction,
+                "ratio": change.ratio,
             }
-            for each in history.changes
+            for change in history.changes
         ],
     }
 
@@ -184,8 +184,8 @@ def _short(request: Request, table: Table, name: str, links: Mapping[str, Link])
 
 
 def _others(request: Request) -> list[int]:
-    asked = [word.strip() for word in request.query_params.get("with", "").split(",")]
-    named = [word for word in asked if word]
+    words = [word.strip() for word in request.query_params.get("with", "").split(",")]
+    named = [word for word in words if word]
     if not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in named):
         raise UsageError("with names other series by their numbers: with=12,13")
     if len(named) >= MOST_SERIES:
@@ -194,10 +194,10 @@ def _others(request: Request) -> list[int]:
 
 
 def _choose_option(request: Request, name: str) -> str:
-    asked = request.query_params.get(name) or _CHOICES[name][0]
-    if asked not in _CHOICES[name]:
+    option = request.query_params.get(name) or _CHOICES[name][0]
+    if option not in _CHOICES[name]:
         raise UsageError(f"{name} is {' or '.join(_CHOICES[name])}")
-    return asked
+    return option
 
 
 def _short_sha(sha: str) -> str:

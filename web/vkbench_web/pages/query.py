@@ -69,16 +69,16 @@ def query(request: Request) -> Response:
     if not sql:
         return page(request, "query.html", **values)
     try:
-        found = run_query(lab_of(request), sql)
-        rows = list_table(request, found, name="query", links=_links(found), own=("sql",))
+        table = run_query(lab_of(request), sql)
+        rows = list_table(request, table, name="query", links=_links(table), own=("sql",))
     except VkbenchError as error:
         return page(request, "query.html", status_of(error), **values | {"error": str(error)})
     return rows.download() or page(request, "query.html", rows=rows, **values)
 
 
-def _links(found: Table) -> dict[str, Link]:
-    """Numbers of jobs, runs, series and regressions lead to their pages."""
-    keys = {column.key for column in found.columns}
+def _links(table: Table) -> dict[str, Link]:
+    """Links from numbers of jobs, runs, series and regressions to their pages."""
+    keys = {column.key for column in table.columns}
     pages = {"job": "jobs", "run": "runs", "series": "series", "regression": "regressions"}
     return {key: _link(key, path) for key, path in pages.items() if key in keys}
 

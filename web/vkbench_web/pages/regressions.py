@@ -21,8 +21,7 @@ from vkbench_detection.regress.inbox import MemberRow, RegressionRow, Regression
 from vkbench_detection.regress.stages import REACHED_FROM, RegressionStage
 from vkbench_tables.regressions import MEMBERS, ROWS, SUSPECTED, member_row
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
-from vkbench_web.access.forms import Form
-from vkbench_web.access.texts import Number
+from vkbench_web.access.texts import Form, Number
 from vkbench_web.access.triage import STAGES, Action, take
 from vkbench_web.access.visitor import writing_form
 from vkbench_web.listing import Row, list_table
@@ -63,23 +62,23 @@ EVIDENCE = (
 def inbox_page(request: Request) -> Response:
     """What people have to look at; every regression with `?all=1`, or with a state asked for."""
     lab = lab_of(request)
-    asked = request.query_params
+    params = request.query_params
     with lab.reading() as tx:
-        every = bool(asked.get("all") or asked.get("state"))
+        every = bool(params.get("all") or params.get("state"))
         rows = inbox.regressions(tx, states=() if every else TO_DO)
         doubts = inbox.uncertain(tx)
     table = Table(columns=INBOX, rows=[_cells_of_row(row) for row in rows], nothing=NOTHING_YET)
     now = lab.now()
-    found = list_table(
+    listing = list_table(
         request,
         table,
         name="regressions",
         links={"id": _story, "title": _story},
-        said={"opened_at": lambda row: _age(row["opened_at"], now)},
+        texts={"opened_at": lambda row: _age(row["opened_at"], now)},
         own=("all",),
     )
-    return found.download() or page(
-        request, "regressions.html", found=found, every=every, doubts=doubts
+    return listing.download() or page(
+        request, "regressions.html", listing=listing, every=every, doubts=doubts
     )
 
 
@@ -90,8 +89,8 @@ def show_suspected(request: Request) -> Response:
     with lab.reading() as tx:
         rows = [asdict(row) for row in inbox.suspected_changes(tx, states=UNCERTAIN)]
     table = Table(columns=SUSPECTED, rows=rows, nothing=NOTHING_DOUBTED)
-    found = list_table(request, table, name="suspected")
-    return found.download() or page(request, "suspected.html", found=found)
+    listing = list_table(request, table, name="suspected")
+    return listing.download() or page(request, "suspected.html", listing=listing)
 
 
 @router.get("/regressions/{regression}", include_in_schema=False)
@@ -118,7 +117,7 @@ def regression_page(request: Request, regression: Number) -> Response:
         row=story.row,
         kernels=list_counts(story.row.kernels),
         shared=_list_shared_facts(story.members),
-        evidence=sorted({each.evidence for each in story.members if each.evidence}),
+        evidence=sorted({member.evidence for member in story.members if member.evidence}),
         events=story.events,
         searches=searches,
         changes=changes,
@@ -129,10 +128,10 @@ def regression_page(request: Request, regression: Number) -> Response:
 @router.post("/regressions/{regression}", include_in_schema=False)
 def step(request: Request, regression: Number, form: Form) -> Response:
     """Acknowledge, close, reopen, annotate or assign it."""
-    wanted = form.get("action", "")
-    if wanted not in tuple(Action):
+    word = form.get("action", "")
+    if word not in tuple(Action):
         raise UsageError(f"a step is {', '.join(Action)}")
-    action = Action(wanted)
+    action = Action(word)
     with writing_form(request, form, Scope.TRIAGE, f"{action} {regression}") as (tx, visitor):
         take(
             tx,
@@ -148,33 +147,33 @@ def step(request: Request, regression: Number, form: Form) -> Response:
 
 def evidence(tx: Transaction, story: RegressionStory) -> list[dict[str, Cell]]:
     """The changes of a regression, each with its old and new time."""
-    jobs = {job for each in story.members for job in (each.before_job, each.after_job)}
+    jobs = {job for member in story.members for job in (member.before_job, member.after_job)}
     seconds = seconds_of(tx, jobs)
     return [
-        member_row(each)
+        member_row(member)
         | {
-            "old_seconds": seconds.get((each.before_job, each.metric)),
-            "new_seconds": seconds.get((each.after_job, each.metric)),
+            "old_seconds": seconds.get((member.before_job, member.metric)),
+            "new_seconds": seconds.get((member.after_job, member.metric)),
         }
-        for each in story.members
+        for member in story.members
     ]
 
 
 def _actions(state: str) -> list[Action]:
-    """Steps that lead somewhere from a state."""
+    """The steps that change a regression in this state."""
     return [action for action, stage in STAGES.items() if state in REACHED_FROM[stage]]
 
 
 def _list_shared_facts(members: Sequence[MemberRow]) -> list[tuple[str, list[str]]]:
-    """What ran before and after, where few values say it for all changes."""
-    rows: list[Mapping[str, Cell]] = [member_row(each) for each in members]
-    found = []
+    """Facts from before and after that few values sum up for all changes."""
+    rows: list[Mapping[str, Cell]] = [member_row(member) for member in members]
+    facts = []
     for key, heading in _FACTS:
         values = sorted({str(row[key]) for row in rows} - {"", "None"})
         if values:
             more = [f"and {len(values) - _ALIKE} more"] if len(values) > _ALIKE else []
-            found.append((heading, values[:_ALIKE] + more))
-    return found
+            facts.append((heading, values[:_ALIKE] + more))
+    return facts
 
 
 def _cells_of_row(row: RegressionRow) -> dict[str, Cell]:

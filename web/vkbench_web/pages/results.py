@@ -18,8 +18,7 @@ from vkbench_db.ask.results import FILTERS, SORTS, ResultFilter
 from vkbench_db.database import Transaction
 from vkbench_tables.results import rows_of, table
 from vkbench_web.api.results import MOST_ID, kind_of
-from vkbench_web.listing import FORMATS, PAGE_ROWS, Link, Row, ShownColumn, page_number
-from vkbench_web.paged import Paged
+from vkbench_web.listing import FORMATS, PAGE_ROWS, Link, Paged, Row, ShownColumn, page_number
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -45,9 +44,9 @@ class Results(Paged):
     def url(self, **changes: object) -> str:
         """This table's URL with other options."""
         kind = changes.pop("format", "")
-        found = super().url(**changes)
+        base = super().url(**changes)
         more = urlencode({"format": kind}) if kind else ""
-        return f"{found}{'&' if '?' in found else '?'}{more}" if more else found
+        return f"{base}{'&' if '?' in base else '?'}{more}" if more else base
 
     def download(self) -> Response | None:
         """The table as a file, where the URL asks for one."""
@@ -59,15 +58,15 @@ class Results(Paged):
 def results(request: Request) -> Response:
     """The page that lists results."""
     with lab_of(request).reading() as tx:
-        found = read_page(tx, request)
-        answer = found.download()
+        listing = read_page(tx, request)
+        answer = listing.download()
         if answer:
             return answer
         choices = stored_results.choices(tx)
         devices = queries.devices(tx)
-    asked = {name: found.query.get(name, "") for name in (*FILTERS, "sort")}
+    chosen = {name: listing.query.get(name, "") for name in (*FILTERS, "sort")}
     return page(
-        request, "results.html", results=found, asked=asked, choices=choices, devices=devices
+        request, "results.html", results=listing, chosen=chosen, choices=choices, devices=devices
     )
 
 
@@ -76,17 +75,17 @@ def read_page(tx: Transaction, request: Request) -> Results:
     query = _read_options(request)
     kind, formats = kind_of(request.query_params.getlist("format"))
     is_file = any(word in FORMATS for word in request.query_params.getlist("format"))
-    asked = filter_of(tx, request, [each for text in formats for each in _words(text)])
-    total = stored_results.count(tx, asked)
+    result_filter = filter_of(tx, request, [word for text in formats for word in _words(text)])
+    total = stored_results.count(tx, result_filter)
     number = min(page_number(query.get("page", "1")), max(1, -(-total // PAGE_ROWS)))
     rows = stored_results.page(
         tx,
-        asked,
+        result_filter,
         sort=query.get("sort", "-finished_at"),
         limit=None if is_file else PAGE_ROWS,
         offset=0 if is_file else (number - 1) * PAGE_ROWS,
     )
-    is_filtered = any(getattr(asked, name) not in ((), [], None) for name in FILTERS)
+    is_filtered = any(getattr(result_filter, name) not in ((), [], None) for name in FILTERS)
     return Results(
         name="results",
         table=replace(table(rows_of(rows)), nothing=NOTHING_FITS if is_filtered else NOTHING_YET),
@@ -100,27 +99,27 @@ def read_page(tx: Transaction, request: Request) -> Results:
 
 
 def filter_of(tx: Transaction, request: Request, formats: Sequence[str]) -> ResultFilter:
-    """What a URL's options choose; several values are given with commas, or again."""
-    asked = request.query_params
+    """The filter that a URL's options make; several values have commas, or repeat the option."""
+    params = request.query_params
 
     def several(name: str) -> list[str]:
-        return [word for text in asked.getlist(name) for word in _words(text)]
+        return [word for text in params.getlist(name) for word in _words(text)]
 
     return ResultFilter(
         device=several("device"),
         kernel=several("kernel"),
         format=formats,
-        case=[text for text in asked.getlist("case") if text],  # names of cases have commas
+        case=[text for text in params.getlist("case") if text],  # names of cases have commas
         variant=several("variant"),
         mode=several("mode"),
         state=several("state"),
-        run=queries.find_run(tx, asked["run"]).id if asked.get("run") else None,
-        series=_number("series", asked["series"]) if asked.get("series") else None,
+        run=queries.find_run(tx, params["run"]).id if params.get("run") else None,
+        series=_number("series", params["series"]) if params.get("series") else None,
     )
 
 
 def _read_options(request: Request) -> dict[str, str]:
-    """The options of a URL but for the kind of file; UnknownName for what is none."""
+    """The options of a URL without the kind of file; UnknownName for an unknown one."""
     query: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name not in (*FILTERS, *_OPTIONS, "part"):

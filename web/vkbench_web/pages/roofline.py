@@ -56,19 +56,19 @@ def roofline(request: Request) -> Response:
         points = roofline_points(tx, device=key, metric=metric) if key else []
         reached = read_calibrations(tx, [key]) if key else {}
     table = Table(columns=COLUMNS, rows=[_row(point) for point in points], nothing=_nothing(key))
-    found = list_table(
+    listing = list_table(
         request,
         table,
         name="roofline",
         links={"case": _series, "kernel": _kernel, "roof_fraction": _job},
         own=_OWN,
     )
-    return found.download() or page(
+    return listing.download() or page(
         request,
         "roofline.html",
-        points=found,
-        picture=picture(found.table.rows, reached.get(key), height),
-        device=next((each for each in devices if each.key == key), None),
+        points=listing,
+        picture=picture(listing.table.rows, reached.get(key), height),
+        device=next((row for row in devices if row.key == key), None),
         devices=devices,
         metric=metric,
         metrics=METRICS,
@@ -83,13 +83,15 @@ def read_calibrations(tx: Transaction, devices: Sequence[str]) -> Mapping[str, R
     from vkbench_detection.series.calibrations import latest
 
     return {
-        each.device: each
-        for each in sorted(latest(tx, devices=devices), key=lambda each: each.measured_at)
+        calibration.device: calibration
+        for calibration in sorted(
+            latest(tx, devices=devices), key=lambda calibration: calibration.measured_at
+        )
     }
 
 
 def picture(rows: Iterable[Row], reached: Reached | None, height: str) -> Scatter | None:
-    """Timings and roofs: rates over intensity, or bandwidth over size."""
+    """The picture of timings under their roofs: rate over intensity, or bandwidth over size."""
     if height == "bytes":
         spots = [_spot(row, row["bytes_moved"], row["bytes_per_second"]) for row in rows]
         return scatter(
@@ -131,7 +133,7 @@ def _spot(row: Row, x: Cell, y: Cell) -> Spot:
     return Spot(
         x=x if isinstance(x, int | float) else 0.0,
         y=y if isinstance(y, int | float) else 0.0,
-        said=_describe_spot(row),
+        title=_describe_spot(row),
         link=_series(row) or _job(row),
     )
 
@@ -148,10 +150,10 @@ def _describe_spot(row: Row) -> str:
 
 
 def _short(value: Cell, unit: str) -> str:
-    """A number with three figures, in its own scale: cheap, for thousands of points."""
+    """Format a number with three figures in its own scale, cheaply, for thousands of points."""
     if not isinstance(value, int | float):
         return ""
-    scale, prefix = next((each for each in _SCALES if value >= each[0]), _SCALES[-1])
+    scale, prefix = next((step for step in _SCALES if value >= step[0]), _SCALES[-1])
     return f"{value / scale:.3g} {prefix}{unit}"
 
 

@@ -23,8 +23,7 @@ from vkbench_tables.absence import absence
 from vkbench_tables.losses import KEPT_COLUMNS, kept_row
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.table import Table
-from vkbench_web.access.forms import Form
-from vkbench_web.access.texts import MOST_INTEGER, Number
+from vkbench_web.access.texts import MOST_INTEGER, Form, Number
 from vkbench_web.access.triage import cancel
 from vkbench_web.access.visitor import writing_form
 from vkbench_web.listing import Row, list_table
@@ -42,9 +41,9 @@ def runs(request: Request) -> Response:
     """The page that lists runs."""
     before = request.query_params.get("before", "")
     with lab_of(request).reading() as tx:
-        found = queries.runs(tx, limit=MOST, before=number(before) if before else None)
-    progress = {row.id: row.progress for row in found}
-    table = Table(columns=RUNS, rows=[run_row(row) for row in found], nothing=NOTHING_YET)
+        run_rows = queries.runs(tx, limit=MOST, before=number(before) if before else None)
+    progress = {row.id: row.progress for row in run_rows}
+    table = Table(columns=RUNS, rows=[run_row(row) for row in run_rows], nothing=NOTHING_YET)
     shown = list_table(
         request, table, name="runs", links={"id": _run, "label": _run}, own=("before",)
     )
@@ -53,7 +52,7 @@ def runs(request: Request) -> Response:
         "runs.html",
         runs=shown,
         going=_going(progress),
-        older=found[-1].id if len(found) == MOST else None,
+        older=run_rows[-1].id if len(run_rows) == MOST else None,
     )
 
 
@@ -61,7 +60,7 @@ def runs(request: Request) -> Response:
 def run_page(request: Request, run: Number) -> Response:
     """The page of one run."""
     lab = lab_of(request)
-    asked = request.query_params
+    params = request.query_params
     with lab.reading() as tx:
         row = queries.find_run(tx, str(run))
         shares = run_story.shares(tx, run, lab.now())
@@ -72,13 +71,17 @@ def run_page(request: Request, run: Number) -> Response:
         jobs = queries.jobs(
             tx,
             run=run,
-            states=[JobState(asked["state"])] if asked.get("state") in tuple(JobState) else (),
-            limit=0 if asked.get("part") == "live" else None if asked.get("format") else MOST_JOBS,
+            states=[JobState(params["state"])] if params.get("state") in tuple(JobState) else (),
+            limit=0
+            if params.get("part") == "live"
+            else None
+            if params.get("format")
+            else MOST_JOBS,
         )
     columns = [replace(column, hidden=column.hidden or column.key == "run") for column in JOBS]
-    table = Table(columns=columns, rows=[job_row(each) for each in jobs], nothing=NO_JOBS)
+    table = Table(columns=columns, rows=[job_row(job) for job in jobs], nothing=NO_JOBS)
     if row.mode == Mode.ACCURACY:
-        table = Table(columns=KEPT_COLUMNS, rows=[kept_row(each) for each in lost])
+        table = Table(columns=KEPT_COLUMNS, rows=[kept_row(accuracy) for accuracy in lost])
     shown = list_table(
         request,
         table,
@@ -100,7 +103,7 @@ def run_page(request: Request, run: Number) -> Response:
         selection=describe_selection(row.selection),
         jobs=shown,
         cut=len(jobs) == MOST_JOBS < row.progress.total,
-        may_cancel=not row.imported and any(row.progress.counts.get(each) for each in OPEN),
+        may_cancel=not row.imported and any(row.progress.counts.get(state) for state in OPEN),
     )
 
 
@@ -112,11 +115,11 @@ def cancel_run(request: Request, run: Number, form: Form) -> Response:
     return RedirectResponse(f"/runs/{run}", 303)
 
 
-def number(asked: str) -> int:
+def number(text: str) -> int:
     """The number of a run; UsageError for anything else."""
-    if not (asked.isascii() and asked.isdecimal() and int(asked[:10]) <= MOST_INTEGER):
+    if not (text.isascii() and text.isdecimal() and int(text[:10]) <= MOST_INTEGER):
         raise UsageError("before is the number of a run")
-    return int(asked[:10])
+    return int(text[:10])
 
 
 def bar(counts: Mapping[JobState, int]) -> list[tuple[str, float, float]]:
@@ -132,7 +135,7 @@ def bar(counts: Mapping[JobState, int]) -> list[tuple[str, float, float]]:
 
 
 def seconds_left(shares: Sequence[Share]) -> float | None:
-    """Until the slowest device is done; None while one with work left has no rate."""
+    """Seconds until the slowest device is done; None while a device with work has no rate."""
     working = [share for share in shares if not share.is_finished]
     left = [share.seconds_left for share in working]
     known = [seconds for seconds in left if seconds is not None]
@@ -140,12 +143,12 @@ def seconds_left(shares: Sequence[Share]) -> float | None:
 
 
 def describe_selection(selection: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a selection says, without what it leaves open."""
+    """The options that a selection sets, as names and values."""
     return [
-        told
+        pair
         for name, value in selection.items()
         if value not in (None, "", [], {}, 0)
-        for told in _describe_option(name.replace("_", " "), value)
+        for pair in _describe_option(name.replace("_", " "), value)
     ]
 
 
@@ -165,15 +168,15 @@ def _describe_option(name: str, value: Any) -> Iterator[tuple[str, str]]:
 def _words(value: object) -> str:
     match value:
         case list() | tuple():
-            return ", ".join(_words(each) for each in value)
+            return ", ".join(_words(item) for item in value)
         case dict():
-            return ",".join(f"{key}={_words(each)}" for key, each in value.items())
+            return ",".join(f"{key}={_words(item)}" for key, item in value.items())
     return str(value)
 
 
 def _going(progress: Mapping[int, Progress]) -> Mapping[int, list[tuple[str, float, float]]]:
     """The bars of runs, by their numbers."""
-    return {run: bar(each.counts) for run, each in progress.items()}
+    return {run: bar(of_run.counts) for run, of_run in progress.items()}
 
 
 def _waits(tx: Transaction, progress: Progress, run: int, now: float) -> str:

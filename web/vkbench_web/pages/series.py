@@ -15,8 +15,7 @@ from vkbench_db.ask import series as ask
 from vkbench_db.database import Transaction
 from vkbench_tables.series import SERIES
 from vkbench_tables.table import Table
-from vkbench_web.listing import PAGE_ROWS, Row, alternatives, asked_of, bounds, page_number
-from vkbench_web.paged import Paged
+from vkbench_web.listing import PAGE_ROWS, Paged, Row, alternatives, asked_of, bounds, page_number
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -29,30 +28,30 @@ NOTHING_FITS = "no series fits these filters"
 def every(request: Request) -> Response:
     """The page that lists series."""
     with lab_of(request).reading() as tx:
-        found = read_page(tx, request)
-    return found.download() or page(request, "series.html", series=found)
+        listing = read_page(tx, request)
+    return listing.download() or page(request, "series.html", series=listing)
 
 
 def read_page(tx: Transaction, request: Request) -> Paged:
     """The page of series that a URL asks for; all that fit where it asks for a file."""
     columns = {column.key: column for column in SERIES}
     query = asked_of(request, columns, tuple(OWN))
-    wanted, sort = filter_of(query), query.get("sort", "")
+    series_filter, sort = filter_of(query), query.get("sort", "")
     if sort and sort.removeprefix("-") not in columns:
         raise UnknownName("column", sort, names.nearest(sort, list(columns)))
-    total = ask.count(tx, wanted)
+    total = ask.count(tx, series_filter)
     last = max(1, -(-total // PAGE_ROWS))
     number = min(page_number(query.get("page", "1")), last)
     is_file = bool(query.get("format"))
     rows = ask.page(
         tx,
-        wanted,
+        series_filter,
         sort=sort.removeprefix("-"),
         descending=sort.startswith("-"),
         limit=None if is_file else PAGE_ROWS,
         offset=0 if is_file else (number - 1) * PAGE_ROWS,
     )
-    is_filtered = bool(wanted.texts or wanted.ranges or wanted.words)
+    is_filtered = bool(series_filter.texts or series_filter.ranges or series_filter.words)
     return Paged(
         name="series",
         table=Table(
@@ -71,17 +70,17 @@ def read_page(tx: Transaction, request: Request) -> Paged:
 
 def filter_of(query: Mapping[str, str]) -> ask.SeriesFilter:
     """What the options of a URL choose."""
-    asked = {
+    options = {
         OWN.get(name, name): value
         for name, value in query.items()
         if name not in ("q", "sort", "page", "format")
     }
-    for name in asked:
+    for name in options:
         if name not in (*ask.TEXTS, *ask.NUMBERS):
             raise UsageError(f"series cannot be filtered by {name}: sort by it instead")
     return ask.SeriesFilter(
-        texts={name: alternatives(value) for name, value in asked.items() if name in ask.TEXTS},
-        ranges={name: bounds(value) for name, value in asked.items() if name in ask.NUMBERS},
+        texts={name: alternatives(value) for name, value in options.items() if name in ask.TEXTS},
+        ranges={name: bounds(value) for name, value in options.items() if name in ask.NUMBERS},
         words=query.get("q", "").split()[:10],
     )
 

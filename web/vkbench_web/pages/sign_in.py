@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from vkbench_web.access.forms import Form
+from vkbench_web.access.texts import Form
 from vkbench_web.access.visitor import COOKIE, by_cookie, recognise_visitor, require_own_form
 from vkbench_web.shell import lab_of, page
 
@@ -52,6 +52,6 @@ def leave(request: Request, form: Form) -> Response:
 
 
 def _local(path: str) -> str:
-    """A path of this site; whatever may lead elsewhere is the inbox instead."""
+    """The path if it is one of this site, and otherwise that of the inbox."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else HOME

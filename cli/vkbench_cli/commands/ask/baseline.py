@@ -63,8 +63,8 @@ def set_(
     from vkbench_detection.compare.baselines import pin
     from vkbench_detection.compare.references import ReferenceKind
 
-    asked = {ReferenceKind.RUN: run, ReferenceKind.BUNDLE: bundle, ReferenceKind.DATE: date}
-    given = {kind: value for kind, value in asked.items() if value}
+    options = {ReferenceKind.RUN: run, ReferenceKind.BUNDLE: bundle, ReferenceKind.DATE: date}
+    given = {kind: value for kind, value in options.items() if value}
     if len(given) != 1:
         raise UsageError("give one of --run RUN, --bundle SHA and --date DATE")
     [(kind, value)] = given.items()

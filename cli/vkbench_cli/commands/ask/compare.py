@@ -149,52 +149,52 @@ def compare(
         raise UsageError("give OLD and NEW, or --peer NAME")
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
-    metrics = [names.pick(asked, METRICS, "metric") for asked in metric]
+    metrics = [names.pick(name, METRICS, "metric") for name in metric]
     with reading(store.settings()) as tx:
-        found = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
-        _check(found, mix=mix, fail_on=fail_on)
+        compared = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
+        _check(compared, mix=mix, fail_on=fail_on)
         chosen = (
-            found.pairs
+            compared.pairs
             if all_rows
-            else [pair for pair in found.pairs if pair.is_slower or pair.is_faster]
+            else [pair for pair in compared.pairs if pair.is_slower or pair.is_faster]
         )
         pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
-        canaries = drifts(tx, found.pairs)
-        shown = comparison.table(found, pairs, provenances(tx, jobs), canaries)
+        canaries = drifts(tx, compared.pairs)
+        shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)
     if markdown:
-        hand_over(comparison_markdown.in_markdown(found, shown, canaries))
+        hand_over(comparison_markdown.in_markdown(compared, shown, canaries))
     elif shown.rows or output.json or output.csv:
         show(shown, output)
-    lines = [*comparison_words.device_lines(found), *comparison_words.drift_lines(canaries)]
-    tell("\n".join([comparison_words.summary(found), *lines]))
-    return _exit_code(found, fail_on)
+    lines = [*comparison_words.device_lines(compared), *comparison_words.drift_lines(canaries)]
+    tell("\n".join([comparison_words.summary(compared), *lines]))
+    return _exit_code(compared, fail_on)
 
 
-def _with_peers(asked: str, run: str, store: Store, output: Output) -> bool:
+def _with_peers(words: str, run: str, store: Store, output: Output) -> bool:
     from vkbench_cli.show.peers import show_peers
     from vkbench_db.ask.queries import find_run
 
-    peers = [names.pick(name, BY_NAME, "peer") for name in asked.split(",") if name]
+    peers = [names.pick(name, BY_NAME, "peer") for name in words.split(",") if name]
     with reading(store.settings()) as tx:
         return show_peers(tx, output, peers, find_run(tx, run).id if run else None)
 
 
-def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
-    if not (found.pairs or found.changes):
+def _check(compared: Comparison, *, mix: bool, fail_on: FailOn) -> None:
+    if not (compared.pairs or compared.changes):
         raise NothingToDo(
-            f"{comparison_words.sides(found)}: no timed case in common"
-            f"{comparison_words.one_sided_cases(found)}"
+            f"{comparison_words.sides(compared)}: no timed case in common"
+            f"{comparison_words.one_sided_cases(compared)}"
         )
-    if found.is_across and fail_on is FailOn.REGRESSION:
+    if compared.is_across and fail_on is FailOn.REGRESSION:
         raise UsageError(
-            f"{comparison_words.sides(found)}: a slower device is no regression; "
+            f"{comparison_words.sides(compared)}: a slower device is no regression; "
             "--fail-on regression needs a device in common, --fail-on wrong does not"
         )
-    if found.policies and not mix:
-        said = "; ".join(f"{key} {old} and now {new}" for key, old, new in found.policies)
+    if compared.policies and not mix:
+        changes = "; ".join(f"{key} {old} and now {new}" for key, old, new in compared.policies)
         raise UsageError(
-            f"the timings were taken under different clock policies ({said.strip()}): "
+            f"the timings were taken under different clock policies ({changes.strip()}): "
             "--mix compares them all the same"
         )
 
@@ -211,14 +211,14 @@ def _p(pair: Pair) -> float:
     return ratio.p if ratio else inf
 
 
-def _exit_code(found: Comparison, fail_on: FailOn) -> int:
-    is_wrong = any(change.new is JobState.WRONG for change in found.changes)
+def _exit_code(compared: Comparison, fail_on: FailOn) -> int:
+    is_wrong = any(change.new is JobState.WRONG for change in compared.changes)
     if is_wrong and fail_on is not FailOn.NEVER:
         return WrongResult.exit_code
     if fail_on is not FailOn.REGRESSION:
         return EXIT_OK
-    if any(change.new is JobState.FAILED for change in found.changes):
+    if any(change.new is JobState.FAILED for change in compared.changes):
         return VkbenchError.exit_code
-    if found.pairs and not found.counting:
-        raise NothingToDo(f"no timing was compared: {comparison_words.counted_words(found)}")
-    return EXIT_REGRESSION if any(pair.is_slower for pair in found.pairs) else EXIT_OK
+    if compared.pairs and not compared.counting:
+        raise NothingToDo(f"no timing was compared: {comparison_words.counted_words(compared)}")
+    return EXIT_REGRESSION if any(pair.is_slower for pair in compared.pairs) else EXIT_OK

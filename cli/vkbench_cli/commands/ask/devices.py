@@ -44,38 +44,38 @@ def devices(
     imported runs: they belong to another database. If no database exists yet and none is named,
     this lists the devices of this machine.
     """
-    ours = store.settings()
-    rows = _here() if local else _read_devices(ours)
-    if not (rows or ours.database):
+    settings = store.settings()
+    rows = _here() if local else _read_devices(settings)
+    if not (rows or settings.database):
         rows = _here()
         tell(FOUND_HERE)
     show(Table(columns=(*COLUMNS, UNFIT), rows=rows, nothing=NOTHING_YET), output)
 
 
-def _read_devices(ours: Settings) -> list[dict[str, Cell]]:
+def _read_devices(settings: Settings) -> list[dict[str, Cell]]:
     from vkbench_cli.show.services import read_unfit
     from vkbench_db.ask import queries
     from vkbench_db.ask.devices.lately import steadiness
     from vkbench_db.upkeep.attendance import attendance
 
-    with reading(ours) as tx:
+    with reading(settings) as tx:
         steady, now = steadiness(tx), time.time()
         rows = [device_row(row, steady.get(row.key), now) for row in queries.devices(tx)]
         has_scheduler = attendance(tx).scheduler_seen is not None  # who else would say so?
-    unfit = read_unfit(ours).devices if has_scheduler else {}
+    unfit = read_unfit(settings).devices if has_scheduler else {}
     return _mark_unfit(rows, unfit)
 
 
 def _mark_unfit(rows: Sequence[dict[str, Cell]], unfit: Mapping[str, str]) -> list[dict[str, Cell]]:
-    """Devices with why they are unfit, those too of which nothing else is known."""
+    """Mark unfit devices with the reason, and add those of which nothing else is known."""
     known = {str(row["key"]): row for row in rows}
-    found: list[dict[str, Cell]] = [*rows]
+    marked: list[dict[str, Cell]] = [*rows]
     for key, why in unfit.items():
         if key in known:
             known[key].update(state="unfit", unfit=why)
         else:
-            found.append({"key": key, "state": "unfit", "unfit": why})
-    return found
+            marked.append({"key": key, "state": "unfit", "unfit": why})
+    return marked
 
 
 def _here() -> list[dict[str, Cell]]:

@@ -53,7 +53,7 @@ def jobs(
     from vkbench_db.ask import queries
     from vkbench_db.blank import is_blank
 
-    states = [names.pick(asked, list(JobState), "state") for asked in state]
+    states = [names.pick(word, list(JobState), "state") for word in state]
     most = output.most(limit)
     look = most and most + 1
     with reading(store.settings()) as tx:
@@ -65,6 +65,6 @@ def jobs(
             show(Table(columns=JOBS, rows=(), nothing=NOTHING_YET), output)
             return
         number = queries.find_run(tx, run).id if run else None
-        found = queries.jobs(tx, run=number, states=states, devices=device, limit=look)
-    table = Table(columns=JOBS, rows=[job_row(row) for row in found])
+        job_rows = queries.jobs(tx, run=number, states=states, devices=device, limit=look)
+    table = Table(columns=JOBS, rows=[job_row(row) for row in job_rows])
     show_first(table, output, most, "newest" if number is None else "first")

@@ -62,15 +62,19 @@ def kernels(
         with reading(store.settings()) as tx:
             show(own_table(tx, kernel), output)
         return
-    wanted = {name for glob in kernel or ["*"] for name in matching(glob)}
+    kernel_names = {name for glob in kernel or ["*"] for name in matching(glob)}
     all_formats = [f.name for f in FORMATS]
-    typed = {
+    format_names = {
         name for glob in format or ["*"] for name in names.matching(glob, all_formats, "format")
     }
     if grid or formats:
-        show(_about_formats(grid, typed, wanted), output)
+        show(_about_formats(grid, format_names, kernel_names), output)
         return
-    rows = [kernel_row(k) for k in KERNELS if k.name in wanted and typed & set(k.bindings[0].types)]
+    rows = [
+        kernel_row(k)
+        for k in KERNELS
+        if k.name in kernel_names and format_names & set(k.bindings[0].types)
+    ]
     show(Table(columns=COLUMNS, rows=rows), output)
 
 

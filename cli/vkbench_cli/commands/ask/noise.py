@@ -81,21 +81,21 @@ def noise(
     from vkbench_db.blank import is_blank
     from vkbench_detection.series import profiles
 
-    ours = store.settings()
+    settings = store.settings()
     ask = partial(profiles.noise, devices=device, kernel=kernel, case=case)
-    if refresh and not is_unmade(ours):
-        with open_database(ours) as database, database.transaction() as tx:
+    if refresh and not is_unmade(settings):
+        with open_database(settings) as database, database.transaction() as tx:
             series = [row.series for row in ask(tx)]
             with CountedProgress("series", len(series)) as progress:
                 profiles.refresh(tx, progress.over(series))
-    with reading(ours) as tx:
-        found = [] if is_blank(tx) else ask(tx)
-    known = sorted((row for row in found if row.sigma is not None), key=_ORDERS[sort])
+    with reading(settings) as tx:
+        profile_rows = [] if is_blank(tx) else ask(tx)
+    known = sorted((row for row in profile_rows if row.sigma is not None), key=_ORDERS[sort])
     shown = known[: output.most(limit)]
     rows = [vars(row) for row in shown]
-    show(Table(columns=COLUMNS, rows=rows, nothing=_nothing(len(found))), output)
+    show(Table(columns=COLUMNS, rows=rows, nothing=_nothing(len(profile_rows))), output)
     if shown:
-        tell(_summary(known, shown, len(found)))
+        tell(_summary(known, shown, len(profile_rows)))
 
 
 def _nothing(series: int) -> str:

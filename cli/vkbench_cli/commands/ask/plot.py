@@ -88,40 +88,44 @@ def _read_plot(tx: Transaction, row: SeriesRow, last: int) -> SeriesPlot:
     from vkbench_cli.show.series_plot import SeriesPlot
     from vkbench_db.ask import series
 
-    found = series.points(tx, row.series, last)
-    counted = [point for point in found if not point.flag]
+    points = series.points(tx, row.series, last)
+    counted = [point for point in points if not point.flag]
     if not counted:
         raise NothingToDo(f"series {row.series} has no timing that counts")
     return SeriesPlot(
         series=row,
         points=counted,
-        left_out=len(found) - len(counted),
+        left_out=len(points) - len(counted),
         changes=series.changes(tx, row.series),
     )
 
 
-def _find_series(tx: Transaction, asked: str, metric: str, devices: list[str]) -> SeriesRow:
-    """The series of a number, or of a case; UsageError lists the candidates."""
+def _find_series(tx: Transaction, word: str, metric: str, devices: list[str]) -> SeriesRow:
+    """The series with this number, or of this case; UsageError lists the candidates."""
     from vkbench_db.ask import series
     from vkbench_db.ask.devices.names import device_keys
 
-    if asked.isdecimal():
-        return series.one(tx, int(asked))
-    texts = {"case_name": [asked], "metric": [names.pick(metric, METRICS, "metric")]}
+    if word.isdecimal():
+        return series.one(tx, int(word))
+    texts = {"case_name": [word], "metric": [names.pick(metric, METRICS, "metric")]}
     if devices:
         texts["device"] = device_keys(tx, devices)
-    found = series.page(tx, series.SeriesFilter(texts=texts), limit=_MOST)
+    candidates = series.page(tx, series.SeriesFilter(texts=texts), limit=_MOST)
     # a case that was divided too means its own series, unless what shards alone have is asked for
-    found = [row for row in found if row.track != SHARDS] or found
+    candidates = [row for row in candidates if row.track != SHARDS] or candidates
     # that of a peer is the peer's, not our kernel's in turns with it
-    found = [row for row in found if row.side == Side.THEIRS or row.variant not in BY_NAME]
-    if not found:
-        raise UsageError(f"no {metric} series of '{asked}': `vkbench noise` lists them all")
-    if len(found) > 1:
-        told = [f"{row.series} ({_describe_series(row)})" for row in found[: names.MOST_TOLD]]
-        more = " and more" if len(found) > names.MOST_TOLD else ""
-        raise UsageError(f"'{asked}' may be series {', '.join(told)}{more}: give its number")
-    return found[0]
+    candidates = [
+        row for row in candidates if row.side == Side.THEIRS or row.variant not in BY_NAME
+    ]
+    if not candidates:
+        raise UsageError(f"no {metric} series of '{word}': `vkbench noise` lists them all")
+    if len(candidates) > 1:
+        descriptions = [
+            f"{row.series} ({_describe_series(row)})" for row in candidates[: names.MOST_TOLD]
+        ]
+        more = " and more" if len(candidates) > names.MOST_TOLD else ""
+        raise UsageError(f"'{word}' may be series {', '.join(descriptions)}{more}: give its number")
+    return candidates[0]
 
 
 def _describe_series(row: SeriesRow) -> str:

@@ -35,12 +35,12 @@ def query(
     from vkbench_db.ask.sql import readonly
 
     text = sys.stdin.read() if sql == "-" else sql
-    ours = store.settings()
+    settings = store.settings()
     bounds = readonly.Bounds(rows=limit)
-    if is_unmade(ours):
+    if is_unmade(settings):
         names, rows = readonly.query_blank(text, bounds)
         tell(NOTHING_YET)
     else:
         with Elapsed(READING):
-            names, rows = readonly.query(ours.database_url(), text, bounds)
+            names, rows = readonly.query(settings.database_url(), text, bounds)
     show(answer(names, rows), output)

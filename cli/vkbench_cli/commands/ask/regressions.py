@@ -106,8 +106,8 @@ def list_(
     from vkbench_db.blank import is_blank
     from vkbench_detection.regress import inbox
 
-    states = [names.pick(asked, STATES, "state") for asked in state]
-    directions = [names.pick(asked, DIRECTIONS, "direction") for asked in direction]
+    states = [names.pick(word, STATES, "state") for word in state]
+    directions = [names.pick(word, DIRECTIONS, "direction") for word in direction]
     with reading(store.settings()) as tx:
         if is_blank(tx):
             show(Table(columns=ROWS, rows=(), nothing=NOTHING_YET), output)
@@ -144,7 +144,7 @@ def show_(
 
     with reading(store.settings()) as tx:
         story = inbox.story(tx, regression)
-        told = alerts.deliveries(tx, regression)
+        deliveries = alerts.deliveries(tx, regression)
         summed = news.of_regression(tx, regression) if markdown else None
     if summed:
         from vkbench_scheduler.watch import summaries
@@ -152,21 +152,21 @@ def show_(
         hand_over(summaries.of_regression(summed))
         return
     if output.json:
-        row = story_row(story) | {"alerts": [asdict(each) for each in told]}
+        row = story_row(story) | {"alerts": [asdict(delivery) for delivery in deliveries]}
         show(Table(columns=STORY, rows=[row]), output)
         return
-    members = Table(columns=MEMBERS, rows=[short_member(each) for each in story.members])
+    members = Table(columns=MEMBERS, rows=[short_member(member) for member in story.members])
     if output.csv:
-        show(Table(columns=MEMBERS, rows=[member_row(each) for each in story.members]), output)
+        show(Table(columns=MEMBERS, rows=[member_row(member) for member in story.members]), output)
         return
     say(_headline(story.row))
     say("")
     show(members, output)
     say("")
-    show(Table(columns=EVENTS, rows=[asdict(each) for each in story.events]), output)
-    if told:
+    show(Table(columns=EVENTS, rows=[asdict(event) for event in story.events]), output)
+    if deliveries:
         say("")
-        show(Table(columns=ALERTS, rows=[asdict(each) for each in told]), output)
+        show(Table(columns=ALERTS, rows=[asdict(delivery) for delivery in deliveries]), output)
 
 
 @app.command("suspected")
@@ -184,8 +184,8 @@ def list_suspected(*, device: Devices = [], store: Store, output: Output) -> Non
         if is_blank(tx):
             show(Table(columns=SUSPECTED, rows=(), nothing=NOTHING_YET), output)
             return
-        found = inbox.suspected_changes(tx, devices=device, states=UNCERTAIN)
-    rows = [asdict(row) for row in found]
+        changes = inbox.suspected_changes(tx, devices=device, states=UNCERTAIN)
+    rows = [asdict(row) for row in changes]
     show(Table(columns=SUSPECTED, rows=rows), output)
 
 
@@ -234,13 +234,13 @@ def scan(
         with Elapsed("placing new results"):
             detect(database, now)
         with database.reading() as tx:
-            wanted = history.every_series(tx) if everything else history.changed_series(tx)
-        with CountedProgress("series", len(wanted)) as progress:
-            touched = cut(database, wanted, now, progress.over)
+            series = history.every_series(tx) if everything else history.changed_series(tx)
+        with CountedProgress("series", len(series)) as progress:
+            touched = cut(database, series, now, progress.over)
         conclude(database, now)
     verb = "is" if len(touched) == 1 else "are"
     changes = f"{count_of(len(touched), 'change')} {verb}"
-    say(f"{len(wanted)} series: {changes} new, or certain now")
+    say(f"{len(series)} series: {changes} new, or certain now")
 
 
 @app.command()
@@ -270,9 +270,9 @@ def confirm(
     from vkbench_local.machine import all_devices, chosen_devices
 
     require()
-    ours = store.settings()
-    with sole_executor(ours.database_url()), open_database(ours) as database:
-        devices = chosen_devices(device, ours) if device else all_devices()
+    settings = store.settings()
+    with sole_executor(settings.database_url()), open_database(settings) as database:
+        devices = chosen_devices(device, settings) if device else all_devices()
         with database.reading() as tx:
             rows = [row for row in inbox.suspected_changes(tx) if change in (None, row.change)]
         here = {facts.key for facts in devices}
@@ -281,7 +281,7 @@ def confirm(
             raise NothingToDo("there is no suspected change on the devices of this machine")
         if tracks == {SHARDS}:
             raise NothingToDo("pairs do not measure shards: later results decide such a change")
-        done = confirm_here(database, ours, devices, change, partial(RunProgress, database))
+        done = confirm_here(database, settings, devices, change, partial(RunProgress, database))
     return EXIT_OK if done else EXIT_INTERRUPTED
 
 
@@ -296,18 +296,18 @@ def _move(regressions: list[int], stage: str, note: str, store: Store) -> None:
 def _waiting(counts: Mapping[str, int]) -> str:
     suspected = sum(counts.get(state, 0) for state in UNDECIDED)
     ambiguous = sum(counts.values()) - suspected
-    said = [f"{count_of(suspected, 'change')} suspected"] if suspected else []
-    said += [f"{count_of(ambiguous, 'change')} ambiguous"] if ambiguous else []
-    return ", ".join(said)
+    counted = [f"{count_of(suspected, 'change')} suspected"] if suspected else []
+    counted += [f"{count_of(ambiguous, 'change')} ambiguous"] if ambiguous else []
+    return ", ".join(counted)
 
 
 def _headline(row: RegressionRow) -> str:
     owner = f", {row.owner}" if row.owner else ""
-    said = f"regression {row.id} ({row.state}{owner}; cause: {row.cause})"
+    heading = f"regression {row.id} ({row.state}{owner}; cause: {row.cause})"
     series = (
         f"{row.changes} series on {count_of(row.devices, 'device')}: {list_counts(row.kernels)}"
     )
-    return f"{said}\n{row.title}\n{series}"
+    return f"{heading}\n{row.title}\n{series}"
 
 
 def _cells_of_row(row: RegressionRow, output: Output) -> dict[str, Cell]:

@@ -36,7 +36,7 @@ def group() -> None:
 @spread
 def run(
     *,
-    asked: Annotated[
+    run_name: Annotated[
         str,
         Argument(metavar="RUN", help=RUN_HELP, show_default=False),
     ],
@@ -59,10 +59,10 @@ def run(
     from vkbench_scheduler.watch import summaries
 
     with reading(store.settings()) as tx:
-        found = queries.find_run(tx, asked)
-        told = news.of_run(tx, found.id, found.label)
-    if not only_on_change or summaries.is_eventful(told):
-        text = summaries.of_run(told)
+        run_row = queries.find_run(tx, run_name)
+        run_news = news.of_run(tx, run_row.id, run_row.label)
+    if not only_on_change or summaries.is_eventful(run_news):
+        text = summaries.of_run(run_news)
         if markdown:
             hand_over(text)
         else:
@@ -95,13 +95,13 @@ def accuracy(
     from vkbench_tables.losses import KEPT_COLUMNS, kept_row
 
     with reading(store.settings()) as tx:
-        asked = queries.find_run(tx, run, [RunKind.ACCURACY]).id if run else None
-        found = accuracies(tx, run=asked)
-    models = _choose_names(model, {row.model for row in found if row.model}, "model")
-    formats = _choose_names(format, {row.format for row in found}, "format")
+        run_id = queries.find_run(tx, run, [RunKind.ACCURACY]).id if run else None
+        kept = accuracies(tx, run=run_id)
+    models = _choose_names(model, {row.model for row in kept if row.model}, "model")
+    formats = _choose_names(format, {row.format for row in kept}, "format")
     rows = [
         kept_row(row)
-        for row in found
+        for row in kept
         if (not model or row.model in models) and (not format or row.format in formats)
     ]
     show(Table(columns=KEPT_COLUMNS, rows=rows, nothing=NO_ACCURACY), output)

@@ -130,23 +130,23 @@ def results(
             trials=trials,
         )
         rows = most * METRICS + 1 if most and not (sizes or suite) else None
-        found = read_results(tx, chosen, limit=rows)
+        result_rows = read_results(tx, chosen, limit=rows)
         tried = count_trials(tx, chosen)
         works = _works_of(suite, Mode(mode)) if suite else None
-        models = _models(tx, found) if as_ in llama_bench.WRITERS else {}
+        models = _models(tx, result_rows) if as_ in llama_bench.WRITERS else {}
 
     def is_asked(row: ResultRow | ResultCount) -> bool:
         in_suite = works is None or (row.case_name, row.mode) in works
         return in_suite and _has_shape(row.shape, sizes)
 
-    _print(list(filter(is_asked, found)), as_, output, most, models=models)
-    if left_out := sum(each.results for each in tried if is_asked(each)):
-        said = count_of(left_out, "trial")
-        tell(f"left out {said} of `vkbench tune`; --trials shows them")
+    _print(list(filter(is_asked, result_rows)), as_, output, most, models=models)
+    if left_out := sum(trial.results for trial in tried if is_asked(trial)):
+        trial_words = count_of(left_out, "trial")
+        tell(f"left out {trial_words} of `vkbench tune`; --trials shows them")
 
 
-def _check_form(asked: Interchange | None, formats: list[str], output: Output) -> None:
-    if asked and (output.json or output.csv):
+def _check_form(form: Interchange | None, formats: list[str], output: Output) -> None:
+    if form and (output.json or output.csv):
         raise UsageError("only one of --as, --json and --csv can be printed")
     for name in formats:
         if name in list(Interchange):
@@ -154,69 +154,71 @@ def _check_form(asked: Interchange | None, formats: list[str], output: Output) -
 
 
 def _print(
-    found: list[ResultRow],
-    asked: Interchange | None,
+    result_rows: list[ResultRow],
+    form: Interchange | None,
     output: Output,
     most: int | None,
     nothing: str = "",
     models: Mapping[int, ModelResult] = {},
 ) -> None:
-    rows = rows_of(found)
-    shown = table(rows[:most] if asked else rows)
+    rows = rows_of(result_rows)
+    shown = table(rows[:most] if form else rows)
     if nothing:
         shown = replace(shown, nothing=nothing)
-    if asked is None:
+    if form is None:
         show_newest(shown, output, most)
-    elif asked is Interchange.MD:
+    elif form is Interchange.MD:
         if not shown.rows:
             tell(shown.nothing)
         hand_over(markdown_table(shown, most=len(shown.rows)))
     else:
         jobs = {row["job"] for row in shown.rows}
-        hand_over(_write_results([row for row in found if row.job in jobs], asked, models))
-    if asked:
+        hand_over(_write_results([row for row in result_rows if row.job in jobs], form, models))
+    if form:
         tell_cut(len(rows), most)
 
 
 def _write_results(
-    found: list[ResultRow], asked: Interchange, models: Mapping[int, ModelResult]
+    result_rows: list[ResultRow], form: Interchange, models: Mapping[int, ModelResult]
 ) -> str:
-    """Results as another tool reads them; kernels and models may have a part each."""
-    text = WRITERS[asked](found) if asked in WRITERS else ""
-    if asked in llama_bench.WRITERS:
-        tests, others = llama_bench.benches(found, models)
-        text += llama_bench.WRITERS[asked](tests)
+    """The results in the form of another tool, kernels in one part and models in another."""
+    text = WRITERS[form](result_rows) if form in WRITERS else ""
+    if form in llama_bench.WRITERS:
+        tests, others = llama_bench.benches(result_rows, models)
+        text += llama_bench.WRITERS[form](tests)
         if others:
-            said = count_of(others, "timing")
-            tell(f"left out {said} of several sequences at once, which llama-bench does not have")
+            timings = count_of(others, "timing")
+            tell(
+                f"left out {timings} of several sequences at once, which llama-bench does not have"
+            )
     return text
 
 
-def _models(tx: Transaction, found: list[ResultRow]) -> Mapping[int, ModelResult]:
-    """What results of whole models tell beside their rows."""
+def _models(tx: Transaction, result_rows: list[ResultRow]) -> Mapping[int, ModelResult]:
+    """What is stored of whole models beside their rows, by job."""
     from vkbench_db.ask.model_results import model_results
 
-    return model_results(tx, [row.job for row in found if row.kernel == MODEL])
+    return model_results(tx, [row.job for row in result_rows if row.kernel == MODEL])
 
 
-def _modes(asked: Mode, run: str) -> list[Mode]:
-    """What a run was for is shown; else pairs, which answer another question, when asked for."""
-    if asked is Mode.BOTH:
+def _modes(mode: Mode, run: str) -> list[Mode]:
+    """The modes to show: all of a named run; otherwise no pairs, unless --mode asks for them."""
+    if mode is Mode.BOTH:
         return [] if run else [Mode.CORRECTNESS, Mode.PERFORMANCE]
-    return [asked]
+    return [mode]
 
 
 def _works_of(suite: str, mode: Mode) -> set[tuple[str, str]]:
-    """The cases of a suite with what it asks about each, on any device."""
+    """The cases of a suite, each with its mode, on any device."""
     from vkbench_scheduler.planning.plan import tasks
     from vkbench_scheduler.planning.suites import suite_named
 
-    wanted = tasks(suite_named(suite), Selection(mode=mode))
-    return {(task.case.name, task.mode) for task in wanted}
+    planned = tasks(suite_named(suite), Selection(mode=mode))
+    return {(task.case.name, task.mode) for task in planned}
 
 
-def _has_shape(text: str, wanted: list[dict[str, int]]) -> bool:
-    if not wanted:
+def _has_shape(text: str, shapes: list[dict[str, int]]) -> bool:
+    if not shapes:
         return True
     sizes = parse_shape(text.replace("_", ","))
-    return any(shape.items() <= sizes.items() for shape in wanted)
+    return any(shape.items() <= sizes.items() for shape in shapes)

@@ -55,11 +55,11 @@ def status(*, store: Store, output: Output) -> int:
     """
     from vkbench_cli.show.services import why
 
-    ours, now = store.settings(), time.time()
-    fleet = _read_fleet(ours, now)
+    settings, now = store.settings(), time.time()
+    fleet = _read_fleet(settings, now)
     rows = [_row(queue, now, why(queue, fleet)) for queue in fleet.queues]
     if not (output.json or output.csv):
-        show(Table(columns=SERVICES, rows=[asdict(each) for each in fleet.services]), output)
+        show(Table(columns=SERVICES, rows=[asdict(service) for service in fleet.services]), output)
         say("")
     nothing = fleet.trouble or NOTHING_YET
     show(Table(columns=DEVICES, rows=rows, summary=_summary(fleet), nothing=nothing), output)
@@ -67,7 +67,7 @@ def status(*, store: Store, output: Output) -> int:
     return EXIT_OK if fleet.is_well else ServiceUnreachable.exit_code
 
 
-def _read_fleet(ours: Settings, now: float) -> Fleet:
+def _read_fleet(settings: Settings, now: float) -> Fleet:
     """The services and queues, also where the database cannot be reached."""
     from vkbench_cli.show.services import Fleet, read_unfit
     from vkbench_db.ask.devices.queues import queues
@@ -75,21 +75,21 @@ def _read_fleet(ours: Settings, now: float) -> Fleet:
     from vkbench_db.upkeep.attendance import attendance
     from vkbench_db.work.refused import count_refused
 
-    is_new = is_unmade(ours)
+    is_new = is_unmade(settings)
     try:
-        store = blank_database() if is_new else open_database(ours)
+        store = blank_database() if is_new else open_database(settings)
         with store as database, database.reading() as tx:
             return Fleet(
-                settings=ours,
+                settings=settings,
                 now=now,
                 queues=queues(tx),
                 scheduler_seen=attendance(tx).scheduler_seen,
                 refused=count_refused(tx),
                 is_unmade=is_new,
-                unfit=read_unfit(ours),
+                unfit=read_unfit(settings),
             )
     except ServiceUnreachable as error:
-        return Fleet(settings=ours, now=now, trouble=str(error))
+        return Fleet(settings=settings, now=now, trouble=str(error))
 
 
 def _row(queue: Queue, now: float, why: str) -> dict[str, Cell]:
@@ -112,5 +112,5 @@ def _summary(fleet: Fleet) -> dict[str, Cell]:
         "is_well": fleet.is_well,
         "queued": sum(queue.queued for queue in fleet.queues),
         "in_flight": sum(queue.in_flight for queue in fleet.queues),
-        "services": [asdict(each) for each in fleet.services],
+        "services": [asdict(service) for service in fleet.services],
     }

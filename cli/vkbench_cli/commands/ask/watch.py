@@ -62,18 +62,18 @@ def watch(
 
 
 def _run(
-    database: Database, asked: str, timeout: float | None, output: Output, *, all_rows: bool
+    database: Database, run_name: str, timeout: float | None, output: Output, *, all_rows: bool
 ) -> int:
     from vkbench_cli.show.report import conclude
     from vkbench_cli.show.waiting import wait_for, warn
     from vkbench_db.ask.queries import find_run
 
     with database.reading() as tx:
-        found = find_run(tx, asked)
-    refuse_imported(found, "watch it")
-    warn(database, f"run {found.id}", run=found.id)
-    wait_for(database, found.id, timeout)
-    return conclude(database, found.id, output, all_rows=all_rows)
+        run = find_run(tx, run_name)
+    refuse_imported(run, "watch it")
+    warn(database, f"run {run.id}", run=run.id)
+    wait_for(database, run.id, timeout)
+    return conclude(database, run.id, output, all_rows=all_rows)
 
 
 def _fleet(database: Database, timeout: float | None) -> int:
@@ -83,11 +83,11 @@ def _fleet(database: Database, timeout: float | None) -> int:
 
     since = time.time()
     with database.reading() as tx:
-        busy = [each.device for each in tallies.of_fleet(tx, since)]
+        busy = [tally.device for tally in tallies.of_fleet(tx, since)]
     if not busy:
         tell(IDLE)
         return EXIT_OK
     warn(database, "the fleet", devices=busy)
-    found = wait_for_fleet(database, since, timeout)
-    tell(", ".join([f"fleet: {count_of(found.done, 'job')} ended", *trouble(found)]))
+    end = wait_for_fleet(database, since, timeout)
+    tell(", ".join([f"fleet: {count_of(end.done, 'job')} ended", *trouble(end)]))
     return EXIT_OK

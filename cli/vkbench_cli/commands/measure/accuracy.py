@@ -137,12 +137,12 @@ def accuracy(
     with Database.open(store.settings().database_url(), create=True) as database:
         now = time.time()
         if reading.model:
-            found = _of_models(format, reading, now)
+            losses = _of_models(format, reading, now)
         else:
-            found = _of_products(format, matrices, now)
-        show(found.table, output)
-        asked = _options_of_run(format, reading if reading.model else matrices)
-        run = keep(database, found.rows, asked, label, now)
+            losses = _of_products(format, matrices, now)
+        show(losses.table, output)
+        options = _options_of_run(format, reading if reading.model else matrices)
+        run = keep(database, losses.rows, options, label, now)
     tell(f"stored as run {run}: `vkbench report accuracy` lists what was found so far")
 
 
@@ -155,10 +155,10 @@ class _Found:
 
 
 def _options_of_run(format: Sequence[str], options: Matrices | Reading) -> dict[str, object]:
-    """What was asked for, as a run keeps it."""
+    """The chosen options, as a run stores them."""
     given = {name: value for name, value in vars(options).items() if value not in (None, "", [])}
     return {"format": list(format)} | {
-        name: [str(each) for each in value] if isinstance(value, list) else _plain_value(value)
+        name: [str(item) for item in value] if isinstance(value, list) else _plain_value(value)
         for name, value in given.items()
     }
 
@@ -167,51 +167,55 @@ def _plain_value(value: object) -> object:
     return value if isinstance(value, int | float) else str(value)
 
 
-def _of_products(format: Sequence[str], asked: Matrices, now: float) -> _Found:
+def _of_products(format: Sequence[str], matrices: Matrices, now: float) -> _Found:
     from vkbench_local.accuracies import of_products
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.cases import name_of
     from vkbench_shaders.quantisers.losses import FORMATS, losses, of_file, seeded
 
-    if asked.kind and asked.gguf is None:
+    if matrices.kind and matrices.gguf is None:
         raise UsageError("--kind chooses among the matrices of --gguf FILE, which is missing")
     globbed = {name for glob in format for name in names.matching(glob, FORMATS, "format")}
     formats = [name for name in FORMATS if name in globbed or not format]
-    file, rows = asked.gguf, asked.rows
-    samples = of_file(file, rows, asked.kind) if file else seeded(rows, asked.seed)
+    file, rows = matrices.gguf, matrices.rows
+    samples = of_file(file, rows, matrices.kind) if file else seeded(rows, matrices.seed)
     model = name_of(open_gguf(file)) if file else ""
-    found = [*losses(samples, formats, asked.seed)]
+    product_losses = [*losses(samples, formats, matrices.seed)]
     return _Found(
-        table=Table(columns=PRODUCT_COLUMNS, rows=[*map(loss_row, found)]),
-        rows=[of_products(loss, model, now) for loss in found if not loss.trouble],
+        table=Table(columns=PRODUCT_COLUMNS, rows=[*map(loss_row, product_losses)]),
+        rows=[of_products(loss, model, now) for loss in product_losses if not loss.trouble],
     )
 
 
-def _of_models(format: Sequence[str], asked: Reading, now: float) -> _Found:
+def _of_models(format: Sequence[str], reading: Reading, now: float) -> _Found:
     from vkbench_local.accuracies import of_model
     from vkbench_local.compute import foreseen
 
-    readers = _readers(format, asked)
-    found: list[Foreseen] = []
-    with CountedProgress("windows", sum(len(each.text.windows) for each in readers)) as progress:
+    readers = _readers(format, reading)
+    forecasts: list[Foreseen] = []
+    with CountedProgress(
+        "windows", sum(len(reader.text.windows) for reader in readers)
+    ) as progress:
         done = 0
-        for each in readers:
-            path = each.file.path
-            told = partial(_tell_progress, progress, done, f"{path.name} {each.type}")
-            found.append(foreseen(path, each.type, each.text, asked.limit, settings(), told))
-            done += len(each.text.windows)
+        for reader in readers:
+            path = reader.file.path
+            tell_windows = partial(_tell_progress, progress, done, f"{path.name} {reader.type}")
+            forecasts.append(
+                foreseen(path, reader.type, reader.text, reading.limit, settings(), tell_windows)
+            )
+            done += len(reader.text.windows)
     rows = [
-        of_model(each, one, readers[0], found[0], now)
-        for each, one in zip(readers, found, strict=True)
+        of_model(reader, forecast, readers[0], forecasts[0], now)
+        for reader, forecast in zip(readers, forecasts, strict=True)
     ]
     shown = [
-        perplexity_row(each.file.path.name, each.type, row)
-        for each, row in zip(readers, rows, strict=True)
+        perplexity_row(reader.file.path.name, reader.type, row)
+        for reader, row in zip(readers, rows, strict=True)
     ]
     return _Found(table=Table(columns=MODEL_COLUMNS, rows=shown), rows=rows)
 
 
-def _readers(format: Sequence[str], asked: Reading) -> list[Reader]:
+def _readers(format: Sequence[str], reading: Reading) -> list[Reader]:
     from vkbench_local.accuracies import Reader
     from vkbench_local.compute import Text
     from vkbench_shaders.gguf_file import open_gguf
@@ -221,19 +225,19 @@ def _readers(format: Sequence[str], asked: Reading) -> list[Reader]:
 
     types = ["", *(name for glob in format for name in names.matching(glob, TYPES, "type"))]
     readers = []
-    for file in map(open_gguf, asked.model):
+    for file in map(open_gguf, reading.model):
         text = Text(
-            windows=_windows(asked, file),
-            cache=asked.cache.value,
-            variant=asked.variant,
-            device=asked.device or settings().device,
-            bundle=asked.bundle,
+            windows=_windows(reading, file),
+            cache=reading.cache.value,
+            variant=reading.variant,
+            device=reading.device or settings().device,
+            bundle=reading.bundle,
         )
         model = name_of(file)
         readers += [
             Reader(model=model, file=typed(file, type), type=type, text=text) for type in types
         ]
-    if len({each.text.windows.tobytes() for each in readers}) > 1:
+    if len({reader.text.windows.tobytes() for reader in readers}) > 1:
         raise UsageError("the models have different vocabularies: their losses compare nothing")
     return readers
 
@@ -242,24 +246,24 @@ def _tell_progress(progress: CountedProgress, before: int, model: str, windows: 
     progress.tell(before + windows, model)
 
 
-def _windows(asked: Reading, file: GgufFile) -> NDArray[np.integer]:
-    """The text as a file's model reads it: (windows, tokens)."""
+def _windows(reading: Reading, file: GgufFile) -> NDArray[np.integer]:
+    """The text as tokens of a file's model: (windows, tokens)."""
     import numpy as np
 
     from vkbench_shaders.models.hyper import hyper_of
     from vkbench_shaders.models.perplexity import check_context, windows
     from vkbench_shaders.models.vocabulary import begin_of, encoder_of
 
-    check_context(asked.context)
-    known = hyper_of(file, asked.context).vocabulary
-    if asked.text and not asked.tokens:
-        numbers = encoder_of(file)(_read(asked.text))
-    elif asked.tokens and not asked.text:
-        numbers = _numbers(asked.tokens, known)
+    check_context(reading.context)
+    known = hyper_of(file, reading.context).vocabulary
+    if reading.text and not reading.tokens:
+        numbers = encoder_of(file)(_read(reading.text))
+    elif reading.tokens and not reading.text:
+        numbers = _numbers(reading.tokens, known)
     else:
         raise UsageError("--model reads either --text FILE or --tokens FILE")
     begin = begin_of(file)
-    return np.stack([*windows(np.array(numbers), asked.context, begin, asked.windows)])
+    return np.stack([*windows(np.array(numbers), reading.context, begin, reading.windows)])
 
 
 def _numbers(path: Path, known: int) -> list[int]:
@@ -267,10 +271,10 @@ def _numbers(path: Path, known: int) -> list[int]:
     if other := [word for word in words if not word.isdecimal() or len(word) > MOST_DIGITS]:
         got = other[0][:MOST_DIGITS]
         raise UsageError(f"{path} has to hold numbers of tokens, as 13 932; got {got}")
-    found = [int(word) for word in words]
-    if wrong := [each for each in found if not 0 <= each < known]:
+    tokens = [int(word) for word in words]
+    if wrong := [token for token in tokens if not 0 <= token < known]:
         raise UsageError(f"{path}: token {wrong[0]} is not in the vocabulary, which has {known}")
-    return found
+    return tokens
 
 
 def _read(path: Path) -> str:

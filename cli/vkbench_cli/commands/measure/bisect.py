@@ -16,7 +16,7 @@ from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import open_database, reading
+from vkbench_cli.store import open_alone, open_database, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False)
 def bisect(
     *,
     context: Context,
-    wanted: BisectOptions,
+    options: BisectOptions,
     device: Devices = [],  # noqa: B006 - Typer's own copy
     submit: Annotated[
         bool,
@@ -93,13 +93,13 @@ def bisect(
     """
     if context.invoked_subcommand:
         return 0
-    if resume and wanted != BisectOptions():
+    if resume and options != BisectOptions():
         raise UsageError("--resume continues a bisection unchanged: leave out the other options")
-    if not (resume or wanted.regression):
-        check(wanted)
+    if not (resume or options.regression):
+        check(options)
     if submit:
-        return _submit(wanted, device, store)
-    return _search_here(wanted, device, resume, store, output)
+        return _submit(options, device, store)
+    return _search_here(options, device, resume, store, output)
 
 
 @app.command("ls")
@@ -110,8 +110,8 @@ def list_(*, limit: Limit = None, store: Store, output: Output) -> None:
 
     most = output.most(limit)
     with reading(store.settings()) as tx:
-        found = bisections.list_bisections(tx, most + 1 if most else None)
-    rows = [_row(each) for each in found]
+        listed = bisections.list_bisections(tx, most + 1 if most else None)
+    rows = [_row(bisection) for bisection in listed]
     show_newest(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output, most)
 
 
@@ -138,14 +138,14 @@ def stop(*, number: Number, store: Store) -> None:
         end(database, number, user_name(), time.time())
 
 
-def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
+def _submit(options: BisectOptions, device: list[str], store: Store) -> int:
     from vkbench_cli.show.waiting import warn
     from vkbench_db.ask.devices.names import served_keys
 
     with open_database(store.settings()) as database:
         with database.reading() as tx:
-            keys = served_keys(tx, device or wanted.devices(tx))
-        number = begin(database, wanted, keys)
+            keys = served_keys(tx, device or options.devices(tx))
+        number = begin(database, options, keys)
         say(str(number))
         tell(f"bisection {number}: `vkbench bisect show {number}`")
         warn(database, f"bisection {number}", devices=keys)
@@ -153,24 +153,19 @@ def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
 
 
 def _search_here(
-    wanted: BisectOptions, device: list[str], resume: int, store: Store, output: Output
+    options: BisectOptions, device: list[str], resume: int, store: Store, output: Output
 ) -> int:
     from vkbench_cli.show.waiting import RunProgress
-    from vkbench_db.database import Database
     from vkbench_db.upkeep import bisections
     from vkbench_detection.steps import require
     from vkbench_local.bisect import devices_of, search
-    from vkbench_local.executor import sole_executor
 
     require()
-    ours = store.settings()
-    with (
-        sole_executor(ours.database_url()),
-        Database.open(ours.database_url(), create=True) as database,
-    ):
-        number = resume or begin_here(database, wanted, device, ours)
+    settings = store.settings()
+    with open_alone(settings) as database:
+        number = resume or begin_here(database, options, device, settings)
         devices = devices_of(database, number)
-        if not search(database, ours, number, devices, partial(RunProgress, database)):
+        if not search(database, settings, number, devices, partial(RunProgress, database)):
             where = f" --database {store.database}" if store.database else ""
             tell(f"stopped; `vkbench bisect --resume {number}{where}` continues")
             return EXIT_INTERRUPTED
@@ -178,49 +173,51 @@ def _search_here(
             return _show_bisection(bisections.find(tx, number), output)
 
 
-def _show_bisection(found: Bisection, output: Output) -> int:
+def _show_bisection(bisection: Bisection, output: Output) -> int:
     from vkbench_db.upkeep.bisections import FAILED
 
-    show(Table(columns=STEPS, rows=_steps(found)), output)
-    tell(f"bisection {found.id} {found.state}: {found.note or 'goes on'}")
-    return VkbenchError.exit_code if found.state == FAILED else 0
+    show(Table(columns=STEPS, rows=_steps(bisection)), output)
+    tell(f"bisection {bisection.id} {bisection.state}: {bisection.note or 'goes on'}")
+    return VkbenchError.exit_code if bisection.state == FAILED else 0
 
 
-def _row(found: Bisection) -> dict[str, Cell]:
+def _row(bisection: Bisection) -> dict[str, Cell]:
     from vkbench_db.upkeep.bisections import FOUND
 
     return {
-        "id": found.id,
-        "state": found.state,
-        "case": found.case,
-        "metric": found.metric,
-        "bundles": len(found.candidates),
-        "steps": len(found.steps),
-        "first_bad": found.candidates[found.high].label if found.state == FOUND else None,
-        "created_at": found.created_at,
-        "finished_at": found.finished_at,
-        "note": found.note,
-        "variant": found.variant,
-        "devices": found.devices,
-        "user": found.user,
-        "regression": found.regression,
+        "id": bisection.id,
+        "state": bisection.state,
+        "case": bisection.case,
+        "metric": bisection.metric,
+        "bundles": len(bisection.candidates),
+        "steps": len(bisection.steps),
+        "first_bad": bisection.candidates[bisection.high].label
+        if bisection.state == FOUND
+        else None,
+        "created_at": bisection.created_at,
+        "finished_at": bisection.finished_at,
+        "note": bisection.note,
+        "variant": bisection.variant,
+        "devices": bisection.devices,
+        "user": bisection.user,
+        "regression": bisection.regression,
     }
 
 
-def _steps(found: Bisection) -> list[dict[str, Cell]]:
-    """A row for every bundle: in their order, what was looked at and what was not."""
+def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
+    """A row for every bundle in their order, also for those that were not tried."""
     from vkbench_db.upkeep.bisections import FOUND
 
-    steps = {each.position: each for each in found.steps}
+    steps = {step.position: step for step in bisection.steps}
     rows: list[dict[str, Cell]] = []
-    for place, candidate in enumerate(found.candidates):
+    for place, candidate in enumerate(bisection.candidates):
         row: dict[str, Cell] = {
             "position": place,
             "label": candidate.label,
             "sha": candidate.sha,
             "note": candidate.note,
             "verdict": "" if place else "taken as good",
-            "is_first_bad": found.state == FOUND and place == found.high,
+            "is_first_bad": bisection.state == FOUND and place == bisection.high,
         }
         if place in steps:
             step = steps[place]

@@ -17,7 +17,7 @@ from vkbench_cli.commands.measure.submit import submit
 from vkbench_cli.options.records import Devices, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import reading
+from vkbench_cli.store import open_alone, reading
 from vkbench_tables.table import Cell, Column, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -87,32 +87,24 @@ def calibrate(
 
 
 def _measure(selecting: Selecting, store: Store, output: Output) -> int:
-    from vkbench_cli.show.report import exit_code, summary
-    from vkbench_db.ask import queries
-    from vkbench_db.database import Database
+    from vkbench_cli.show.report import print_counts
     from vkbench_detection.series.calibrations import latest, settle
     from vkbench_detection.steps import detect
-    from vkbench_local.executor import sole_executor
 
-    ours = store.settings()
+    settings = store.settings()
     log.set_up(logging.WARNING)
-    with (
-        sole_executor(ours.database_url()),
-        Database.open(ours.database_url(), create=True) as database,
-    ):
-        found, devices = plan_run(database, selecting, Effort(label=SUITE), ours)
-        if work(database, ours, found, devices) is Ended.INTERRUPTED:
-            tell(how_to_go_on(found.id, store))
+    with open_alone(settings) as database:
+        run, devices = plan_run(database, selecting, Effort(label=SUITE), settings)
+        if work(database, settings, run, devices) is Ended.INTERRUPTED:
+            tell(how_to_go_on(run.id, store))
             return EXIT_INTERRUPTED
         with database.transaction() as tx:  # before its results are held against it
             settle(tx, time.time())
         detect(database, time.time())
         with database.reading() as tx:
-            reached = latest(tx, run=found.id)
-            counts = queries.find_run(tx, str(found.id)).progress.counts
-    _show(reached, output)
-    tell(summary(found.id, counts, 0))
-    return exit_code(counts)
+            reached = latest(tx, run=run.id)
+        _show(reached, output)
+        return print_counts(database, run.id)
 
 
 def _submit(selecting: Selecting, store: Store, output: Output) -> int:
@@ -134,14 +126,14 @@ def _show_known(selectors: Sequence[str], store: Store, output: Output) -> int:
 
 def _show(reached: Sequence[Reached], output: Output) -> None:
     show(table(reached), output)
-    unknown = {f"{each.device_name} ({each.device})" for each in reached if not each.llc_bytes}
+    unknown = {f"{row.device_name} ({row.device})" for row in reached if not row.llc_bytes}
     for device in sorted(unknown):
         tell(f"{device}: its last-level cache size is unknown; {_NO_CACHE}")
 
 
 def table(reached: Sequence[Reached]) -> Table:
     """One row per device and environment; a column for each kind of matrices any of them has."""
-    kinds = sorted({kind for each in reached for kind in each.matrices})
+    kinds = sorted({kind for row in reached for kind in row.matrices})
     matrices = [
         Column(
             key=f"matrix_{kind}_per_second",
@@ -150,7 +142,7 @@ def table(reached: Sequence[Reached]) -> Table:
         )
         for kind in kinds
     ]
-    rows = [_row(each, kinds) for each in reached]
+    rows = [_row(row, kinds) for row in reached]
     columns = (*COLUMNS, *matrices, *LAST_COLUMNS)
     return Table(columns=columns, rows=rows, nothing=NOTHING_YET)
 

@@ -102,20 +102,20 @@ def execute(
     from vkbench_local.compute import Errand, compute
     from vkbench_shaders.catalogue import kernel_named
 
-    asked = kernel_named(kernel)
+    called = kernel_named(kernel)
     check_writable(output)
     check_pair(gguf, tensor)
-    types = _pairs(type, "--type") | ({asked.bindings[0].name: format} if format else {})
-    wanted = Asked(
+    types = _pairs(type, "--type") | ({called.bindings[0].name: format} if format else {})
+    wishes = Asked(
         types=types, shape=parse_shape(shape) if shape else {}, params=_pairs(param, "--param")
     )
     given = read_arrays(input) if input else {}
     if gguf:
-        given, wanted = with_tensor(asked, given, wanted, gguf, tensor)
-    posed, arrays = fit(asked, given, wanted)
+        given, wishes = with_tensor(called, given, wishes, gguf, tensor)
+    posed, arrays = fit(called, given, wishes)
     errand = Errand(
         case=posed.case.name,
-        variant=variant if variant == "auto" else _configuration(asked, variant),
+        variant=variant if variant == "auto" else _configuration(called, variant),
         device=device or settings().device,
         bundle=bundle,
     )
@@ -125,11 +125,11 @@ def execute(
     say(f"{posed.case.name}: {done.variant} on {done.device} -> {output}")
 
 
-def _configuration(kernel: Kernel, asked: str) -> str:
-    """The name of a configuration as the kernel has it; UsageError where it has none."""
-    wanted = parse(asked)
-    variant = kernel.variant(wanted.variant).name
-    return Configuration(variant=variant, settings=kernel.settings(wanted.settings)).name
+def _configuration(kernel: Kernel, text: str) -> str:
+    """A configuration's name in the kernel's spelling; UsageError if the kernel has none such."""
+    parsed = parse(text)
+    variant = kernel.variant(parsed.variant).name
+    return Configuration(variant=variant, settings=kernel.settings(parsed.settings)).name
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:

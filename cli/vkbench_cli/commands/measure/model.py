@@ -147,8 +147,8 @@ def make(
     label, total = f"MB of {output.name}", plan.size // MEGA
     with whole_file(output) as file, CountedProgress(label, total) as progress:
         write(plan, file, lambda written: progress.tell(written // MEGA))
-    told = f"{plan.name} {mixture.name}: {plan.count:,} weights, {_bytes(plan.size)} -> {output}"
-    print(visible(told))
+    line = f"{plan.name} {mixture.name}: {plan.count:,} weights, {_bytes(plan.size)} -> {output}"
+    print(visible(line))
 
 
 def list_(*, mixed: Mixed, output: Output) -> None:
@@ -177,8 +177,8 @@ def _sizes(words: list[str]) -> dict[str, int]:
     pairs = [pair.partition("=") for word in words for pair in word.split(",")]
     for name, _, number in pairs:
         if not (name and number.isascii() and number.isdecimal() and len(number) < 12):
-            said = ",".join(words)
-            raise UsageError(f"malformed --size '{said}': expected NAME=N,.. with whole numbers")
+            typed = ",".join(words)
+            raise UsageError(f"malformed --size '{typed}': expected NAME=N,.. with whole numbers")
     return {name.strip(): int(number) for name, _, number in pairs}
 
 

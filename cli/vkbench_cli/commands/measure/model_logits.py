@@ -64,15 +64,15 @@ def logits(
     done = compute(errand, limit, settings())
     with whole_file(output) as written:
         written.write(done.outputs)
-    told = f"{file.name}: {len(read)} tokens, {done.variant} on {done.device} -> {output}"
-    print(visible(told))
+    line = f"{file.name}: {len(read)} tokens, {done.variant} on {done.device} -> {output}"
+    print(visible(line))
 
 
 def _numbers(text: str, vocabulary: int) -> tuple[int, ...]:
     try:
-        found = tuple(int(each) for each in text.split(","))
+        tokens = tuple(int(word) for word in text.split(","))
     except ValueError:
         raise UsageError(f"--tokens takes whole numbers, as 13,932; got {text}") from None
-    if wrong := [each for each in found if not 0 <= each < vocabulary]:
+    if wrong := [token for token in tokens if not 0 <= token < vocabulary]:
         raise UsageError(f"token {wrong[0]} is not in the vocabulary, which has {vocabulary}")
-    return found
+    return tokens

@@ -17,7 +17,7 @@ from vkbench_cli.files import check_writable
 from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import refuse_imported
+from vkbench_cli.store import open_alone, refuse_imported
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
@@ -83,53 +83,48 @@ def run(
     from vkbench_cli.show.model_profile import show_profiles, tell_memory
     from vkbench_cli.show.peers import show_peers
     from vkbench_cli.show.report import conclude, findings, print_counts
-    from vkbench_db.database import Database
     from vkbench_detection.steps import detect
-    from vkbench_local.executor import sole_executor
     from vkbench_worker.errors import RunnerFailed
 
     if resume and selecting != Selecting():
         raise UsageError(
             "--resume continues a run unchanged: leave out the options that choose cases"
         )
-    ours = store.settings()
+    settings = store.settings()
     log.set_up(logging.WARNING)
     if export:
         check_writable(export)
-    with (
-        sole_executor(ours.database_url()),
-        Database.open(ours.database_url(), create=True) as database,
-    ):
+    with open_alone(settings) as database:
         if resume:
-            found, devices = _resume_run(database, resume)
+            run_row, devices = _resume_run(database, resume)
         else:
-            found, devices = plan_run(database, selecting, effort, ours)
+            run_row, devices = plan_run(database, selecting, effort, settings)
         try:
-            ended = work(database, ours, found, devices, stop_after)
+            ended = work(database, settings, run_row, devices, stop_after)
         except (ServiceUnreachable, RunnerFailed) as error:
             if export:
-                export_run(database, found.id, export)
-            raise type(error)(f"{error}; {how_to_go_on(found.id, store)}") from error
+                export_run(database, run_row.id, export)
+            raise type(error)(f"{error}; {how_to_go_on(run_row.id, store)}") from error
         if export:
-            export_run(database, found.id, export)
+            export_run(database, run_row.id, export)
         if ended is Ended.INTERRUPTED:
-            tell(how_to_go_on(found.id, store))
+            tell(how_to_go_on(run_row.id, store))
             return EXIT_INTERRUPTED
         detected = detect(database, time.time())
         if profile and (output.json or output.csv):  # programs read one table
-            code = print_counts(database, found.id)
+            code = print_counts(database, run_row.id)
         else:
-            code = conclude(database, found.id, output, all_rows=all_rows)
-        tell_memory(database, found.id)
+            code = conclude(database, run_row.id, output, all_rows=all_rows)
+        tell_memory(database, run_row.id)
         if selecting.peer and not (output.json or output.csv):
             with database.reading() as tx:
-                show_peers(tx, output, run=found.id)
+                show_peers(tx, output, run=run_row.id)
         if profile:
-            show_profiles(database, found.id, output)
+            show_profiles(database, run_row.id, output)
     for line in findings(detected):
         tell(line)
     if ended is Ended.OUT_OF_TIME:
-        tell(how_to_go_on(found.id, store))
+        tell(how_to_go_on(run_row.id, store))
     return code
 
 
@@ -137,10 +132,10 @@ def plan_run(
     database: Database,
     selecting: Selecting,
     effort: Effort,
-    ours: Settings,
+    settings: Settings,
     sweep: Sweep | None = None,
 ) -> tuple[RunRow, list[DeviceFacts]]:
-    """A new run with all its jobs, and the devices of this machine that are to do them."""
+    """Store a new run with all its jobs; the run, and the devices of this machine to use."""
     from vkbench_cli.builds import build_chosen
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask.queries import find_run
@@ -148,13 +143,13 @@ def plan_run(
     from vkbench_local.machine import chosen_devices
     from vkbench_shaders.bundle import packaged
 
-    build = build_chosen(selecting, ours)
+    build = build_chosen(selecting, settings)
     with database.reading() as tx:
         bundle = bundle_chosen(tx, selecting.build_own_kernel(effort.repeat), selecting.bundle)
     selection = selecting.selection(effort, bundle)
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
-    devices = chosen_devices(selecting.device, ours)
+    devices = chosen_devices(selecting.device, settings)
     _refuse_paused(database, devices)
     made = store_run(
         database, selection, devices, bundle=bundle, build=build, label=effort.label, sweep=sweep
@@ -163,32 +158,30 @@ def plan_run(
         return find_run(tx, str(made.run.id)), devices
 
 
-def _resume_run(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]:
+def _resume_run(database: Database, run_name: str) -> tuple[RunRow, list[DeviceFacts]]:
     from vkbench_db.ask import queries
     from vkbench_db.work.arrivals import settle
     from vkbench_local.machine import all_devices
 
     with database.reading() as tx:
-        found = queries.find_run(tx, asked)
-    refuse_imported(found, "continue it")
-    settle(database, found.id, time.time())
+        run = queries.find_run(tx, run_name)
+    refuse_imported(run, "continue it")
+    settle(database, run.id, time.time())
     with database.reading() as tx:
-        found = queries.find_run(tx, str(found.id))
-        waiting = {job.device for job in queries.jobs(tx, run=found.id, states=ACTIVE, limit=None)}
-    if found.progress.state == JobState.ARRIVING:
+        run = queries.find_run(tx, str(run.id))
+        waiting = {job.device for job in queries.jobs(tx, run=run.id, states=ACTIVE, limit=None)}
+    if run.progress.state == JobState.ARRIVING:
         raise NothingToDo(
-            f"run {found.id} was stopped before all its jobs were stored: none of them runs; run "
+            f"run {run.id} was stopped before all its jobs were stored: none of them runs; run "
             "it anew"
         )
     if not waiting:
-        raise NothingToDo(f"run {found.id} has no unfinished jobs")
+        raise NothingToDo(f"run {run.id} has no unfinished jobs")
     devices = [facts for facts in all_devices() if facts.key in waiting]
     if not devices:
-        raise NothingToDo(
-            f"the unfinished jobs of run {found.id} are for devices of another machine"
-        )
+        raise NothingToDo(f"the unfinished jobs of run {run.id} are for devices of another machine")
     _refuse_paused(database, devices)
-    return found, devices
+    return run, devices
 
 
 class Ended(StrEnum):
@@ -201,24 +194,24 @@ class Ended(StrEnum):
 
 def work(
     database: Database,
-    ours: Settings,
-    found: RunRow,
+    settings: Settings,
+    run: RunRow,
     devices: list[DeviceFacts],
     seconds: float | None = None,
 ) -> Ended:
-    """Do the run's jobs, and begin none after so many seconds."""
+    """Do the run's jobs; after so many seconds begin no other."""
     from vkbench_cli.show.waiting import RunProgress
     from vkbench_local.executor import Executor, stoppable, stopped_after
     from vkbench_local.kernels import compile_kernels
 
-    compile_kernels(database, found.id, devices)
-    with RunProgress(database, found.id) as progress:
-        executor = Executor(database, ours, progress.watch, progress.tell)
+    compile_kernels(database, run.id, devices)
+    with RunProgress(database, run.id) as progress:
+        executor = Executor(database, settings, progress.watch, progress.tell)
         with stoppable(executor), stopped_after(executor, seconds):
-            executor.work(found.id, devices)
+            executor.work(run.id, devices)
     if executor.interrupted:
         return Ended.INTERRUPTED
-    return Ended.OUT_OF_TIME if executor.stopped and _has_left(database, found.id) else Ended.DONE
+    return Ended.OUT_OF_TIME if executor.stopped and _has_left(database, run.id) else Ended.DONE
 
 
 def _has_left(database: Database, run: int) -> bool:

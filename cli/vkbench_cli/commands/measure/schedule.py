@@ -119,10 +119,10 @@ def show_(*, name: Name, limit: Limit = None, store: Store, output: Output) -> N
     most = output.most(limit)
     with reading(store.settings()) as tx:
         schedule = schedules.find(tx, name)
-        found = schedules.slots(tx, schedule.id, most + 1 if most else None)
+        slots = schedules.slots(tx, schedule.id, most + 1 if most else None)
     if not (output.json or output.csv):
         say(f"{schedule.name}, at {schedule.cron} (UTC): {_describe_selection(schedule)}")
-    rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in found]
+    rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in slots]
     show_newest(
         Table(columns=SLOTS, rows=rows, nothing="this schedule was not due yet"), output, most
     )

@@ -107,23 +107,23 @@ def _try_noise(streams: int, seed: int) -> list[dict[str, Cell]]:
 
 
 def _scenarios(parts: Sequence[str]) -> list[Scenario]:
-    """The scenarios that were asked for; UnknownName for a part that there is not."""
+    """The scenarios of the parts that --only names; UnknownName for an unknown part."""
     from vkbench_local.selftest.scenarios import BY_NAME
 
     known = (NOISE, LAB, *BY_NAME)
     for part in parts:
         if part not in known:
             raise UnknownName("part of the self-test", part, names.nearest(part, known))
-    return [each for name, each in BY_NAME.items() if LAB in parts or name in parts]
+    return [scenario for name, scenario in BY_NAME.items() if LAB in parts or name in parts]
 
 
 def _try_lab(scenarios: Sequence[Scenario], series: int, seed: int) -> list[dict[str, Cell]]:
-    """Half of the series have another seed."""
+    """Try the scenarios in the lab, half of the series with a second seed."""
     from vkbench_local.selftest.score import TARGETS
     from vkbench_local.selftest.trial import run
 
     tell(f"targets of the lab, which a scenario misses beyond chance: {', '.join(TARGETS)}")
     with CountedProgress("lab", len(scenarios)) as progress:
         seeds = (seed, seed + 1)
-        found = run(scenarios, series=(series + 1) // 2, seeds=seeds, tell_done=progress.count)
-    return rows_of_lab(found)
+        rows = run(scenarios, series=(series + 1) // 2, seeds=seeds, tell_done=progress.count)
+    return rows_of_lab(rows)

@@ -43,19 +43,19 @@ def comparisons(
     """
     from vkbench_detection.statistics.coverage import coverages
 
-    found = list(coverages(comparisons=count, seed=seed))
+    measured = list(coverages(comparisons=count, seed=seed))
     rows = [
         {
-            "what": each.what,
-            "noise": each.noise,
-            "comparisons": each.comparisons,
-            "share": each.share,
-            "target": each.target,
-            "verdict": "PASS" if each.is_met else "FAIL",
+            "what": coverage.what,
+            "noise": coverage.noise,
+            "comparisons": coverage.comparisons,
+            "share": coverage.share,
+            "target": coverage.target,
+            "verdict": "PASS" if coverage.is_met else "FAIL",
         }
-        for each in found
+        for coverage in measured
     ]
     show(Table(columns=COLUMNS, rows=rows), output)
-    met = sum(each.is_met for each in found)
-    tell(f"{met} of {len(found)} targets met")
-    return EXIT_OK if met == len(found) else EXIT_REGRESSION
+    met = sum(coverage.is_met for coverage in measured)
+    tell(f"{met} of {len(measured)} targets met")
+    return EXIT_OK if met == len(measured) else EXIT_REGRESSION

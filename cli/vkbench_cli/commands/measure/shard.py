@@ -89,12 +89,12 @@ def shard(
     from vkbench_shaders.catalogue import problem
     from vkbench_worker.shards.division import division_of
 
-    ours = store.settings()
+    settings = store.settings()
     posed, counts = problem(case), _counts(shards)
     for count in counts:
         division_of(posed, count, pieces)
-    devices = chosen_devices(device or ["*"], ours)
-    asked = Sharding(
+    devices = chosen_devices(device or ["*"], settings)
+    sharding = Sharding(
         case=posed.case.name,
         counts=counts,
         devices=[facts.key for facts in devices],
@@ -103,26 +103,26 @@ def shard(
         seconds=seconds,
         pieces=pieces,
     )
-    found: list[Sharded] = []
-    with _open_database(ours) if keep else nullcontext() as database:
+    divisions: list[Sharded] = []
+    with _open_database(settings) if keep else nullcontext() as database:
         try:
-            found.extend(begin(asked, limit, ours))
+            divisions.extend(begin(sharding, limit, settings))
         finally:  # what came before a failure is kept
-            if found and database:
-                _store(database, asked, found, devices, label)
-    show(shards_table([_row(each) for each in found]), output)
-    if any(each.is_simulated for each in found):
+            if divisions and database:
+                _store(database, sharding, divisions, devices, label)
+    show(shards_table([_row(division) for division in divisions]), output)
+    if any(division.is_simulated for division in divisions):
         tell("simulated: one device did all shards in turn, and the slowest counts")
-    is_right = all(each.result.outcome is Outcome.PASSED for each in found)
+    is_right = all(division.result.outcome is Outcome.PASSED for division in divisions)
     return EXIT_OK if is_right else WrongResult.exit_code
 
 
 @contextmanager
-def _open_database(ours: Settings) -> Iterator[Database]:
-    """The database, created if need be; one that takes no writes is an error before the work."""
+def _open_database(settings: Settings) -> Iterator[Database]:
+    """The database, created if need be; an error now, before the work, if it cannot be written."""
     from vkbench_db.database import Database
 
-    with Database.open(ours.database_url(), create=True) as database:
+    with Database.open(settings.database_url(), create=True) as database:
         with database.transaction():
             pass
         yield database
@@ -130,8 +130,8 @@ def _open_database(ours: Settings) -> Iterator[Database]:
 
 def _store(
     database: Database,
-    asked: Sharding,
-    found: Sequence[Sharded],
+    sharding: Sharding,
+    divisions: Sequence[Sharded],
     devices: Sequence[DeviceFacts],
     label: str,
 ) -> None:
@@ -140,27 +140,27 @@ def _store(
     from vkbench_local.shards import keep
 
     now = time.time()
-    run = keep(database, asked, found, devices, label=label, now=now)
+    run = keep(database, sharding, divisions, devices, label=label, now=now)
     detected = detect(database, now)
     tell(f"stored as run {run}: `vkbench results --run {run}` shows it")
     for line in findings(detected):
         tell(line)
 
 
-def _row(each: Sharded) -> ShardsRow:
+def _row(division: Sharded) -> ShardsRow:
     return ShardsRow(
-        shards=each.count,
-        devices=len(each.devices),
-        is_simulated=each.is_simulated,
-        result=each.result,
+        shards=division.count,
+        devices=len(division.devices),
+        is_simulated=division.is_simulated,
+        result=division.result,
     )
 
 
 def _counts(text: str) -> list[int]:
     try:
-        found = [int(word) for word in text.split(",")]
+        counts = [int(word) for word in text.split(",")]
     except ValueError:
-        found = []
-    if not found or min(found) < 1:
+        counts = []
+    if not counts or min(counts) < 1:
         raise UsageError(f"malformed --shards '{text}': expected numbers such as 1,2,4")
-    return found
+    return counts

@@ -38,10 +38,10 @@ def cancel(*, run: Run, store: Store) -> None:
 
     with open_database(store.settings()) as database:
         with database.reading() as tx:
-            found = queries.find_run(tx, run)
-        refuse_imported(found, "cancel it")
-        count = cancel_run(database, found.id, time.time())
-    say(f"run {found.id}: {count_of(count, 'job')} cancelled")
+            run_row = queries.find_run(tx, run)
+        refuse_imported(run_row, "cancel it")
+        count = cancel_run(database, run_row.id, time.time())
+    say(f"run {run_row.id}: {count_of(count, 'job')} cancelled")
 
 
 def pause(
@@ -70,12 +70,12 @@ def pause(
     from vkbench_db.work.store import Pause
     from vkbench_db.work.store import pause as hold
 
-    said = Pause(reason=reason, by=user_name(), at=time.time(), recall=now)
+    order = Pause(reason=reason, by=user_name(), at=time.time(), recall=now)
     with open_database(store.settings()) as database, database.transaction() as tx:
-        meant = _find_devices(tx, device)
-        for row in meant:
-            hold(tx, row.key, said)
-    for row in meant:
+        device_rows = _find_devices(tx, device)
+        for row in device_rows:
+            hold(tx, row.key, order)
+    for row in device_rows:
         say(f"{row.name} ({row.key}) is paused")
 
 
@@ -93,7 +93,7 @@ def resume(
     a job passes: one failure, or a canary that is off, pauses it again.
     """
     from vkbench_db.work.store import resume as release
-    from vkbench_scheduler.planning.trial import submit_trial
+    from vkbench_scheduler.watch.health import submit_trial
 
     now = time.time()
     with open_database(store.settings()) as database, database.transaction() as tx:

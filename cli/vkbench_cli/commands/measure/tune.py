@@ -28,7 +28,7 @@ from vkbench_cli.options.records import (
 )
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import open_database, reading
+from vkbench_cli.store import open_alone, open_database, reading
 from vkbench_scheduler.planning.sweeps import ROUNDS, SECONDS, SETTINGS, SUITE, Sweep
 
 NOTHING_YET = "no configuration was measured yet: run `vkbench tune`"
@@ -131,29 +131,21 @@ def tune(
 def _measure(
     selecting: Selecting, effort: Effort, sweep: Sweep, store: Store, output: Output
 ) -> int:
-    from vkbench_cli.show.report import exit_code, summary
+    from vkbench_cli.show.report import print_counts
     from vkbench_cli.show.sweeps import show_sweep
-    from vkbench_db.ask import queries
-    from vkbench_db.database import Database
     from vkbench_detection.steps import detect
-    from vkbench_local.executor import sole_executor
 
-    ours = store.settings()
+    settings = store.settings()
     log.set_up(logging.WARNING)
-    with (
-        sole_executor(ours.database_url()),
-        Database.open(ours.database_url(), create=True) as database,
-    ):
-        found, devices = plan_run(database, selecting, effort, ours, sweep)
-        if work(database, ours, found, devices) is Ended.INTERRUPTED:
-            tell(how_to_go_on(found.id, store))
+    with open_alone(settings) as database:
+        run, devices = plan_run(database, selecting, effort, settings, sweep)
+        if work(database, settings, run, devices) is Ended.INTERRUPTED:
+            tell(how_to_go_on(run.id, store))
             return EXIT_INTERRUPTED
         detect(database, time.time())
         with database.reading() as tx:
-            show_sweep(tx, found, output)
-            counts = queries.find_run(tx, str(found.id)).progress.counts
-    tell(summary(found.id, counts, 0))
-    return exit_code(counts)
+            show_sweep(tx, run, output)
+        return print_counts(database, run.id)
 
 
 def _submit(
@@ -166,16 +158,16 @@ def _submit(
     return 0
 
 
-def _show_run(asked: str, store: Store, output: Output) -> int:
+def _show_run(run_name: str, store: Store, output: Output) -> int:
     from vkbench.run import RunKind
     from vkbench_cli.show.sweeps import show_sweep
     from vkbench_db.ask.queries import find_run
 
     with reading(store.settings()) as tx:
-        found = find_run(tx, asked, [RunKind.SWEEP])
-        if found.kind != RunKind.SWEEP:
-            raise UsageError(f"run {found.id} is no sweep: `vkbench results --run {found.id}`")
-        show_sweep(tx, found, output)
+        run = find_run(tx, run_name, [RunKind.SWEEP])
+        if run.kind != RunKind.SWEEP:
+            raise UsageError(f"run {run.id} is no sweep: `vkbench results --run {run.id}`")
+        show_sweep(tx, run, output)
     return 0
 
 

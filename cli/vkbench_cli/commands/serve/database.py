@@ -138,14 +138,14 @@ def prune(
     both = samples == bundles
     done = "would be removed" if dry_run else "removed"
     with open_database(store.settings()) as database:
-        for what, remove, asked in (
+        for what, remove, is_chosen in (
             ("timings' samples", prune_samples, samples),
             ("bundles", prune_bundles, bundles),
         ):
-            if asked or both:
+            if is_chosen or both:
                 with Elapsed(f"looking for {what}"):
-                    found = remove(database, before, is_trial=dry_run)
-                say(f"{found.items:,} {what}, {found.bytes / 1e6:,.1f} MB, {done}")
+                    removed = remove(database, before, is_trial=dry_run)
+                say(f"{removed.items:,} {what}, {removed.bytes / 1e6:,.1f} MB, {done}")
         if not dry_run:
             say(_ADVICE[database.engine.dialect.name])
 
@@ -157,7 +157,7 @@ _ADVICE = {
 
 
 def _seconds(age: str) -> float:
-    found = re.fullmatch(r"([0-9]{1,4})([dwy])", age)
-    if not found or not int(found[1]):
+    match = re.fullmatch(r"([0-9]{1,4})([dwy])", age)
+    if not match or not int(match[1]):
         raise UsageError(f"'{age}' is no age: give a number of days, weeks or years, such as 180d")
-    return int(found[1]) * DAYS[found[2]] * 86400.0
+    return int(match[1]) * DAYS[match[2]] * 86400.0

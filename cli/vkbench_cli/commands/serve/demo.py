@@ -13,7 +13,7 @@ from typer import Option
 
 from vkbench.errors import UsageError
 from vkbench.settings import Settings, settings
-from vkbench_cli.pages import pages_at
+from vkbench_cli.commands.serve.web import pages_at
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
 
@@ -68,12 +68,12 @@ def demo(
         _show(replace(settings(), database=f"sqlite:///{path}"), port, browser)
 
 
-def _show(ours: Settings, port: int, browser: bool) -> None:
+def _show(settings: Settings, port: int, browser: bool) -> None:
     def open_page(url: str) -> None:
         if browser:
             webbrowser.open(url)
 
-    pages_at(ours, "127.0.0.1", port, began=open_page)
+    pages_at(settings, "127.0.0.1", port, began=open_page)
 
 
 def _path(database: str) -> Path:

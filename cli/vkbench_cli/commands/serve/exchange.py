@@ -35,10 +35,10 @@ def export(
     from vkbench_db.ask.queries import find_run
 
     with reading(store.settings()) as tx:
-        found = find_run(tx, run)
+        run_row = find_run(tx, run)
     with open_database(store.settings()) as database:
-        export_run(database, found.id, output)
-    tell(f"run {found.id} ({count_of(found.progress.total, 'job')}) -> {output}")
+        export_run(database, run_row.id, output)
+    tell(f"run {run_row.id} ({count_of(run_row.progress.total, 'job')}) -> {output}")
 
 
 def import_(
@@ -136,21 +136,21 @@ def import_(
         raise UsageError("--peer is of --google-benchmark and --nvbench: others have a name")
     with Database.open(store.settings().database_url(), create=True) as database:
         if llama_bench:
-            found = import_llama_bench(database, llama_bench, device, model)
+            imported = import_llama_bench(database, llama_bench, device, model)
         elif ggml:
-            found = import_ggml(database, ggml, device)
+            imported = import_ggml(database, ggml, device)
         elif named:
-            found = import_named(database, named, device, peer, is_google=bool(google_benchmark))
+            imported = import_named(database, named, device, peer, is_google=bool(google_benchmark))
         else:
             assert file
-            found = import_file(database, file)
+            imported = import_file(database, file)
         with Elapsed("comparing the new results with earlier ones"):
             detected = detect(database, time.time(), all_at_once=True)
-    runs = ", ".join(map(str, found.runs))
-    lost = f"; {count_of(found.losses, 'row')} of accuracy" if found.losses else ""
+    runs = ", ".join(map(str, imported.runs))
+    lost = f"; {count_of(imported.losses, 'row')} of accuracy" if imported.losses else ""
     say(
-        f"run {runs}: {count_of(found.new, 'job')} new, {found.updated} went on, "
-        f"{found.known} known; {count_of(found.attempts, 'attempt')} new{lost}"
+        f"run {runs}: {count_of(imported.new, 'job')} new, {imported.updated} went on, "
+        f"{imported.known} known; {count_of(imported.attempts, 'attempt')} new{lost}"
     )
     if detected.opened:
         say(f"new in `vkbench regressions ls`: {len(detected.opened)}")

@@ -47,9 +47,9 @@ def healthy(
 
     Exit codes: 0 it goes on, 8 it does not run or a part of it is stuck.
     """
-    said = _pages(url) if service is Service.WEB else _signs(service, within)
-    say(f"{service}: {said or 'well'}")
-    return ServiceUnreachable.exit_code if said else EXIT_OK
+    trouble = _pages(url) if service is Service.WEB else _signs(service, within)
+    say(f"{service}: {trouble or 'well'}")
+    return ServiceUnreachable.exit_code if trouble else EXIT_OK
 
 
 def _signs(service: str, within: float) -> str:

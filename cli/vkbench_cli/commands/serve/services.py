@@ -55,8 +55,8 @@ def scheduler(
     if metrics:
         parse(metrics)  # before anything is waited for
     log.set_up(style=settings().log_format)
-    ours = store.settings()
-    keys_for(ours)
-    patiently(lambda: ping_redis(ours), wait)
-    patiently(lambda: open_database(ours).close(), wait)
-    return serve(ours, metrics)
+    store_settings = store.settings()
+    keys_for(store_settings)
+    patiently(lambda: ping_redis(store_settings), wait)
+    patiently(lambda: open_database(store_settings).close(), wait)
+    return serve(store_settings, metrics)

@@ -72,7 +72,7 @@ def add(
     """
     from vkbench_db.upkeep import tokens
 
-    scopes = [tokens.Scope(names.pick(asked, list(tokens.Scope), "scope")) for asked in scope]
+    scopes = [tokens.Scope(names.pick(word, list(tokens.Scope), "scope")) for word in scope]
     now = time.time()
     expires = now + days * DAY if days else None
     with open_database(store.settings()) as database, database.transaction() as tx:

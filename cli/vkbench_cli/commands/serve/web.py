@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Annotated
 
 from typer import Option
 
+from vkbench.errors import UsageError
+from vkbench.settings import Settings
 from vkbench_cli.options.records import Store
-from vkbench_cli.pages import pages_at
 from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently
+from vkbench_cli.show.telling import say
 from vkbench_cli.store import is_unmade, open_database
 
 
@@ -36,7 +39,31 @@ def web(
     who reaches the address can read; changes need a token. At 127.0.0.1 the pages answer only to
     the names of this machine and to --name: no other site's page can read them in a browser.
     """
-    ours = store.settings()
-    if not is_unmade(ours):
-        patiently(lambda: open_database(ours).close(), wait)
-    pages_at(ours, host, port, names=name)
+    settings = store.settings()
+    if not is_unmade(settings):
+        patiently(lambda: open_database(settings).close(), wait)
+    pages_at(settings, host, port, names=name)
+
+
+def pages_at(
+    settings: Settings,
+    host: str,
+    port: int,
+    *,
+    names: Collection[str] = (),
+    began: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve the pages until stopped; calls `began` with their URL once they can be opened.
+
+    `names` are names that the pages answer to besides this machine's own.
+    """
+    from vkbench_web.serving import serve
+
+    def tell(url: str) -> None:
+        say(f"vkbench shows its pages at {url} (Ctrl-C stops it)")
+        began(url)
+
+    try:
+        serve(settings, host=host, port=port, names=names, began=tell)
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}") from error
