@@ -74,12 +74,16 @@ def test_bmf_has_the_newest_of_a_history(past: Past, capsys: Captured) -> None:
 
 def test_bmf_is_of_one_device(nasty: Past, capsys: Captured) -> None:
     assert "choose one with --device" in run_command(capsys, "results", "--as", "bmf", code=2)[1]
-    report = json.loads(run_command(capsys, "results", "--as", "bmf", "--device", nasty.device.key))
+    report = json.loads(
+        run_command(capsys, "results", "--as", "bmf", "--device", nasty.device.key)[0]
+    )
     assert CASES[0] in report
 
 
 def test_junit_has_a_case_for_each_result(past: Past, capsys: Captured) -> None:
-    root = ElementTree.fromstring(run_command(capsys, "results", "--run", "after", "--as", "junit"))
+    root = ElementTree.fromstring(
+        run_command(capsys, "results", "--run", "after", "--as", "junit")[0]
+    )
     [suite] = root
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "0")
     cases = {case.get("name", "").partition(" ")[0]: case for case in suite}

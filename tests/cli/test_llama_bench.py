@@ -62,7 +62,7 @@ def test_several_sequences_at_once_are_left_out(models: Past, capsys: Captured) 
 
 def test_json_has_the_samples_of_whole_tests(models: Past, capsys: Captured) -> None:
     prompt, generated, cached = json.loads(
-        run_command(capsys, "results", "--as", "llama-bench-json")
+        run_command(capsys, "results", "--as", "llama-bench-json")[0]
     )
     assert prompt["samples_ns"] == [250_000_000, 500_000_000]
     assert prompt["avg_ns"] == 375_000_000
@@ -91,7 +91,7 @@ def test_the_time_of_a_peer_is_not_given_as_ours(models: Past, capsys: Captured,
 def test_a_long_prompt_is_read_in_parts(models: Past, capsys: Captured) -> None:
     models.run("long", timed(models, 1.0), cases=[LONG])
     (long,) = json.loads(
-        run_command(capsys, "results", "--as", "llama-bench-json", "--run", "long")
+        run_command(capsys, "results", "--as", "llama-bench-json", "--run", "long")[0]
     )
     assert (long["n_batch"], long["n_ubatch"]) == (2048, 512)
 
@@ -113,12 +113,12 @@ def test_names_of_others_stay_text(models: Past, capsys: Captured) -> None:
     models.add_device(nasty)
     models.run("nasty", timed(models, 1.0), device=nasty.key, cases=[f"{MODEL}/pp5"])
     (one,) = json.loads(
-        run_command(capsys, "results", "--as", "llama-bench-json", "--run", "nasty")
+        run_command(capsys, "results", "--as", "llama-bench-json", "--run", "nasty")[0]
     )
     assert one["gpu_info"] == nasty.name
     with sqlite3.connect(":memory:") as connection:
         connection.executescript(
-            run_command(capsys, "results", "--as", "llama-bench-sql", "--run", "nasty")
+            run_command(capsys, "results", "--as", "llama-bench-sql", "--run", "nasty")[0]
         )
         assert connection.execute("SELECT gpu_info FROM llama_bench").fetchone()[0] == nasty.name
     table = run_command(capsys, "results", "--as", "llama-bench")[0]

@@ -20,8 +20,8 @@ from vkbench.messages.signing import Keys
 from vkbench.process import alive
 from vkbench_db.ask.devices.queues import Queue, queues
 from vkbench_db.database import Database
-from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics.counters import REGISTRY
+from vkbench_scheduler.queue.border import reach_redis
 from vkbench_scheduler.queue.presence import Presence
 
 HERE = "127.0.0.1"

@@ -7,21 +7,31 @@ operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from redis import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from vkbench.words.units import count_of
 from vkbench.words.visible import visible
-from vkbench_scheduler.errors import reach_redis
+from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.oddities import ODDITIES
 
 MOST_WORD_BYTES: Final = 1 << 20  # of an announcement or a lease
 MOST_MEMBERS: Final = 10_000  # of a set that are looked at
 _AT_ONCE: Final = 1000  # members that one command removes
+
+
+@contextmanager
+def reach_redis() -> Iterator[None]:
+    """Raise BrokerUnreachable for every error of Redis."""
+    try:
+        yield
+    except RedisError as error:
+        raise BrokerUnreachable(f"Redis cannot be used: {error}") from error
 
 
 def note(place: str, what: str) -> None:

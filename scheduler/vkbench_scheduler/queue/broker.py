@@ -19,8 +19,8 @@ from vkbench.messages import wire
 from vkbench.messages.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
 from vkbench.messages.signing import BARE, NO_KEYS, PROTOCOL, Keys
 from vkbench.messages.wire import Chunk
-from vkbench_scheduler.errors import BrokerUnreachable, reach_redis
-from vkbench_scheduler.queue.border import clear_lists, is_of_other_type
+from vkbench_scheduler.errors import BrokerUnreachable
+from vkbench_scheduler.queue.border import clear_lists, is_of_other_type, reach_redis
 
 MOST_QUEUED = 2000  # messages that are read of each end of a queue; a window has a few
 PROBE = "vk:probe"  # written before anything is picked, to see whether Redis takes writes

@@ -28,10 +28,10 @@ from vkbench.messages.stamps import Newest, Stamp, Stamps, check_age, describe_s
 from vkbench.messages.wire import Announcement, Lease, Unfit
 from vkbench.process import log
 from vkbench.settings import Settings
-from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.announced import Announced
+from vkbench_scheduler.queue.border import reach_redis
 from vkbench_scheduler.queue.oddities import ODDITIES, OTHER_KEYS
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue

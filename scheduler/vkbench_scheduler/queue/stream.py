@@ -17,8 +17,7 @@ from vkbench.errors import VkbenchError
 from vkbench.messages import wire
 from vkbench.messages.signing import NO_KEYS, Keys
 from vkbench.result import Result
-from vkbench_scheduler.errors import reach_redis
-from vkbench_scheduler.queue.border import clear, is_of_other_type, note
+from vkbench_scheduler.queue.border import clear, is_of_other_type, note, reach_redis
 
 MOST_AT_ONCE = 500
 MOST_PARTS = 400  # of so many, that are searched for the results of missing jobs

@@ -13,9 +13,9 @@ from vkbench.messages import wire
 from vkbench.messages.signing import NO_KEYS, Keys
 from vkbench.messages.stamps import Newest, Stamps, check_age
 from vkbench.process import log
-from vkbench_scheduler.errors import reach_redis
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
+from vkbench_scheduler.queue.border import reach_redis
 
 BUNDLE_SECONDS = 3600
 MOST_WANTED = 16  # bundles looked for at once
