@@ -27,12 +27,12 @@ from vkbench_shaders.kernels.images.conv_transposed import CONV_TRANSPOSED
 from vkbench_shaders.kernels.images.im2col import IM2COL
 from vkbench_shaders.kernels.images.pool import POOL
 from vkbench_shaders.kernels.images.upsample import UPSAMPLE
-from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.matmul import MATMUL
 from vkbench_shaders.kernels.matrices.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.matrices.mul_mat_id import MUL_MAT_ID
-from vkbench_shaders.kernels.matrices.mul_mat_vec import MUL_MAT_VEC
-from vkbench_shaders.kernels.matrices.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
+from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec import MUL_MAT_VEC
+from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec_id import MUL_MAT_VEC_ID
 from vkbench_shaders.kernels.moves.casts import CASTS
 from vkbench_shaders.kernels.moves.copies import COPIES
 from vkbench_shaders.kernels.moves.copy import COPY

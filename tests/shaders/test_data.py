@@ -15,7 +15,7 @@ from vkbench_shaders.formats import FORMATS, PLAIN, WEIGHTS, format_named
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.inputs.blocks import random_blocks
 from vkbench_shaders.kernel import Array, Binding, Check, Forms, Kernel, Problem, Work
-from vkbench_shaders.quants import dequantise, quantise
+from vkbench_shaders.quantisers.quants import dequantise, quantise
 
 # Inputs as they were when measurements began: another hash would break replays of old cases.
 HASHES = {

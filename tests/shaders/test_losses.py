@@ -11,7 +11,7 @@ import pytest
 from planted_model import Tiny, write_model
 from vkbench.errors import UsageError
 from vkbench_shaders.quantisers.losses import FORMATS, Loss, Sample, losses, of_file, seeded
-from vkbench_shaders.quants import dequantise, quantise
+from vkbench_shaders.quantisers.quants import dequantise, quantise
 
 CHOSEN = ("f16", "q8_0", "q6_K", "q5_K", "q4_K", "q2_K", "iq2_xxs")
 

@@ -20,7 +20,7 @@ from vkbench_shaders.models.making.mixtures import format_of, mixture_named
 from vkbench_shaders.models.making.shapes import ARCHITECTURES, SHAPES, resized, shape_named
 from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
 from vkbench_shaders.models.reference import Reference
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quants import dequantise
 
 # bytes of files that others made of the real models, which hold a vocabulary besides
 REAL = {

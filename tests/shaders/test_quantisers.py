@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from vkbench.errors import UsageError
-from vkbench_shaders import codecs
 from vkbench_shaders.formats import QUANTISED
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.quantisers import codecs
 from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quants import dequantise
 
 # of ggml's own quantisers on normal numbers, given uniform importance: squared error over square
 GGML = {

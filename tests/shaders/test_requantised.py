@@ -10,7 +10,7 @@ from planted_model import Tiny, write_model
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.requantised import typed
 from vkbench_shaders.quantisers.quantiser import quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quants import dequantise
 
 
 def test_matrices_are_quantised_as_the_type_says(tmp_path: Path) -> None:

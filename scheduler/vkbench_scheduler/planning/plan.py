@@ -27,9 +27,9 @@ from vkbench_scheduler.planning.peers import peers_for, peers_of
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
-from vkbench_shaders.batches import parts
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem
 from vkbench_shaders.kernel import Problem, Settings
+from vkbench_shaders.kernels.batches import parts
 from vkbench_shaders.models.cases import VARIANTS, named
 from vkbench_shaders.models.making.seeded import seeded_of
 

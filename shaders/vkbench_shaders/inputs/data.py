@@ -14,11 +14,11 @@ from math import prod
 
 import numpy as np
 
-from vkbench_shaders import quants
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.inputs.blocks import random_blocks
 from vkbench_shaders.kernel import Array, Param, Problem
+from vkbench_shaders.quantisers import quants
 
 Seed = Callable[[str], int]
 

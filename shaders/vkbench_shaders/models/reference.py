@@ -14,10 +14,10 @@ from math import log, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import quants
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations
 from vkbench_shaders.models.hyper import Hyper, Rope
+from vkbench_shaders.quantisers import quants
 
 Floats = NDArray[np.float64]
 Tokens = NDArray[np.integer]

@@ -16,7 +16,7 @@ from vkbench_shaders.models.making.mixtures import TYPES, Mixture, format_of
 from vkbench_shaders.models.making.shapes import Shape
 from vkbench_shaders.models.making.tensors import TensorPlan
 from vkbench_shaders.quantisers.quantiser import quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quants import dequantise
 
 _PART: Final = 1 << 22  # weights that are numbers at a time
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from vkbench.case import SEED, Case, parse
 from vkbench.errors import UsageError
-from vkbench_shaders.batches import dims_of, parts_along
 from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
 from vkbench_shaders.compile.compiler import CompileError
 from vkbench_shaders.compile.spirv import MalformedSpirv
 from vkbench_shaders.kernel import Array, Kernel, Problem
+from vkbench_shaders.kernels.batches import dims_of, parts_along
 from vkbench_shaders.launch import LaunchMismatch
 from vkbench_shaders.own import declaration, posing, records, references
 from vkbench_shaders.own.declaration import CaseTable, Declaration, Declared

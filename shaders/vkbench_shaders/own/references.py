@@ -14,11 +14,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from vkbench_shaders import quants
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.own import npz
 from vkbench_shaders.own.declaration import Declared
 from vkbench_shaders.own.records import MOST_STORED_BYTES, UnfitDeclaration
+from vkbench_shaders.quantisers import quants
 
 MOST_PYTHON_BYTES: Final = 1 << 20
 Function = Callable[[dict[str, Array], dict[str, Any]], Mapping[str, Any]]

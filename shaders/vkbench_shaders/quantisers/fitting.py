@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders.codecs import LEAST_NORMAL
+from vkbench_shaders.quantisers.codecs import LEAST_NORMAL
 from vkbench_shaders.quantisers.levels import Floats, Integers, Levels
 
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from vkbench.errors import UsageError
 from vkbench.words import names
-from vkbench_shaders import codecs
 from vkbench_shaders.formats import PLAIN, WEIGHTS, Format, format_named
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
+from vkbench_shaders.quantisers import codecs
 from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quants import dequantise
 
 if TYPE_CHECKING:
     from vkbench_shaders.gguf_file import Tensor

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import grids
+from vkbench_shaders.quantisers import grids
 from vkbench_shaders.quantisers.levels import Codes, Floats, Levels, Table
 from vkbench_shaders.quantisers.super_blocks import Fitted, Plan, fit, grouped
 from vkbench_shaders.quantisers.vectors import ShiftedVectors, Vectors

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.result import Verdict
-from vkbench_shaders import quants
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import LOGITS
 from vkbench_shaders.models.reference import Cache, Floats, Reference
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.judging.poison import guard_changes, poison_of
 from vkbench_worker.models.trial import Left, Trial
 from vkbench_worker.runtime.program import Image

@@ -13,9 +13,9 @@ import numpy as np
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.job import CHECKS, Job, Mode, Outcome
 from vkbench.result import DRIVER_FAILED, Result, Verdict
-from vkbench_shaders.batches import Part
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.kernels.batches import Part
 from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.batches import Whole, judge_batch
 from vkbench_worker.judging.preparation import stored

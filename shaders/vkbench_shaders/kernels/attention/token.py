@@ -16,7 +16,6 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -37,6 +36,7 @@ from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.shared import limits, rotation
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats
 
 DIMS = ("s", "h", "g", "n", "d")

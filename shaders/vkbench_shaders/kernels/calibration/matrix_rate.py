@@ -11,7 +11,6 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
     Array,
@@ -27,6 +26,7 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
+from vkbench_shaders.quantisers import quants
 
 STEPS = 32  # of a round
 CHAINS = 8  # tiles of a subgroup

@@ -9,7 +9,6 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -24,6 +23,7 @@ from vkbench_shaders.kernel import (
     Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.case import Case, Value, parse
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -27,6 +26,7 @@ from vkbench_shaders.kernel import (
     Work,
 )
 from vkbench_shaders.kernels.elementwise import binary_numbers, broadcast, strided
+from vkbench_shaders.quantisers import quants
 
 Floats = NDArray[np.floating]
 

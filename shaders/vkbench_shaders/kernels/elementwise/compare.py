@@ -10,7 +10,6 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -26,6 +25,7 @@ from vkbench_shaders.kernel import (
     Work,
 )
 from vkbench_shaders.kernels.elementwise import broadcast, strided
+from vkbench_shaders.quantisers import quants
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8  # as in compare.slang
 

@@ -12,7 +12,6 @@ import numpy as np
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -30,6 +29,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
 _SPAN = 150.0  # inputs lie between this and its negative

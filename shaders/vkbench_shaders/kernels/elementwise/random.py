@@ -9,7 +9,6 @@ import numpy as np
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import noise, philox
 from vkbench_shaders.kernel import (
     Array,
@@ -27,6 +26,7 @@ from vkbench_shaders.kernel import (
     Work,
     grid,
 )
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 WORKGROUP_BYTES = THREADS * 64

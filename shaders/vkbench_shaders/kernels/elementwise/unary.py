@@ -15,7 +15,6 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -31,6 +30,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
 from vkbench_shaders.kernels.shared.activations import silu_slope
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
 

@@ -9,7 +9,6 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -29,6 +28,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 

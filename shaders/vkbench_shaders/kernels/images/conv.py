@@ -10,7 +10,6 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -35,6 +34,7 @@ from vkbench_shaders.kernels.images.windows import TAPS
 from vkbench_shaders.kernels.shared import sums
 from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 
 _AXES = 3  # of the shader's windows

@@ -8,7 +8,6 @@ import numpy as np
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -34,6 +33,7 @@ from vkbench_shaders.kernels.images.conv_layout import (
     laid,
 )
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 ROWS = 4  # of a thread

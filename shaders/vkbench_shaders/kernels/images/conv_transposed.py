@@ -17,7 +17,6 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -38,6 +37,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.images import patches, windows
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS, setting
+from vkbench_shaders.quantisers import quants
 
 _AXES = 2  # of the shader's windows
 _FOUR = 4

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from vkbench.errors import UsageError
-from vkbench_shaders import formats, quants
+from vkbench_shaders import formats
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Layout, Param, Problem, Shapes
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 
 DIMS = ("e", "u", "m", "n", "k")  # experts, used by a token, rows of each, tokens, columns

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
@@ -34,12 +33,14 @@ from vkbench_shaders.kernel import (
     Work,
     too_large,
 )
-from vkbench_shaders.kernels.matrices import dense_vec, matmul_cases
+from vkbench_shaders.kernels.matrices import matmul_cases
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
+from vkbench_shaders.kernels.matrices.vectors import dense_vec
 from vkbench_shaders.kernels.shared import dense, sums
 from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 from vkbench_shaders.kernels.shared.cooperative.panels import Factor
 from vkbench_shaders.kernels.shared.cooperative.product import Product, element
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 
 Dims = Mapping[str, tuple[str, str, str]]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import formats, quants
+from vkbench_shaders import formats
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
@@ -22,6 +22,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.matrices import subgroups
+from vkbench_shaders.quantisers import quants
 
 WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
 VECTORS = ("f32", "f16", "q8_1")

@@ -9,7 +9,6 @@ from math import prod
 import numpy as np
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
@@ -39,6 +38,7 @@ from vkbench_shaders.kernels.moves.indexed import (
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, groups_of
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.quantisers import quants
 
 SUMMERS = 256  # threads of a workgroup that sums
 ROOM = 2048  # sums of a workgroup

@@ -9,7 +9,6 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
@@ -28,6 +27,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.shared.places import DIMS, LAYOUT, is_flat, layout, place, sizes
 from vkbench_shaders.kernels.shared.rows import listed
+from vkbench_shaders.quantisers import quants
 
 TYPES = ("f32", "f16", "bf16", "f8_e4m3", "f64", "i64", "i32", "u32", "u8")
 _TARGETS = ("f16", "f32", *TYPES[2:])  # not the first format to itself

@@ -8,7 +8,6 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
@@ -24,6 +23,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.moves.mapping import SHARE, THREADS, Change
+from vkbench_shaders.quantisers import quants
 
 _FILLED = ("f32", "f16", "bf16", "i32", "i64", "u8")
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -27,6 +26,7 @@ from vkbench_shaders.kernel import (
     matrix_shape,
 )
 from vkbench_shaders.kernels.shared.rows import LAYOUT, STRETCH, layout, listed, stretches
+from vkbench_shaders.quantisers import quants
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:

@@ -11,7 +11,6 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.formats import ENCODED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -31,6 +30,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.shared import rows as in_rows
 from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, listed
+from vkbench_shaders.quantisers import quants
 
 DIMS = ("b", "m", "k")
 FORMATS = (*ENCODED, "f16", "bf16")

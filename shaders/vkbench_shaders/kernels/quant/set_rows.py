@@ -10,7 +10,6 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.formats import ENCODED, PLAIN
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -30,6 +29,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.quant.quantize import SHARE, THREADS, arguments, block_of, numbers
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.quantisers import quants
 
 TABLES = (*ENCODED, *PLAIN)
 

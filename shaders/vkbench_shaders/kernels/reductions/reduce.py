@@ -17,7 +17,6 @@ from math import inf, prod
 import numpy as np
 
 from vkbench.case import Case, parse
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -41,6 +40,7 @@ from vkbench_shaders.kernels.reductions.reduce_plan import (
     portable,
 )
 from vkbench_shaders.kernels.shared import workgroups
+from vkbench_shaders.quantisers import quants
 
 AXES = tuple("".join(some) for count in range(1, 5) for some in combinations("bchw", count))
 

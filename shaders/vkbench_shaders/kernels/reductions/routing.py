@@ -11,7 +11,6 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -31,6 +30,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.reductions.sort import order_of
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.quantisers import quants
 
 _THREADS = 256
 _EACH = 4  # experts a thread, where a token has all threads

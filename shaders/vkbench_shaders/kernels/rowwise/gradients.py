@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -31,6 +30,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -44,6 +43,7 @@ from vkbench_shaders.kernels.rowwise.gradients import RMS_NORM_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")

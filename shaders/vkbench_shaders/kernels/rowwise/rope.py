@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -42,6 +41,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import place
 from vkbench_shaders.kernels.shared import rotation, rows
+from vkbench_shaders.quantisers import quants
 
 DIMS = ("b", "n", "h", "k")
 TYPES = ("f32", "f16")

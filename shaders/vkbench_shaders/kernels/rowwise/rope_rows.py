@@ -11,7 +11,6 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -29,6 +28,7 @@ from vkbench_shaders.kernel import (
     Work,
 )
 from vkbench_shaders.kernels.rowwise import rope
+from vkbench_shaders.quantisers import quants
 
 DIMS = ("m", "b", "n", "h", "k")
 TYPES = ("f16", "f32")  # of the table

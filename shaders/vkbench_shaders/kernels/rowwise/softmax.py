@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -38,6 +37,7 @@ from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import SOFTMAX_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")

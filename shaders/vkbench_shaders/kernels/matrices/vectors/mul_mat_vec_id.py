@@ -17,8 +17,9 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.matrices import experts, mul_mat_vec, products
-from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
+from vkbench_shaders.kernels.matrices import experts, products
+from vkbench_shaders.kernels.matrices.vectors import mul_mat_vec
+from vkbench_shaders.kernels.matrices.vectors.via_q8_1 import Vectors
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:

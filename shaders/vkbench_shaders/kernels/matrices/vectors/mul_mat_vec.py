@@ -28,9 +28,10 @@ from vkbench_shaders.kernel import (
     Work,
     grid,
 )
-from vkbench_shaders.kernels.matrices import dense_teams, products, staged, via_q8_1
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.cooperative import fragments
-from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
+from vkbench_shaders.kernels.matrices.vectors import dense_teams, staged, via_q8_1
+from vkbench_shaders.kernels.matrices.vectors.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.kernels.shared.cooperative.panels import Factor
 from vkbench_shaders.kernels.shared.cooperative.product import Product

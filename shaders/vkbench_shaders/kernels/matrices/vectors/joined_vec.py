@@ -31,9 +31,9 @@ from vkbench_shaders.kernel import (
     Variant,
     Work,
 )
-from vkbench_shaders.kernels.matrices import joined_reference as reference
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.matrices.teams import (
+from vkbench_shaders.kernels.matrices.vectors import joined_reference as reference
+from vkbench_shaders.kernels.matrices.vectors.teams import (
     BLOCK,
     SPEED,
     TUNING,

@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem, Shapes
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.matrices.teams import run
+from vkbench_shaders.kernels.matrices.vectors.teams import run
 from vkbench_shaders.kernels.shared.gates import Gate, values
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats
 
 _AT_A_TIME: Final = 512  # rows that the reference multiplies
