@@ -1,11 +1,14 @@
-"""What a kernel is given: storage buffers, and parameters, which may switch some of them off."""
+"""What a kernel is given: storage buffers, where items lie in them, and parameters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Protocol
+
+import numpy as np
 
 from vkbench.case import SEED, WEIGHTS, Value
 from vkbench.errors import UsageError
@@ -141,3 +144,26 @@ def changed_params(kernel: Declared, given: Mapping[str, Value]) -> dict[str, Va
         if chosen != kernel.params[name].default:
             changed[name] = chosen
     return changed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where a binding's items lie in its storage, in items of its array type."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    storage: int  # items that the buffer holds, gaps included
+
+    @staticmethod
+    def contiguous(shape: Sequence[int]) -> Layout:
+        """Rows after rows, no gaps."""
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        return Layout(shape=tuple(shape), strides=tuple(strides), storage=prod(shape))
+
+    def view(self, storage: np.ndarray) -> np.ndarray:
+        """The items of a flat storage array, shaped."""
+        item = storage.itemsize
+        return np.lib.stride_tricks.as_strided(
+            storage[self.offset :], self.shape, [stride * item for stride in self.strides]
+        )

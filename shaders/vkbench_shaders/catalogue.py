@@ -43,7 +43,9 @@ from vkbench_shaders.kernels.quant.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.quant.get_rows import GET_ROWS
 from vkbench_shaders.kernels.quant.quantize import QUANTIZE
 from vkbench_shaders.kernels.quant.set_rows import SET_ROWS
-from vkbench_shaders.kernels.recurrent.entries import RECURRENT
+from vkbench_shaders.kernels.recurrent.delta import GATED_DELTA_NET
+from vkbench_shaders.kernels.recurrent.rwkv import RWKV
+from vkbench_shaders.kernels.recurrent.ssm import SSM
 from vkbench_shaders.kernels.reductions.reduce import REDUCE
 from vkbench_shaders.kernels.reductions.routing import ROUTING
 from vkbench_shaders.kernels.reductions.scan import SCAN
@@ -100,7 +102,9 @@ KERNELS: tuple[Kernel, ...] = (
     *ROUTING,
     *ATTENTION,
     FLASH_ATTN_TOKEN,
-    *RECURRENT,
+    *SSM,
+    GATED_DELTA_NET,
+    *RWKV,
     *OPTIMISERS,
     MUON,
     *RANDOM,

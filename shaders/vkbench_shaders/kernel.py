@@ -21,6 +21,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.words import names
 from vkbench_shaders.binding import Binding as Binding
+from vkbench_shaders.binding import Layout as Layout
 from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.binding import changed_params, fill_types, sizes_of
 from vkbench_shaders.formats import Format, format_named
@@ -30,7 +31,6 @@ from vkbench_shaders.launch import Flow as Flow
 from vkbench_shaders.launch import Launch as Launch
 from vkbench_shaders.launch import Push as Push
 from vkbench_shaders.launch import grid as grid
-from vkbench_shaders.layout import Layout as Layout
 from vkbench_shaders.rounded_factors import Rounding
 
 Array = np.ndarray

@@ -204,3 +204,12 @@ def _misfit(
             shown = ", ".join(map(str, given[each.name]))
             return LaunchMismatch(f"{unit}: {each.name} is {each.type}, not {shown}: {error}")
     return LaunchMismatch(f"{unit}: the push constants do not fit their block")
+
+
+MOST_DIVIDED = 1 << 31  # numbers below it are divided exactly by `divisor`
+
+
+def divisor(number: int) -> dict[str, int]:
+    """Push constants by which a shader divides by a number: slang/lib/division.slang."""
+    shift = (number - 1).bit_length()
+    return {"number": number, "multiplier": -(-(1 << (31 + shift)) // number), "shift": shift}

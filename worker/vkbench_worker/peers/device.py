@@ -14,8 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
-from vkbench_shaders.kernel import Problem
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout, Problem
 from vkbench_shaders.quantisers import quants
 from vkbench_worker.peers.library import Call, Library
 from vkbench_worker.peers.row import Row, View

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from vkbench_shaders.formats import Format
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout
 from vkbench_worker.peers.row import Row, View
 from vkbench_worker.runtime.errors import Unsupported
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import Format
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout
 from vkbench_shaders.quantisers import quants
 from vkbench_worker.peers.library import Call, CannotDo
 from vkbench_worker.peers.numpy_library import wall_seconds

@@ -12,8 +12,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, Variant, grid
 from vkbench_shaders.kernels.elementwise import glu, strided
 from vkbench_shaders.kernels.shared import gates
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.gates import GATES, Gate
+from vkbench_shaders.launch import divisor
 
 _NAMES = ("swiglu", "geglu")  # of the gates that models put before a product
 _THREADS = 128  # a workgroup

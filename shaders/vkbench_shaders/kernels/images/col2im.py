@@ -27,7 +27,7 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.launch import MOST_DIVIDED, divisor
 from vkbench_shaders.quantisers import quants
 
 THREADS = 128
@@ -65,8 +65,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    if prod(problem.array_shape("y")) >= MOST:
-        return f"y is too large: the kernel counts to {MOST}"
+    if prod(problem.array_shape("y")) >= MOST_DIVIDED:
+        return f"y is too large: the kernel counts to {MOST_DIVIDED}"
     return too_large(problem, device)
 
 

@@ -33,7 +33,7 @@ from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
 from vkbench_shaders.kernels.shared import sums
 from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.launch import divisor
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 

@@ -32,7 +32,7 @@ from vkbench_shaders.kernels.images.conv_layout import (
     is_last,
     laid,
 )
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.launch import divisor
 from vkbench_shaders.quantisers import quants
 
 THREADS = 128

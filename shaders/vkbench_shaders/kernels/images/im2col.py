@@ -28,8 +28,8 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import TAPS, Window
-from vkbench_shaders.kernels.shared.division import MOST, divisor
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import MOST_DIVIDED, divisor
 
 THREADS = 128
 EACH = 8  # rows a thread, in im2col
@@ -77,8 +77,8 @@ def patches_launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 def patches_refuses(problem: Problem, device: DeviceFacts) -> str | None:
     words = prod(problem.array_shape("y")) * problem.item_bytes("y") // 4
-    if words >= 2 * MOST:
-        return f"y has {words} words: the kernel reaches {2 * MOST}"
+    if words >= 2 * MOST_DIVIDED:
+        return f"y has {words} words: the kernel reaches {2 * MOST_DIVIDED}"
     return too_large(problem, device)
 
 

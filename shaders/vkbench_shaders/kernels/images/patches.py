@@ -9,7 +9,7 @@ from math import prod
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Binding, Param, Problem, too_large
 from vkbench_shaders.kernels.images.windows import TAPS, Window
-from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.launch import MOST_DIVIDED, divisor
 from vkbench_shaders.tuning.rates import busy
 
 _MOST_TAPS = (1 << 16) - 1
@@ -152,8 +152,8 @@ def _time(tile: Tile, device: DeviceFacts, rows: int, columns: int) -> float:
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot make a problem's products, or None."""
     for binding in problem.kernel.bindings:
-        if (items := prod(problem.array_shape(binding.name))) >= MOST:
-            return f"{binding.name} has {items} numbers, the kernel counts to {MOST}"
+        if (items := prod(problem.array_shape(binding.name))) >= MOST_DIVIDED:
+            return f"{binding.name} has {items} numbers, the kernel counts to {MOST_DIVIDED}"
     taps = max(problem.shape[dim] for dim in "trs" if dim in problem.shape)
     if taps > _MOST_TAPS:
         return f"windows have {taps} taps along an axis, the kernel takes {_MOST_TAPS}"

@@ -33,7 +33,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.images import channels, windows
 from vkbench_shaders.kernels.images.windows import Window
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.launch import divisor
 
 THREADS = 128
 ROWS = 4  # of a thread's patch

@@ -33,7 +33,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.images import channels
-from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.launch import MOST_DIVIDED, divisor
 
 THREADS = 128
 _SIZES = {"h": "height", "w": "width"}
@@ -130,8 +130,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     numerators = [axis.outputs * axis.factor for axis in scales(problem)]
-    if max(prod(problem.array_shape("y")), *numerators) >= MOST:
-        return f"y is too large: the kernel counts to {MOST}"
+    if max(prod(problem.array_shape("y")), *numerators) >= MOST_DIVIDED:
+        return f"y is too large: the kernel counts to {MOST_DIVIDED}"
     return too_large(problem, device)
 
 

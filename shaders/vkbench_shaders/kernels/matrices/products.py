@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench.device import DeviceFacts
+from vkbench.device import NVIDIA, DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
 from vkbench_shaders.inputs import data
@@ -21,7 +22,6 @@ from vkbench_shaders.kernel import (
     matrix_shape,
     too_large,
 )
-from vkbench_shaders.kernels.matrices import subgroups
 from vkbench_shaders.quantisers import quants
 
 WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
@@ -95,7 +95,7 @@ def sizes(problem: Problem, groups: tuple[int, int, int]) -> dict[str, int]:
 
 def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
     """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
-    found = -(-threads // subgroups.least_threads(device))
+    found = -(-threads // least_threads(device))
     return ROWS * max(threads, columns * found)
 
 
@@ -168,3 +168,15 @@ def table_bytes(problem: Problem) -> int:
 def room(problem: Problem, device: DeviceFacts) -> int:
     """Bytes of shared memory that the table leaves."""
     return device.limits["max_shared_bytes"] - table_bytes(problem)
+
+
+# threads: CPU drivers whose subgroups have fewer compile code for several blocks for 10 s
+LEAST_SUBGROUP: Final = 8
+_SMALLER = 8  # threads of the subgroups that drivers may run though they report larger ones
+
+
+def least_threads(device: DeviceFacts) -> int:
+    """Threads of the smallest subgroup that the driver may run."""
+    if device.vendor_id == NVIDIA:
+        return device.subgroup_size
+    return min(device.subgroup_size, _SMALLER)

@@ -30,8 +30,8 @@ from vkbench_shaders.kernels.moves import mapping
 from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
 from vkbench_shaders.kernels.shared import places, rows
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.launch import divisor
 
 SIDE = 64  # of a tile that is turned, in items
 _WIDER = (*TYPES, "bf16", "i32")

@@ -13,8 +13,8 @@ from vkbench.case import Case, Value
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Problem, grid
 from vkbench_shaders.kernels.shared import places
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.launch import divisor
 
 TYPES = ("f32", "f16", "u8", "i64")  # items of 4, 2, 1 and 8 bytes
 THREADS = 128

@@ -17,7 +17,7 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Launch, Problem, Variant, too_large
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.launch import divisor
 from vkbench_shaders.tuning.rates import busy
 
 KEYS = (16, 32, 64, 128, 256)  # that a head may have

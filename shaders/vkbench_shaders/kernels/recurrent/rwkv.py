@@ -200,3 +200,5 @@ RWKV_WKV7 = Kernel(
     cases=cases("rwkv_wkv7", _TOKENS),
     timed=cases("rwkv_wkv7", _TIMED),
 )
+
+RWKV = (RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN)

@@ -266,3 +266,5 @@ SSM_SCAN = Kernel(
     cases=cases("ssm_scan", _SCAN),
     timed=cases("ssm_scan", _TIMED_SCAN),
 )
+
+SSM = (SSM_CONV, SSM_SCAN)

@@ -9,9 +9,9 @@ from math import inf, prod
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Layout, Memory, Problem, Push, Stage, Variant, grid
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.rows import gaps, strided
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import divisor
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")

@@ -42,7 +42,7 @@ from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import RMS_NORM_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.launch import divisor
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from math import prod
 
 from vkbench_shaders.kernel import Layout, Param, Problem, Push
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.rows import gaps, strided
+from vkbench_shaders.launch import divisor
 
 DIMS = ("b", "c", "h", "w")
 

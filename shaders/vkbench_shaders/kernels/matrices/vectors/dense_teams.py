@@ -15,7 +15,7 @@ from typing import Final
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import PLAIN
 from vkbench_shaders.kernel import Choice, Launch, Param, Problem, Settings, Stage, Variant, grid
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.tuning.rates import busy
 
 _MODULE = "mul_mat_vec_teams"
@@ -72,7 +72,7 @@ class Plan:
 
 def _kept(problem: Problem, device: DeviceFacts, plan: Plan) -> int:
     """Sums that a workgroup keeps: of each number, one of every subgroup of its team."""
-    each = plan.team // subgroups.least_threads(device)
+    each = plan.team // products.least_threads(device)
     return plan.height * products.columns(problem) * each
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, grid
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.tuning.thresholds import ByteProducts, thresholds
 
 MODULE: Final = "mul_mat_vec_staged"
@@ -94,7 +94,7 @@ def _blocks(problem: Problem) -> int:
 
 def _sums(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
     """That a workgroup keeps."""
-    return plan.height * products.columns(problem) * (plan.team // subgroups.least_threads(device))
+    return plan.height * products.columns(problem) * (plan.team // products.least_threads(device))
 
 
 def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
@@ -151,7 +151,7 @@ def _usual(problem: Problem, device: DeviceFacts) -> Plan | None:
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
     """All that a device has room for, the likeliest first."""
-    if not set(FEATURES) <= set(device.features) or device.subgroup_size < subgroups.FEWEST:
+    if not set(FEATURES) <= set(device.features) or device.subgroup_size < products.LEAST_SUBGROUP:
         return
     others = (
         Plan(threads=threads, team=team, units=units, rows=rows)
@@ -210,8 +210,8 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot round vectors inside workgroups where it is asked to, or None."""
     if problem.params["rounding"] != INSIDE or _plan_of(problem, device):
         return None
-    if device.subgroup_size < subgroups.FEWEST:
-        return f"rounding={INSIDE} is for subgroups of {subgroups.FEWEST} threads or more"
+    if device.subgroup_size < products.LEAST_SUBGROUP:
+        return f"rounding={INSIDE} is for subgroups of {products.LEAST_SUBGROUP} threads or more"
     if lacking := set(FEATURES) - set(device.features):
         return f"rounding={INSIDE} needs {', '.join(sorted(lacking))}"
     return (

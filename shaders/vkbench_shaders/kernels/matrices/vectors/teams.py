@@ -11,7 +11,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Push, Settings, Tuning, grid
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 
 BLOCK: Final = 32  # numbers of a block of q8_1, and the most rows of y a workgroup
 _RUN = 8  # numbers whose squares are one sum, where they make no blocks: the fewest rows
@@ -64,7 +64,7 @@ def _are_even(problem: Problem, team: int, units: int) -> bool:
 
 def _kept(problem: Problem, device: DeviceFacts, team: int, threads: int, height: int) -> int:
     """Sums that a workgroup keeps: of rows a number a team's subgroup, of squares one of each."""
-    least = min(subgroups.least_threads(device), team)
+    least = min(products.least_threads(device), team)
     each = height * _halves(problem) * (team // least) + threads // least
     return each * products.columns(problem)
 
@@ -112,8 +112,8 @@ def _settings(problem: Problem, device: DeviceFacts) -> tuple[int, int, int]:
 
 def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device has no launch of teams, if it has none."""
-    if device.subgroup_size < subgroups.FEWEST and products.is_blocks(problem.types):
-        return f"is for subgroups of {subgroups.FEWEST} threads or more"
+    if device.subgroup_size < products.LEAST_SUBGROUP and products.is_blocks(problem.types):
+        return f"is for subgroups of {products.LEAST_SUBGROUP} threads or more"
     team, threads, units = _settings(problem, device)
     if {"team": team, "threads": threads, "units": units} not in candidates(problem, device):
         return f"has no room for teams of {team} in workgroups of {threads} with units={units}"

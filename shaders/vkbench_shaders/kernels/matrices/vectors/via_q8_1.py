@@ -27,7 +27,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.tuning.thresholds import ByteProducts, thresholds
 
 NAME = "via_q8_1"
@@ -141,7 +141,9 @@ def _units(problem: Problem) -> int:
 
 def _is_fast(device: DeviceFacts) -> bool:
     """Whether the device runs the faster product."""
-    return set(_FEATURES) <= set(device.features) and device.subgroup_size >= subgroups.FEWEST
+    return (
+        set(_FEATURES) <= set(device.features) and device.subgroup_size >= products.LEAST_SUBGROUP
+    )
 
 
 def _at_once(problem: Problem, device: DeviceFacts) -> int:
