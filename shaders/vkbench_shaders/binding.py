@@ -44,6 +44,48 @@ class Binding:
         return self.access in ("out", "inout")
 
 
+def declare_input(
+    name: str,
+    types: tuple[str, ...],
+    dims: tuple[str, ...],
+    description: str,
+    *,
+    same_as: str = "",
+    when: Mapping[str, tuple[Value, ...]] | None = None,
+) -> Binding:
+    """A binding that a kernel only reads."""
+    return Binding(
+        name=name,
+        access="in",
+        types=types,
+        dims=dims,
+        same_as=same_as,
+        description=description,
+        when=when or {},
+    )
+
+
+def declare_output(
+    name: str,
+    types: tuple[str, ...],
+    dims: tuple[str, ...],
+    description: str,
+    *,
+    same_as: str = "",
+    exact: bool = False,
+) -> Binding:
+    """A binding that a kernel only writes."""
+    return Binding(
+        name=name,
+        access="out",
+        types=types,
+        dims=dims,
+        same_as=same_as,
+        description=description,
+        exact=exact,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Param:
     """A parameter of a kernel that is neither a size nor a format."""

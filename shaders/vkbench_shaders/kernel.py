@@ -86,16 +86,19 @@ class Variant:
 
     name: str  # portable, subgroup, ...
     module: str  # Slang file without its ending, in the shader tree
-    entry: str  # entry point in it
-    arguments: Arguments
     launch: Callable[[Problem, DeviceFacts], Launches]
     arithmetic: str  # how it computes, whose limits judge it: a key of tolerance.LIMITS
+    entry: str = ""  # entry point in it; "": the one of the module's name
+    arguments: Arguments = lambda types: ()
     more: tuple[Stage, ...] = ()  # further entry points that its launches name
     own: Memory = Memory()
     requires: tuple[str, ...] = ()  # device features
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
     refuses: Refuses = lambda problem, device: too_large(problem, device)
     choice: Choice = Choice()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "entry", self.entry or self.module)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:

@@ -137,7 +137,6 @@ def _variant(own: OwnKernel, each: OwnVariant) -> Variant:
         name=f"{own.name}.{each.name}" if own.shadows else each.name,
         module=own.name,
         entry=each.name,
-        arguments=lambda types: (),
         launch=launch,
         arithmetic=each.arithmetic,
         requires=each.requires,

@@ -11,6 +11,7 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
     Array,
@@ -127,7 +128,6 @@ def _variant(tiles: Tiles, kind: tuple[str, str]) -> Variant:
     return Variant(
         name=name,
         module="matrix_rate",
-        entry="matrix_rate",
         arguments=lambda types: (*(SLANG[fmt] for fmt in kind), str(side), str(depth)),
         launch=_launch,
         arithmetic="exact",
@@ -147,27 +147,12 @@ def _cases(kernel: str, tiles: Tiles, count: int, rounds: int) -> Iterator[Case]
         )
 
 
+_SUMS = ("f32", "f16", "i32")
+
+
 def _factor(tiles: Tiles, name: str, dims: tuple[str, str], description: str) -> Binding:
-    same_as = "" if name == "a" else "a"
-    return Binding(
-        name=name,
-        access="in",
-        types=tuple(dict.fromkeys(narrow for narrow, _ in tiles.depths)),
-        dims=dims,
-        same_as=same_as,
-        description=description,
-    )
-
-
-def _sums(name: str, access: str, description: str) -> Binding:
-    return Binding(
-        name=name,
-        access=access,
-        types=("f32", "f16", "i32"),
-        dims=("t", "m", "n"),
-        same_as="x" if name == "y" else "",
-        description=description,
-    )
+    types = tuple(dict.fromkeys(narrow for narrow, _ in tiles.depths))
+    return declare_input(name, types, dims, description, same_as="" if name == "a" else "a")
 
 
 def _kernel(name: str, tiles: Tiles, timed: tuple[Case, ...]) -> Kernel:
@@ -182,8 +167,8 @@ def _kernel(name: str, tiles: Tiles, timed: tuple[Case, ...]) -> Kernel:
             _factor(tiles, "b", ("k", "n"), "of 16 products of a round"),
             _factor(tiles, "c", ("k", "n"), "of 15"),
             _factor(tiles, "d", ("k", "n"), "of the last one"),
-            _sums("x", "in", "tiles that products are added to"),
-            _sums("y", "out", "x + r a (16 b + 15 c + d)"),
+            declare_input("x", _SUMS, ("t", "m", "n"), "tiles that products are added to"),
+            declare_output("y", _SUMS, ("t", "m", "n"), "x + r a (16 b + 15 c + d)", same_as="x"),
         ),
         variants=tuple(_variant(tiles, kind) for kind in tiles.depths),
         forms=Forms(accepts=lambda types: _kind(types) in tiles.depths),

@@ -9,6 +9,7 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -77,8 +78,10 @@ def _kernel(
         group="affine",
         dims=strided.DIMS,
         bindings=(
-            strided.array("x", "in", FORMATS, "numbers"),
-            strided.array("y", "out", FORMATS, "their images, worked out in f32", same_as="x"),
+            declare_input("x", FORMATS, strided.DIMS, "numbers"),
+            declare_output(
+                "y", FORMATS, strided.DIMS, "their images, worked out in f32", same_as="x"
+            ),
         ),
         params={**params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
@@ -86,7 +89,6 @@ def _kernel(
             Variant(
                 name="portable",
                 module="affine",
-                entry="affine",
                 arguments=lambda types: (types["x"], types["y"]),
                 launch=launch,
                 arithmetic="exact",

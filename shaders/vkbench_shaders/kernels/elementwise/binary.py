@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.case import Case, Value, parse
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -212,11 +213,16 @@ def kernel(operation: BinaryOperation) -> Kernel:
         group="binary",
         dims=strided.DIMS,
         bindings=(
-            strided.array("a", "in", FORMATS, "numbers"),
-            strided.array(
-                "b", "in", FORMATS, "other ones, size 1 where repeated; like a, or f16 and f32"
+            declare_input("a", FORMATS, strided.DIMS, "numbers"),
+            declare_input(
+                "b",
+                FORMATS,
+                strided.DIMS,
+                "other ones, size 1 where repeated; like a, or f16 and f32",
             ),
-            strided.array("y", "out", FORMATS, "results, of narrow floats from f32", same_as="a"),
+            declare_output(
+                "y", FORMATS, strided.DIMS, "results, of narrow floats from f32", same_as="a"
+            ),
         ),
         params={
             "broadcast": broadcast.param("b"),
@@ -228,7 +234,6 @@ def kernel(operation: BinaryOperation) -> Kernel:
             Variant(
                 name="portable",
                 module="binary",
-                entry="binary",
                 arguments=lambda types: (_struct(name, types), *(types[b] for b in "aby")),
                 launch=lambda problem, device: strided.launch(problem),
                 arithmetic="exact",

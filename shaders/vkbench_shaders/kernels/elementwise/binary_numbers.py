@@ -31,7 +31,6 @@ def _variant(name: str, variant: str, formats: tuple[str, ...], *requires: str) 
     return Variant(
         name=variant,
         module="binary_numbers",
-        entry="binary_numbers",
         arguments=lambda types: (name.title(), _struct(types["y"])),
         launch=launch,
         arithmetic="exact",

@@ -10,6 +10,7 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -148,9 +149,11 @@ def kernel(comparison: CompareOperation) -> Kernel:
         group="compare",
         dims=strided.DIMS,
         bindings=(
-            strided.array("a", "in", FORMATS, "numbers"),
-            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated", same_as="a"),
-            strided.array("y", "out", ("u8",), "0 or 1"),
+            declare_input("a", FORMATS, strided.DIMS, "numbers"),
+            declare_input(
+                "b", FORMATS, strided.DIMS, "other ones, size 1 where repeated", same_as="a"
+            ),
+            declare_output("y", ("u8",), strided.DIMS, "0 or 1"),
         ),
         params={
             "broadcast": broadcast.param("b"),
@@ -162,7 +165,6 @@ def kernel(comparison: CompareOperation) -> Kernel:
             Variant(
                 name="portable",
                 module="compare",
-                entry="compare",
                 arguments=lambda types: (_LOADED.get(types["a"], types["a"]),),
                 more=(Stage(entry="compare_64"), Stage(entry="compare_flat_64")),
                 launch=launch,

@@ -12,6 +12,7 @@ import numpy as np
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -117,9 +118,9 @@ def _kernel(gate: Gate) -> Kernel:
         group="glu",
         dims=strided.DIMS,
         bindings=(
-            strided.array("a", "in", FORMATS, "the gate"),
-            strided.array("b", "in", FORMATS, "what passes it", same_as="a"),
-            strided.array("y", "out", FORMATS, "what has passed", same_as="a"),
+            declare_input("a", FORMATS, strided.DIMS, "the gate"),
+            declare_input("b", FORMATS, strided.DIMS, "what passes it", same_as="a"),
+            declare_output("y", FORMATS, strided.DIMS, "what has passed", same_as="a"),
         ),
         params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
@@ -149,8 +150,10 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
         name=gate.name,
         description=f"{gate.description}; a and b are the halves of each row of x.",
         bindings=(
-            strided.array("x", "in", FORMATS, "rows of two halves: the gate and what passes it"),
-            strided.array("y", "out", FORMATS, "what has passed", same_as="x"),
+            declare_input(
+                "x", FORMATS, strided.DIMS, "rows of two halves: the gate and what passes it"
+            ),
+            declare_output("y", FORMATS, strided.DIMS, "what has passed", same_as="x"),
         ),
         params={"gate": GATE, **split.params},
         forms=replace(split.forms, layout=layout_of_halves, infer=infer_halves),

@@ -8,6 +8,7 @@ from functools import partial
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, Variant, grid
 from vkbench_shaders.kernels.elementwise import glu, strided
@@ -78,8 +79,10 @@ def _kernel(gate: Gate, halves: Kernel) -> Kernel:
         name=name,
         description=f"{gate.description}, rounded to q8_1; a and b are the halves of rows of x.",
         bindings=(
-            strided.array("x", "in", ("f32",), "rows of two halves: the gate and what passes it"),
-            strided.array("y", "out", ("q8_1",), "what has passed, rounded to bytes"),
+            declare_input(
+                "x", ("f32",), strided.DIMS, "rows of two halves: the gate and what passes it"
+            ),
+            declare_output("y", ("q8_1",), strided.DIMS, "what has passed, rounded to bytes"),
         ),
         params={name: halves.params[name] for name in ("gate", *gate.params)},
         forms=replace(halves.forms, empty=(), layout=_layout),
@@ -87,7 +90,6 @@ def _kernel(gate: Gate, halves: Kernel) -> Kernel:
             Variant(
                 name="portable",
                 module="glu_rounded",
-                entry="glu_rounded",
                 arguments=partial(_arguments, gate),
                 launch=partial(launch, gate),
                 arithmetic="f32",

@@ -9,11 +9,11 @@ import numpy as np
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import noise, philox
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -121,22 +121,18 @@ def _kernel(
         group="random",
         dims=("n",),
         bindings=(
-            Binding(
-                name="y", access="out", types=("f32", "f16"), dims=("n",), description="the numbers"
+            declare_output("y", ("f32", "f16"), ("n",), "the numbers"),
+            declare_input(
+                "state",
+                ("u32",),
+                ("n",),
+                "Philox's key in 2 words and its counter in 4, the lowest first",
             ),
-            Binding(
-                name="state",
-                access="in",
-                types=("u32",),
-                dims=("n",),
-                description="Philox's key in 2 words and its counter in 4, the lowest first",
-            ),
-            Binding(
-                name="advanced",
-                access="out",
-                types=("u32",),
-                dims=("n",),
-                description="the state for the numbers behind these: the counter goes on by n/4",
+            declare_output(
+                "advanced",
+                ("u32",),
+                ("n",),
+                "the state for the numbers behind these: the counter goes on by n/4",
             ),
         ),
         params=params,
@@ -145,7 +141,6 @@ def _kernel(
             Variant(
                 name="portable",
                 module="random",
-                entry="random",
                 arguments=lambda types: (name.removeprefix("rand_"), types["y"]),
                 launch=launch,
                 arithmetic="exact",

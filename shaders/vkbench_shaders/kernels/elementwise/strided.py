@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from vkbench.case import Case, Value
-from vkbench_shaders.kernel import Binding, Launch, Layout, Param, Problem, Push, grid
+from vkbench_shaders.kernel import Launch, Layout, Param, Problem, Push, grid
 
 DIMS = ("b", "c", "h", "w")
 THREADS = 128
@@ -35,20 +35,6 @@ _OUTPUT = -1  # place of the output in the tables below
 _GAPS = {0: (3, 5), 1: (1, 2), 2: (4, 1), _OUTPUT: (2, 7)}
 # permuted: the order in which dimensions lie in memory, outermost first
 _ORDERS = {0: "bhwc", 1: "bcwh", 2: "whcb", _OUTPUT: "cbhw"}
-
-
-def array(
-    name: str, access: str, types: tuple[str, ...], description: str, same_as: str = ""
-) -> Binding:
-    """A binding that is an array b c h w."""
-    return Binding(
-        name=name,
-        access=access,
-        types=types,
-        dims=DIMS,
-        same_as=same_as,
-        description=description,
-    )
 
 
 def case(

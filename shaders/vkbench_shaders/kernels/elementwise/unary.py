@@ -15,6 +15,7 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -76,8 +77,8 @@ def kernel(operation: UnaryOperation) -> Kernel:
         group="unary",
         dims=strided.DIMS,
         bindings=(
-            strided.array("x", "in", FORMATS, "numbers"),
-            strided.array("y", "out", FORMATS, "what becomes of them", same_as="x"),
+            declare_input("x", FORMATS, strided.DIMS, "numbers"),
+            declare_output("y", FORMATS, strided.DIMS, "what becomes of them", same_as="x"),
         ),
         params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
@@ -85,7 +86,6 @@ def kernel(operation: UnaryOperation) -> Kernel:
             Variant(
                 name="portable",
                 module="unary",
-                entry="unary",
                 arguments=lambda types: (operation.struct(types["y"]), types["x"], types["y"]),
                 launch=partial(launch, operation),
                 arithmetic=operation.path,
@@ -147,9 +147,9 @@ SILU_BACK = Kernel(
     group="unary",
     dims=strided.DIMS,
     bindings=(
-        strided.array("dy", "in", FORMATS, "gradient of silu's result"),
-        strided.array("x", "in", FORMATS, "what silu was of", same_as="dy"),
-        strided.array("dx", "out", FORMATS, "gradient of x", same_as="dy"),
+        declare_input("dy", FORMATS, strided.DIMS, "gradient of silu's result"),
+        declare_input("x", FORMATS, strided.DIMS, "what silu was of", same_as="dy"),
+        declare_output("dx", FORMATS, strided.DIMS, "gradient of x", same_as="dy"),
     ),
     params={"layout": strided.LAYOUT, "values": data.VALUES},
     forms=Forms(empty=strided.DIMS, layout=strided.layout),
@@ -157,7 +157,6 @@ SILU_BACK = Kernel(
         Variant(
             name="portable",
             module="silu_back",
-            entry="silu_back",
             arguments=_silu_back_arguments,
             launch=lambda problem, device: strided.launch(problem),
             arithmetic="f32",

@@ -9,11 +9,11 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -97,20 +97,18 @@ _ALONG_ONE = Kernel(
     description="Adds up the columns of a transposed convolution along one axis, in order.",
     dims=("n", "w", "o", "s"),
     bindings=(
-        Binding(
-            name="x",
-            access="in",
-            types=("f32", "f16", "bf16"),
-            dims=("n", "w", "o", "s"),
-            description="a column of taps for each channel, at each of w places",
+        declare_input(
+            "x",
+            ("f32", "f16", "bf16"),
+            ("n", "w", "o", "s"),
+            "a column of taps for each channel, at each of w places",
         ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16", "bf16"),
-            dims=("n", "o", "w"),
+        declare_output(
+            "y",
+            ("f32", "f16", "bf16"),
+            ("n", "o", "w"),
+            "channels; place w begins at w times the stride, less the padding",
             same_as="x",
-            description="channels; place w begins at w times the stride, less the padding",
         ),
     ),
     params={
@@ -122,7 +120,6 @@ _ALONG_ONE = Kernel(
         Variant(
             name="portable",
             module="col2im",
-            entry="col2im",
             arguments=lambda types: (types["x"],),
             launch=launch,
             arithmetic="f32",

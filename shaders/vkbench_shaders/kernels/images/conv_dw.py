@@ -8,11 +8,11 @@ import numpy as np
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -108,27 +108,9 @@ CONV_DW = (
         description="Convolves the last two axes, each channel with taps of its own.",
         dims=_DIMS,
         bindings=(
-            Binding(
-                name="weights",
-                access="in",
-                types=patches.WEIGHTS,
-                dims=("c", "r", "s"),
-                description="taps of each channel",
-            ),
-            Binding(
-                name="x",
-                access="in",
-                types=("f32",),
-                dims=_DIMS[:4],
-                description="arrays, one for each channel of each of n",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=("f32",),
-                dims=_DIMS[:4],
-                description="sums over all taps, a number a window",
-            ),
+            declare_input("weights", patches.WEIGHTS, ("c", "r", "s"), "taps of each channel"),
+            declare_input("x", ("f32",), _DIMS[:4], "arrays, one for each channel of each of n"),
+            declare_output("y", ("f32",), _DIMS[:4], "sums over all taps, a number a window"),
         ),
         params={**windows.params("hw", "stride", "padding", "dilation"), "layout": LAYOUT},
         forms=Forms(layout=layout, empty=("n",)),
@@ -136,7 +118,6 @@ CONV_DW = (
             Variant(
                 name="portable",
                 module="conv_dw",
-                entry="conv_dw",
                 arguments=lambda types: (types["weights"],),
                 launch=launch,
                 arithmetic="f32",

@@ -9,11 +9,11 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -143,19 +143,14 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
         description=description,
         dims=("n", "c", *axes),
         bindings=(
-            Binding(
-                name="x",
-                access="in",
-                types=("f32", "f16"),
-                dims=("n", "c", *axes),
-                description="arrays, one for each channel of each of n",
+            declare_input(
+                "x", ("f32", "f16"), ("n", "c", *axes), "arrays, one for each channel of each of n"
             ),
-            Binding(
-                name="y",
-                access="out",
-                types=("f32", "f16"),
-                dims=("n", *axes, "c", *axes),
-                description="at each place of a window its patch: taps along the axes, by channel",
+            declare_output(
+                "y",
+                ("f32", "f16"),
+                ("n", *axes, "c", *axes),
+                "at each place of a window its patch: taps along the axes, by channel",
             ),
         ),
         params=windows.params(axes, "kernel", "stride", "padding", "dilation"),
@@ -164,7 +159,6 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
             Variant(
                 name="portable",
                 module="im2col",
-                entry="im2col",
                 arguments=lambda types: (types["x"], types["y"]),
                 launch=patches_launch,
                 arithmetic="exact",

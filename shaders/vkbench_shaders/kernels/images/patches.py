@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.kernel import Binding, Param, Problem, too_large
 from vkbench_shaders.kernels.images.windows import TAPS, Window
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
@@ -52,21 +53,11 @@ def bindings(axes: str, weights: tuple[str, str], falls: str, sums: str) -> tupl
     """Weights, x and y of a convolution over some axes; `weights` names their first dimensions."""
     taps = tuple(TAPS[axis] for axis in axes)
     return (
-        Binding(
-            name="weights",
-            access="in",
-            types=WEIGHTS,
-            dims=(*weights, *taps),
-            description=falls,
+        declare_input("weights", WEIGHTS, (*weights, *taps), falls),
+        declare_input(
+            "x", ("f32",), ("n", "c", *axes), "arrays, one for each channel of each of n"
         ),
-        Binding(
-            name="x",
-            access="in",
-            types=("f32",),
-            dims=("n", "c", *axes),
-            description="arrays, one for each channel of each of n",
-        ),
-        Binding(name="y", access="out", types=("f32",), dims=("n", "o", *axes), description=sums),
+        declare_output("y", ("f32",), ("n", "o", *axes), sums),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -31,10 +32,11 @@ from vkbench_shaders.kernel import (
     Work,
     grid,
 )
-from vkbench_shaders.kernels.images import channels, windows
+from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import Window
 from vkbench_shaders.launch import divisor
 
+FORMATS = ("f32", "f16")
 THREADS = 128
 ROWS = 4  # of a thread's patch
 
@@ -183,7 +185,7 @@ _POOLS = (
 
 def _cases(pool: Pool) -> Iterator[Case]:
     more = _INSIDE[pool.axes] if pool.type == "Mean" else ()
-    for fmt in channels.FORMATS:
+    for fmt in FORMATS:
         yield from (parse(f"{pool.name}/{fmt}/{shape}") for shape in (*_SHAPES[pool.axes], *more))
 
 
@@ -205,14 +207,16 @@ def _kernel(pool: Pool) -> Kernel:
         group="pool",
         description=pool.description,
         dims=pool.dims,
-        bindings=channels.bindings(pool.dims, "a number a window"),
+        bindings=(
+            declare_input("x", FORMATS, pool.dims, "arrays, one for each channel of each of n"),
+            declare_output("y", FORMATS, pool.dims, "a number a window", same_as="x"),
+        ),
         params=_params(pool),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
             Variant(
                 name="portable",
                 module="pool",
-                entry="pool",
                 arguments=lambda types: (pool.type, types["x"]),
                 launch=launch,
                 arithmetic=pool.path,

@@ -15,6 +15,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -32,9 +33,9 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.images import channels
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
 
+FORMATS = ("f32", "f16")
 THREADS = 128
 _SIZES = {"h": "height", "w": "width"}
 
@@ -205,7 +206,7 @@ _UPSAMPLES = (
 
 def _cases(upsample: Upsample) -> Iterator[Case]:
     own = "values=special" if upsample.type == "Nearest" else "corners=align"
-    for fmt in channels.FORMATS:
+    for fmt in FORMATS:
         for shape in _SHAPES[upsample.axes]:
             yield parse(f"{upsample.name}/{fmt}/{shape}")
         for shape in _SHAPES[upsample.axes][1:4]:
@@ -247,14 +248,16 @@ def _kernel(upsample: Upsample) -> Kernel:
         group="upsample",
         description=upsample.description,
         dims=upsample.dims,
-        bindings=channels.bindings(upsample.dims, "larger ones, or smaller"),
+        bindings=(
+            declare_input("x", FORMATS, upsample.dims, "arrays, one for each channel of each of n"),
+            declare_output("y", FORMATS, upsample.dims, "larger ones, or smaller", same_as="x"),
+        ),
         params=_params(upsample),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
             Variant(
                 name="portable",
                 module="upsample",
-                entry="upsample",
                 arguments=lambda types: (f"{upsample.type}<{types['x']}>", types["x"]),
                 launch=launch,
                 arithmetic=upsample.path,

@@ -8,6 +8,7 @@ import numpy as np
 
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Layout, Param, Problem, Shapes
 from vkbench_shaders.kernels.matrices import products
@@ -34,33 +35,15 @@ PARAMS = {
 def bindings(vectors: tuple[str, ...]) -> tuple[Binding, ...]:
     """Weights, x, y and ids."""
     return (
-        Binding(
-            name="weights",
-            access="in",
-            types=products.WEIGHTS,
-            dims=("e", "m", "k"),
-            description="a matrix for each expert, row by row",
+        declare_input(
+            "weights", products.WEIGHTS, ("e", "m", "k"), "a matrix for each expert, row by row"
         ),
-        Binding(
-            name="x",
-            access="in",
-            types=vectors,
-            dims=("n", "k"),
-            description="vectors of the tokens, or n x u of them",
+        declare_input("x", vectors, ("n", "k"), "vectors of the tokens, or n x u of them"),
+        declare_output(
+            "y", ("f32",), ("n", "u", "m"), "a product for each token and expert it uses"
         ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32",),
-            dims=("n", "u", "m"),
-            description="a product for each token and expert it uses",
-        ),
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32",),
-            dims=("n", "u"),
-            description="the experts that each token uses, no two alike",
+        declare_input(
+            "ids", ("i32",), ("n", "u"), "the experts that each token uses, no two alike"
         ),
     )
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -237,9 +237,9 @@ def _kernel(
         group="matmul",
         dims=DIMS,
         bindings=(
-            Binding(name="a", access="in", types=types, dims=dims["a"], description="left matrix"),
-            Binding(name="b", access="in", types=types, dims=dims["b"], description="right one"),
-            Binding(name="y", access="out", types=types, dims=dims["y"], description="products"),
+            declare_input("a", types, dims["a"], "left matrix"),
+            declare_input("b", types, dims["b"], "right one"),
+            declare_output("y", types, dims["y"], "products"),
         ),
         params={**params, **_REPEATS},
         tuning=tuning,

@@ -11,12 +11,12 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -194,27 +194,9 @@ MUL_MAT = Kernel(
     group="matmul",
     dims=("m", "n", "k"),
     bindings=(
-        Binding(
-            name="weights",
-            access="in",
-            types=products.WEIGHTS,
-            dims=("m", "k"),
-            description="matrix, row by row",
-        ),
-        Binding(
-            name="x",
-            access="in",
-            types=products.VECTORS,
-            dims=("n", "k"),
-            description="vectors, one a row",
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32",),
-            dims=("n", "m"),
-            description="products, one vector a row",
-        ),
+        declare_input("weights", products.WEIGHTS, ("m", "k"), "matrix, row by row"),
+        declare_input("x", products.VECTORS, ("n", "k"), "vectors, one a row"),
+        declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
     ),
     params={
         "batch2": _count("matrices of weights along dimension 2"),

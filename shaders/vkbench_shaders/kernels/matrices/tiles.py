@@ -137,7 +137,6 @@ def variants(
         Variant(
             name="int_dot",
             module=name,
-            entry=name,
             arguments=lambda types: argument(types, "packed_dot"),
             launch=launch,
             arithmetic="f32",
@@ -148,7 +147,6 @@ def variants(
         Variant(
             name="portable",
             module=name,
-            entry=name,
             arguments=lambda types: argument(types, "byte_dot"),
             launch=launch,
             arithmetic="f32",

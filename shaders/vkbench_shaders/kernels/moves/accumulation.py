@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
@@ -50,22 +51,10 @@ _SUMMED = ("f32", "f16")
 def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
     """What is added to, what is added where, and the sums."""
     return (
-        Binding(
-            name="base", access="in", types=_SUMMED, dims=TABLE, description="what is added to"
-        ),
-        Binding(
-            name="x", access="in", types=_SUMMED, dims=TAKEN, same_as="base", description="items"
-        ),
-        Binding(
-            name="ids",
-            access="in",
-            types=IDS,
-            dims=ids,
-            description=ABOUT_IDS,
-        ),
-        Binding(
-            name="y", access="out", types=_SUMMED, dims=TABLE, same_as="base", description="sums"
-        ),
+        declare_input("base", _SUMMED, TABLE, "what is added to"),
+        declare_input("x", _SUMMED, TAKEN, "items", same_as="base"),
+        declare_input("ids", IDS, ids, ABOUT_IDS),
+        declare_output("y", _SUMMED, TABLE, "sums", same_as="base"),
     )
 
 

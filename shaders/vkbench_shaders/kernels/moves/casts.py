@@ -9,12 +9,12 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -169,14 +169,8 @@ TO_DTYPE = Kernel(
     group="cast",
     dims=DIMS,
     bindings=(
-        Binding(name="x", access="in", types=TYPES, dims=DIMS, description="numbers"),
-        Binding(
-            name="y",
-            access="out",
-            types=_TARGETS,
-            dims=DIMS,
-            description="the same in another format",
-        ),
+        declare_input("x", TYPES, DIMS, "numbers"),
+        declare_output("y", _TARGETS, DIMS, "the same in another format"),
     ),
     params={"layout": LAYOUT},
     forms=Forms(accepts=lambda types: types["x"] != types["y"], layout=layout, empty=DIMS),
@@ -184,7 +178,6 @@ TO_DTYPE = Kernel(
         Variant(
             name="portable",
             module="cast",
-            entry="cast",
             arguments=arguments,
             launch=launch,
             arithmetic="exact",

@@ -10,9 +10,9 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -100,18 +100,9 @@ CONCAT = Kernel(
     group="move",
     dims=(*DIMS, "n"),
     bindings=(
-        Binding(name="a", access="in", types=TYPES, dims=DIMS, description="any items"),
-        Binding(
-            name="b",
-            access="in",
-            types=TYPES,
-            dims=DIMS,
-            same_as="a",
-            description="others, n along the axis",
-        ),
-        Binding(
-            name="y", access="out", types=TYPES, dims=DIMS, same_as="a", description="all of them"
-        ),
+        declare_input("a", TYPES, DIMS, "any items"),
+        declare_input("b", TYPES, DIMS, "others, n along the axis", same_as="a"),
+        declare_output("y", TYPES, DIMS, "all of them", same_as="a"),
     ),
     params={
         "axis": Param(default="w", choices=DIMS, description="the dimension they are joined along"),
@@ -122,7 +113,6 @@ CONCAT = Kernel(
         Variant(
             name="portable",
             module="concat",
-            entry="concat",
             arguments=item_bytes,
             launch=concat,
             arithmetic="exact",

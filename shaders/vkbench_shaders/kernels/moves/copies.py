@@ -10,9 +10,9 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -99,15 +99,8 @@ CONT = Kernel(
     group="copy",
     dims=DIMS,
     bindings=(
-        Binding(name="x", access="in", types=_WIDER, dims=DIMS, description="any items"),
-        Binding(
-            name="y",
-            access="out",
-            types=_WIDER,
-            dims=DIMS,
-            same_as="x",
-            description="the same, row after row",
-        ),
+        declare_input("x", _WIDER, DIMS, "any items"),
+        declare_output("y", _WIDER, DIMS, "the same, row after row", same_as="x"),
     ),
     params={
         "order": Param(
@@ -122,7 +115,6 @@ CONT = Kernel(
         Variant(
             name="portable",
             module="mapped",
-            entry="mapped",
             arguments=item_bytes,
             launch=lambda problem, device: copied(problem, problem.layout("x")),
             arithmetic="exact",
@@ -187,15 +179,8 @@ TRANSPOSE = Kernel(
     group="copy",
     dims=("b", "h", "w"),
     bindings=(
-        Binding(name="x", access="in", types=_WIDER, dims=("b", "h", "w"), description="matrices"),
-        Binding(
-            name="y",
-            access="out",
-            types=_WIDER,
-            dims=("b", "w", "h"),
-            same_as="x",
-            description="the same, turned",
-        ),
+        declare_input("x", _WIDER, ("b", "h", "w"), "matrices"),
+        declare_output("y", _WIDER, ("b", "w", "h"), "the same, turned", same_as="x"),
     ),
     params={"layout": rows.LAYOUT},
     forms=Forms(layout=transpose_layout, empty=("b", "h", "w")),
@@ -203,7 +188,6 @@ TRANSPOSE = Kernel(
         Variant(
             name="portable",
             module="transpose",
-            entry="transpose",
             arguments=item_bytes,
             launch=transpose,
             arithmetic="exact",
@@ -268,14 +252,13 @@ COPY2D = Kernel(
     group="copy",
     dims=("h", "w"),
     bindings=(
-        Binding(name="x", access="in", types=TYPES, dims=("h", "w"), description="any items"),
-        Binding(
-            name="y",
-            access="out",
-            types=TYPES,
-            dims=("h", "w"),
+        declare_input("x", TYPES, ("h", "w"), "any items"),
+        declare_output(
+            "y",
+            TYPES,
+            ("h", "w"),
+            "the same; what lies between its rows stays as it is",
             same_as="x",
-            description="the same; what lies between its rows stays as it is",
         ),
     ),
     params={"layout": rows.LAYOUT},
@@ -284,8 +267,6 @@ COPY2D = Kernel(
         Variant(
             name="portable",
             module="copy2d",
-            entry="copy2d",
-            arguments=lambda types: (),
             launch=copy2d,
             arithmetic="exact",
         ),

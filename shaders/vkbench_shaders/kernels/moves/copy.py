@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -43,24 +43,13 @@ COPY = Kernel(
     group="copy",
     dims=("n",),
     bindings=(
-        Binding(
-            name="x", access="in", types=("f32", "f16"), dims=("n",), description="what is copied"
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16"),
-            dims=("n",),
-            same_as="x",
-            description="the copy",
-        ),
+        declare_input("x", ("f32", "f16"), ("n",), "what is copied"),
+        declare_output("y", ("f32", "f16"), ("n",), "the copy", same_as="x"),
     ),
     variants=(
         Variant(
             name="portable",
             module="copy",
-            entry="copy",
-            arguments=lambda types: (),
             launch=launch,
             arithmetic="exact",
         ),

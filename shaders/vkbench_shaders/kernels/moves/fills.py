@@ -8,10 +8,10 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_output
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -66,16 +66,12 @@ def filler(name: str, description: str, params: Mapping[str, Param], change: Cha
         description=description,
         group="copy",
         dims=("n",),
-        bindings=(
-            Binding(name="y", access="out", types=_FILLED, dims=("n",), description="the array"),
-        ),
+        bindings=(declare_output("y", _FILLED, ("n",), "the array"),),
         params=params,
         variants=(
             Variant(
                 name="portable",
                 module="fill",
-                entry="fill",
-                arguments=lambda types: (),
                 launch=fill,
                 arithmetic="exact",
             ),
@@ -134,11 +130,7 @@ ARANGE = Kernel(
     " rounded to f32.",
     group="copy",
     dims=("n",),
-    bindings=(
-        Binding(
-            name="y", access="out", types=tuple(_SEQUENCES), dims=("n",), description="the numbers"
-        ),
-    ),
+    bindings=(declare_output("y", tuple(_SEQUENCES), ("n",), "the numbers"),),
     params={
         "start": Param(default=0.0, description="the first one, as f32; whole for i32"),
         "step": Param(default=1.0, description="from one to the next, as f32; whole for i32"),
@@ -147,7 +139,6 @@ ARANGE = Kernel(
         Variant(
             name="portable",
             module="arange",
-            entry="arange",
             arguments=lambda types: (_SEQUENCES[types["y"]],),
             launch=arange,
             arithmetic="exact",

@@ -112,7 +112,6 @@ INDEX_SELECT = kernel(
     Variant(
         name="portable",
         module="index_select",
-        entry="index_select",
         arguments=item_bytes,
         launch=index_select,
         arithmetic="exact",
@@ -135,7 +134,6 @@ GATHER = kernel(
     Variant(
         name="portable",
         module="gather",
-        entry="gather",
         arguments=item_bytes,
         launch=gather,
         arithmetic="exact",
@@ -154,7 +152,6 @@ SCATTER = kernel(
     Variant(
         name="portable",
         module="scatter",
-        entry="scatter",
         arguments=item_bytes,
         launch=scatter,
         arithmetic="exact",

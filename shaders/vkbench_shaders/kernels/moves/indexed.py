@@ -13,6 +13,7 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -50,16 +51,8 @@ def bindings(
     changed = "m" in y
     first, last = ("y", "x") if changed else ("x", "y")
     found = {
-        "x": Binding(
-            name="x", access="in", types=types, dims=x, same_as=changed * "y", description="items"
-        ),
-        "ids": Binding(
-            name="ids",
-            access="in",
-            types=IDS,
-            dims=ids,
-            description=ABOUT_IDS,
-        ),
+        "x": declare_input("x", types, x, "items", same_as=changed * "y"),
+        "ids": declare_input("ids", IDS, ids, ABOUT_IDS),
         "y": Binding(
             name="y",
             access="inout" if changed else "out",

@@ -9,11 +9,11 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -88,15 +88,8 @@ def mover(
         group="move",
         dims=DIMS,
         bindings=(
-            Binding(name="x", access="in", types=TYPES, dims=DIMS, description="any items"),
-            Binding(
-                name="y",
-                access="out",
-                types=TYPES,
-                dims=DIMS,
-                same_as="x",
-                description="items of x in their new places",
-            ),
+            declare_input("x", TYPES, DIMS, "any items"),
+            declare_output("y", TYPES, DIMS, "items of x in their new places", same_as="x"),
         ),
         params={**own, "layout": places.LAYOUT},
         forms=Forms(layout=layout(shape), empty=empty),
@@ -104,7 +97,6 @@ def mover(
             Variant(
                 name="portable",
                 module="mapped",
-                entry="mapped",
                 arguments=item_bytes,
                 launch=lambda problem, device: launch(problem),
                 arithmetic="exact",

@@ -8,12 +8,12 @@ from math import prod
 
 from vkbench.case import Case
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import ENCODED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -69,14 +69,8 @@ COPY_FROM = Kernel(
     group="quantise",
     dims=DIMS,
     bindings=(
-        Binding(
-            name="weights",
-            access="in",
-            types=FORMATS,
-            dims=DIMS,
-            description="matrices of rows of blocks, or of halves",
-        ),
-        Binding(name="y", access="out", types=("f32",), dims=DIMS, description="the same, decoded"),
+        declare_input("weights", FORMATS, DIMS, "matrices of rows of blocks, or of halves"),
+        declare_output("y", ("f32",), DIMS, "the same, decoded"),
     ),
     params={
         "layout": replace(

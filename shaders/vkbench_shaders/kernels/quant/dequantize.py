@@ -9,12 +9,12 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -59,7 +59,6 @@ def _place(problem: Problem, binding: str) -> dict[str, int]:
 DECODE = Variant(
     name="portable",
     module="decode_rows",
-    entry="decode_rows",
     arguments=lambda types: (types["weights"], types["y"]),
     launch=launch,
     arithmetic="exact",
@@ -101,20 +100,8 @@ DEQUANTIZE = Kernel(
     group="quantise",
     dims=("m", "k"),
     bindings=(
-        Binding(
-            name="weights",
-            access="in",
-            types=QUANTISED,
-            dims=("m", "k"),
-            description="rows of blocks",
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16"),
-            dims=("m", "k"),
-            description="the same, decoded",
-        ),
+        declare_input("weights", QUANTISED, ("m", "k"), "rows of blocks"),
+        declare_output("y", ("f32", "f16"), ("m", "k"), "the same, decoded"),
     ),
     params={"layout": LAYOUT},
     forms=Forms(layout=layout, infer=infer),

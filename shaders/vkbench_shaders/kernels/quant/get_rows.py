@@ -8,12 +8,12 @@ from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -112,26 +112,15 @@ GET_ROWS = Kernel(
     group="index",
     dims=("m", "n", "k"),
     bindings=(
-        Binding(
-            name="table",
-            access="in",
-            types=TABLES,
-            dims=("m", "k"),
-            description="rows of blocks or of plain numbers",
+        declare_input("table", TABLES, ("m", "k"), "rows of blocks or of plain numbers"),
+        declare_input(
+            "ids",
+            ("i32", "i64"),
+            ("n",),
+            "numbers of rows, 0 to m - 1; for others nothing is stored",
         ),
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32", "i64"),
-            dims=("n",),
-            description="numbers of rows, 0 to m - 1; for others nothing is stored",
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16", "i32"),
-            dims=("n", "k"),
-            description="the rows, decoded; i32 from i32 alone",
+        declare_output(
+            "y", ("f32", "f16", "i32"), ("n", "k"), "the rows, decoded; i32 from i32 alone"
         ),
     ),
     params={"layout": LAYOUT},
@@ -140,7 +129,6 @@ GET_ROWS = Kernel(
         Variant(
             name="portable",
             module="get_rows",
-            entry="get_rows",
             arguments=arguments,
             launch=launch,
             arithmetic="exact",

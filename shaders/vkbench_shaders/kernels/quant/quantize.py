@@ -11,12 +11,12 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import ENCODED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -130,20 +130,8 @@ QUANTIZE = Kernel(
     group="quantise",
     dims=DIMS,
     bindings=(
-        Binding(
-            name="y",
-            access="out",
-            types=FORMATS,
-            dims=DIMS,
-            description="rows of blocks, or of halves",
-        ),
-        Binding(
-            name="x",
-            access="in",
-            types=("f32", "f16"),
-            dims=DIMS,
-            description="matrices of finite numbers",
-        ),
+        declare_output("y", FORMATS, DIMS, "rows of blocks, or of halves"),
+        declare_input("x", ("f32", "f16"), DIMS, "matrices of finite numbers"),
     ),
     params={
         "layout": replace(
@@ -157,7 +145,6 @@ QUANTIZE = Kernel(
         Variant(
             name="portable",
             module="quantize",
-            entry="quantize",
             arguments=arguments,
             launch=launch,
             arithmetic="exact",

@@ -10,6 +10,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input
 from vkbench_shaders.formats import ENCODED, PLAIN
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -115,19 +116,12 @@ SET_ROWS = Kernel(
             dims=("m", "k"),
             description="rows of blocks or of plain numbers; those not set stay as they are",
         ),
-        Binding(
-            name="x",
-            access="in",
-            types=("f32", "f16"),
-            dims=("n", "k"),
-            description="rows of finite numbers",
-        ),
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32", "i64"),
-            dims=("n",),
-            description="numbers of rows, 0 to m - 1, no two alike; for others nothing is stored",
+        declare_input("x", ("f32", "f16"), ("n", "k"), "rows of finite numbers"),
+        declare_input(
+            "ids",
+            ("i32", "i64"),
+            ("n",),
+            "numbers of rows, 0 to m - 1, no two alike; for others nothing is stored",
         ),
     ),
     params={"layout": LAYOUT},
@@ -136,7 +130,6 @@ SET_ROWS = Kernel(
         Variant(
             name="portable",
             module="set_rows",
-            entry="set_rows",
             arguments=arguments,
             launch=launch,
             arithmetic="exact",

@@ -136,8 +136,6 @@ SSM_CONV = Kernel(
         Variant(
             name="portable",
             module="ssm_conv",
-            entry="ssm_conv",
-            arguments=lambda types: (),
             launch=conv_launch,
             refuses=conv_refuses,
             arithmetic="f32",

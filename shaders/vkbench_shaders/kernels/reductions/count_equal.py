@@ -9,6 +9,7 @@ import numpy as np
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -72,7 +73,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def _numbers(name: str, description: str) -> Binding:
-    return Binding(name=name, access="in", types=("i32",), dims=("n",), description=description)
+    return declare_input(name, ("i32",), ("n",), description)
 
 
 COUNT_EQUAL = Kernel(
@@ -84,20 +85,12 @@ COUNT_EQUAL = Kernel(
     bindings=(
         _numbers("a", "some numbers"),
         _numbers("b", "as many others"),
-        Binding(
-            name="y",
-            access="out",
-            types=("i64", "i32"),
-            dims=("n",),
-            description="the count, one number",
-        ),
+        declare_output("y", ("i64", "i32"), ("n",), "the count, one number"),
     ),
     variants=(
         Variant(
             name="portable",
             module="count_equal",
-            entry="count_equal",
-            arguments=lambda types: (),
             more=(Stage(entry="count_parts"),),
             launch=launch,
             own=Memory(scratch=lambda problem, device: (4 * _stretch(problem)[1],)),

@@ -17,6 +17,7 @@ from math import inf, prod
 import numpy as np
 
 from vkbench.case import Case, parse
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -195,7 +196,7 @@ def _kernel(
             layout=layout,
         ),
         bindings=(
-            Binding(name="x", access="in", types=x, dims=DIMS, description="the numbers"),
+            declare_input("x", x, DIMS, "the numbers"),
             y,
         ),
         params={
@@ -219,9 +220,7 @@ def _kernel(
 
 
 def _y(types: tuple[str, ...], description: str, same_as: str = "") -> Binding:
-    return Binding(
-        name="y", access="out", types=types, dims=DIMS, same_as=same_as, description=description
-    )
+    return declare_output("y", types, DIMS, description, same_as=same_as)
 
 
 def _accepts(types: Mapping[str, str]) -> bool:

@@ -156,7 +156,6 @@ def portable(
     return Variant(
         name=variant,
         module="reduce",
-        entry="reduce",
         arguments=arguments,
         more=(Stage(entry="reduce_parts", arguments=arguments_of_parts),),
         launch=launch,

@@ -11,11 +11,11 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -148,36 +148,22 @@ TOP_K_MOE = Kernel(
     dims=("n", "e", "k"),
     forms=Forms(empty=("n",), layout=layout),
     bindings=(
-        Binding(
-            name="logits",
-            access="in",
-            types=("f32", "f16"),
-            dims=("n", "e"),
-            description="what a router says of each expert",
-        ),
-        Binding(
-            name="bias",
-            access="in",
-            types=("f32",),
-            dims=("e",),
-            description="added to what experts are chosen by",
+        declare_input("logits", ("f32", "f16"), ("n", "e"), "what a router says of each expert"),
+        declare_input(
+            "bias",
+            ("f32",),
+            ("e",),
+            "added to what experts are chosen by",
             when={"gating": ("sigmoid_biased",)},
         ),
-        Binding(
-            name="ids",
-            access="out",
-            types=("i32",),
-            dims=("n", "k"),
+        declare_output(
+            "ids",
+            ("i32",),
+            ("n", "k"),
+            "experts, the favourite first; of equal ones the lower number",
             exact=True,
-            description="experts, the favourite first; of equal ones the lower number",
         ),
-        Binding(
-            name="weights",
-            access="out",
-            types=("f32",),
-            dims=("n", "k"),
-            description="how much each counts",
-        ),
+        declare_output("weights", ("f32",), ("n", "k"), "how much each counts"),
     ),
     params={
         "gating": Param(
@@ -197,7 +183,6 @@ TOP_K_MOE = Kernel(
         Variant(
             name="portable",
             module="top_k_moe",
-            entry="top_k_moe",
             arguments=lambda types: (types["logits"],),
             launch=launch,
             refuses=refuses,

@@ -13,11 +13,11 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -132,7 +132,6 @@ def _variant(name: str, prefix: str, requires: tuple[str, ...] = ()) -> Variant:
     return Variant(
         name=name,
         module="cumsum",
-        entry="cumsum",
         arguments=lambda types: (types["x"], prefix),
         more=(
             Stage(entry="short_rows", arguments=lambda types: (types["x"],)),
@@ -173,10 +172,8 @@ CUMSUM = Kernel(
     dims=("h", "w"),
     forms=Forms(empty=("h", "w"), layout=layout),
     bindings=(
-        Binding(
-            name="x", access="in", types=("f32", "f16"), dims=("h", "w"), description="summands"
-        ),
-        Binding(name="y", access="out", types=("f32",), dims=("h", "w"), description="sums"),
+        declare_input("x", ("f32", "f16"), ("h", "w"), "summands"),
+        declare_output("y", ("f32",), ("h", "w"), "sums"),
     ),
     params={"layout": LAYOUT, "values": data.VALUES},
     variants=(

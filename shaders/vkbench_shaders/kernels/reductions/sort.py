@@ -12,11 +12,11 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -211,9 +211,7 @@ def _top_k_cases() -> Iterator[Case]:
             yield Case(kernel="top_k", format=fmt, shape=shape, params=params)
 
 
-_X = Binding(
-    name="x", access="in", types=("f32", "f16"), dims=("h", "w"), description="rows of numbers"
-)
+_X = declare_input("x", ("f32", "f16"), ("h", "w"), "rows of numbers")
 
 ARGSORT = Kernel(
     name="argsort",
@@ -223,7 +221,7 @@ ARGSORT = Kernel(
     forms=Forms(empty=("h", "w"), layout=layout),
     bindings=(
         _X,
-        Binding(name="y", access="out", types=("i32",), dims=("h", "w"), description="indices"),
+        declare_output("y", ("i32",), ("h", "w"), "indices"),
     ),
     params={
         "order": Param(
@@ -264,20 +262,11 @@ TOP_K = Kernel(
     forms=Forms(empty=("h",), layout=layout),
     bindings=(
         _X,
-        Binding(
-            name="values",
-            access="out",
-            types=("f32", "f16"),
-            dims=("h", "k"),
-            same_as="x",
-            description="numbers, descending, NaN first",
+        declare_output(
+            "values", ("f32", "f16"), ("h", "k"), "numbers, descending, NaN first", same_as="x"
         ),
-        Binding(
-            name="ids",
-            access="out",
-            types=("i32",),
-            dims=("h", "k"),
-            description="their columns, those of equal numbers ascending",
+        declare_output(
+            "ids", ("i32",), ("h", "k"), "their columns, those of equal numbers ascending"
         ),
     ),
     params={"layout": LAYOUT, "values": data.VALUES},
@@ -285,7 +274,6 @@ TOP_K = Kernel(
         Variant(
             name="portable",
             module="top_k",
-            entry="top_k",
             arguments=lambda types: (types["x"], types["x"]),
             launch=top_k_launch,
             own=Memory(scratch=top_k_scratch),

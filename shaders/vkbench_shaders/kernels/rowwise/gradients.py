@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -116,15 +117,10 @@ def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def bindings(gradient: Gradient) -> tuple[Binding, ...]:
-    def of(name: str, access: str, same: str, description: str) -> Binding:
-        return Binding(
-            name=name, access=access, types=TYPES, dims=DIMS, same_as=same, description=description
-        )
-
     return (
-        of("dy", "in", "", "the gradient of the results"),
-        of(gradient.given, "in", "dy", gradient.given_description),
-        of("dx", "out", "dy", "the gradient of what they were made of"),
+        declare_input("dy", TYPES, DIMS, "the gradient of the results"),
+        declare_input(gradient.given, TYPES, DIMS, gradient.given_description, same_as="dy"),
+        declare_output("dx", TYPES, DIMS, "the gradient of what they were made of", same_as="dy"),
     )
 
 
@@ -142,7 +138,6 @@ def kernel(gradient: Gradient) -> Kernel:
             Variant(
                 name="portable",
                 module=gradient.name,
-                entry=gradient.name,
                 arguments=arguments,
                 more=row_values.stages(arguments, gradient.name, gradient.parts, "finish"),
                 launch=lambda problem, device: launch(gradient, problem, device),

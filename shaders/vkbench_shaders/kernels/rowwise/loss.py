@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -126,15 +126,9 @@ def _arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 PARAMS = {"layout": rows.LAYOUT, "values": data.VALUES}
-X = Binding(
-    name="x", access="in", types=("f32", "f16"), dims=DIMS, description="logits, a row each"
-)
-TARGETS = Binding(
-    name="targets",
-    access="in",
-    types=("f32",),
-    dims=DIMS,
-    description="the distributions that are wanted: rows that sum up to 1",
+X = declare_input("x", ("f32", "f16"), DIMS, "logits, a row each")
+TARGETS = declare_input(
+    "targets", ("f32",), DIMS, "the distributions that are wanted: rows that sum up to 1"
 )
 
 _SHAPES = (
@@ -162,9 +156,7 @@ LOSS = (
         bindings=(
             X,
             TARGETS,
-            Binding(
-                name="loss", access="out", types=("f32",), dims=("n",), description="one number"
-            ),
+            declare_output("loss", ("f32",), ("n",), "one number"),
         ),
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
@@ -197,21 +189,13 @@ LOSS = (
         bindings=(
             X,
             TARGETS,
-            Binding(
-                name="gradient",
-                access="in",
-                types=("f32",),
-                dims=("n",),
-                description="that of the loss: one number, which results are multiplied by",
+            declare_input(
+                "gradient",
+                ("f32",),
+                ("n",),
+                "that of the loss: one number, which results are multiplied by",
             ),
-            Binding(
-                name="dx",
-                access="out",
-                types=("f32", "f16"),
-                dims=DIMS,
-                same_as="x",
-                description="the gradient",
-            ),
+            declare_output("dx", ("f32", "f16"), DIMS, "the gradient", same_as="x"),
         ),
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),

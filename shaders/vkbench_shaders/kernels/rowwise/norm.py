@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -214,32 +215,22 @@ def params(norm: Norm) -> dict[str, Param]:
 def bindings(norm: Norm) -> tuple[Binding, ...]:
     along = ("c",) if norm.grouped else ("w",)
 
-    def of(name: str, access: str, description: str) -> Binding:
-        same = "" if name == "x" else "x"
-        return Binding(
-            name=name, access=access, types=TYPES, dims=DIMS, same_as=same, description=description
-        )
+    def declare_factors(name: str, description: str, *fused: str) -> Binding:
+        return declare_input(name, ("f32",), along, description, when={"fused": fused})
 
-    def each(name: str, description: str, *fused: str) -> Binding:
-        return Binding(
-            name=name,
-            access="in",
-            types=("f32",),
-            dims=along,
-            description=description,
-            when={"fused": fused},
-        )
-
-    found = (
-        of("x", "in", "what is normalised"),
-        each("weights", "what results are multiplied by", "mul", "mul_add"),
-        each("biases", "what is added then", "mul_add"),
-        of("y", "out", "the results"),
+    alone = (
+        declare_input("x", TYPES, DIMS, "what is normalised"),
+        declare_factors("weights", "what results are multiplied by", "mul", "mul_add"),
+        declare_factors("biases", "what is added then", "mul_add"),
+        declare_output("y", TYPES, DIMS, "the results", same_as="x"),
     )
     if not norm.added:
-        return found
-    residual = of("residual", "in", "what is added to x first")
-    return (*found, residual, of("sum", "out", "x and the residual, not normalised"))
+        return alone
+    return (
+        *alone,
+        declare_input("residual", TYPES, DIMS, "what is added to x first", same_as="x"),
+        declare_output("sum", TYPES, DIMS, "x and the residual, not normalised", same_as="x"),
+    )
 
 
 _ROWS = {
@@ -334,7 +325,6 @@ def kernel(norm: Norm) -> Kernel:
             Variant(
                 name="portable",
                 module="norm",
-                entry="norm",
                 arguments=arguments,
                 more=(
                     *row_values.stages(arguments, "norm", "moments", "finish"),

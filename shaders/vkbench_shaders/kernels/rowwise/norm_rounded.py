@@ -11,6 +11,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -101,18 +102,18 @@ def reference(norm: Norm, problem: Problem, inputs: Arrays, rows: Array | None) 
 
 
 def _bindings(norm: Norm) -> tuple[Binding, ...]:
-    def of(name: str, access: str, fmt: str, description: str, dims: tuple[str, ...]) -> Binding:
-        return Binding(name=name, access=access, types=(fmt,), dims=dims, description=description)
-
-    found = (
-        of("x", "in", "f32", "what is normalised", DIMS),
-        of("weights", "in", "f32", "what results are multiplied by", DIMS[-1:]),
-        of("y", "out", "q8_1", "the results, rounded to bytes", DIMS),
+    alone = (
+        declare_input("x", ("f32",), DIMS, "what is normalised"),
+        declare_input("weights", ("f32",), DIMS[-1:], "what results are multiplied by"),
+        declare_output("y", ("q8_1",), DIMS, "the results, rounded to bytes"),
     )
     if not norm.added:
-        return found
-    residual = of("residual", "in", "f32", "what is added to x first", DIMS)
-    return (*found, residual, of("sum", "out", "f32", "x and the residual, not normalised", DIMS))
+        return alone
+    return (
+        *alone,
+        declare_input("residual", ("f32",), DIMS, "what is added to x first"),
+        declare_output("sum", ("f32",), DIMS, "x and the residual, not normalised"),
+    )
 
 
 _SHAPES = (
@@ -146,7 +147,6 @@ def _kernel(norm: Norm) -> Kernel:
             Variant(
                 name="portable",
                 module="norm_rounded",
-                entry="norm_rounded",
                 arguments=partial(_arguments, norm),
                 launch=partial(launch, norm),
                 refuses=partial(refuses, norm),

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -332,34 +332,27 @@ def _listed(name: str, cases: tuple[str, ...]) -> Iterator[Case]:
 
 
 def kernel(name: str, description: str, source: str, result: str, sign: float) -> Kernel:
-    def of(name: str, access: str, same: str, description: str) -> Binding:
-        return Binding(
-            name=name, access=access, types=TYPES, dims=DIMS, same_as=same, description=description
-        )
-
     return Kernel(
         name=name,
         description=description,
         group="rope",
         dims=DIMS,
         bindings=(
-            of(source, "in", "", "heads of tokens"),
-            Binding(
-                name="positions",
-                access="in",
-                types=("i32",),
-                dims=("n",),
-                description="of tokens, alike for all of the batch: one or four rows of them",
+            declare_input(source, TYPES, DIMS, "heads of tokens"),
+            declare_input(
+                "positions",
+                ("i32",),
+                ("n",),
+                "of tokens, alike for all of the batch: one or four rows of them",
             ),
-            Binding(
-                name="factors",
-                access="in",
-                types=("f32",),
-                dims=("k",),
-                description="divisors of pairs' angles",
+            declare_input(
+                "factors",
+                ("f32",),
+                ("k",),
+                "divisors of pairs' angles",
                 when={"factors": ("given",)},
             ),
-            of(result, "out", source, "the same, turned"),
+            declare_output(result, TYPES, DIMS, "the same, turned", same_as=source),
         ),
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
@@ -367,7 +360,6 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
             Variant(
                 name="portable",
                 module="rope",
-                entry="rope",
                 arguments=arguments,
                 more=(Stage(entry="rope_ragged", arguments=arguments),),
                 launch=lambda problem, device: launch(problem, sign),

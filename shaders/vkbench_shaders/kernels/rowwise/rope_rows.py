@@ -11,6 +11,7 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -105,21 +106,9 @@ ROPE_SET_ROWS = Kernel(
     group="rope",
     dims=DIMS,
     bindings=(
-        Binding(
-            name="x",
-            access="in",
-            types=("f32",),
-            dims=DIMS[1:],
-            description="heads of tokens",
-        ),
+        declare_input("x", ("f32",), DIMS[1:], "heads of tokens"),
         *rope.ROPE[0].bindings[1:3],  # positions and factors
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32",),
-            dims=("b", "n"),
-            description="numbers of the rows, none of them twice",
-        ),
+        declare_input("ids", ("i32",), ("b", "n"), "numbers of the rows, none of them twice"),
         Binding(
             name="y",
             access="inout",

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -250,30 +250,23 @@ SOFTMAX_ROWS = Kernel(
     group="softmax",
     dims=DIMS,
     bindings=(
-        Binding(name="x", access="in", types=TYPES, dims=DIMS, description="rows of numbers"),
-        Binding(
-            name="mask",
-            access="in",
-            types=("f32", "f16"),
-            dims=("b", "h", "w"),
-            description="what is added, alike for all heads",
+        declare_input("x", TYPES, DIMS, "rows of numbers"),
+        declare_input(
+            "mask",
+            ("f32", "f16"),
+            ("b", "h", "w"),
+            "what is added, alike for all heads",
             when={"mask": ("all", "batch")},
         ),
-        Binding(
-            name="sinks",
-            access="in",
-            types=("f32",),
-            dims=("c",),
-            description="an exponent that each head's sums have more",
+        declare_input(
+            "sinks",
+            ("f32",),
+            ("c",),
+            "an exponent that each head's sums have more",
             when={"sinks": ("heads",)},
         ),
-        Binding(
-            name="y",
-            access="out",
-            types=TYPES,
-            dims=DIMS,
-            same_as="x",
-            description="rows that sum up to 1, less what the sinks have",
+        declare_output(
+            "y", TYPES, DIMS, "rows that sum up to 1, less what the sinks have", same_as="x"
         ),
     ),
     tuning=row_values.tuning(cut_of),
@@ -298,7 +291,6 @@ SOFTMAX_ROWS = Kernel(
         Variant(
             name="portable",
             module="softmax",
-            entry="softmax",
             arguments=_arguments,
             more=(
                 Stage(entry="long_rows", arguments=_arguments),

@@ -240,7 +240,6 @@ MUON = Kernel(
             name="portable",
             module="muon",
             entry="muon_momentum",
-            arguments=lambda types: (),
             launch=launch,
             arithmetic="f32",
             more=(

@@ -17,6 +17,7 @@ from functools import partial
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     Arguments,
@@ -87,7 +88,6 @@ def _variants(
         return Variant(
             name=name,
             module=module,
-            entry=module,
             arguments=arguments(factors, "by_subgroups"),
             launch=partial(launched, True),
             arithmetic="f32",
@@ -105,7 +105,6 @@ def _variants(
         Variant(
             name="portable",
             module=module,
-            entry=module,
             arguments=portable,
             launch=partial(launched, False),
             arithmetic="f32",
@@ -119,40 +118,12 @@ def _results(types: Mapping[str, str]) -> str:
     return "as_blocks" if types["y"] == _QUANTISED.vectors else "as_numbers"
 
 
-def _array(
-    name: str,
-    access: str,
-    fmt: str,
-    dims: tuple[str, ...],
-    description: str,
-    when: Mapping[str, tuple[str, ...]] | None = None,
-) -> Binding:
-    return Binding(
-        name=name,
-        access=access,
-        types=(fmt,),
-        dims=dims,
-        description=description,
-        when=when or {},
-    )
-
-
 def _factors(description: str, *of: Form) -> tuple[Binding, Binding]:
     """Bindings of the weights and of the vectors."""
-    weights = Binding(
-        name="weights",
-        access="in",
-        types=tuple(fmt for form in of for fmt in form.weights),
-        dims=("m", "k"),
-        description=description,
+    weights = declare_input(
+        "weights", tuple(fmt for form in of for fmt in form.weights), ("m", "k"), description
     )
-    x = Binding(
-        name="x",
-        access="in",
-        types=tuple(form.vectors for form in of),
-        dims=("n", "k"),
-        description="vectors, one a row",
-    )
+    x = declare_input("x", tuple(form.vectors for form in of), ("n", "k"), "vectors, one a row")
     return weights, x
 
 
@@ -218,8 +189,8 @@ _RMS = Kernel(
     dims=_DIMS,
     bindings=(
         *_factors("matrix, row by row", *_FORMS),
-        _array("squares", "in", "f32", ("n", "k"), _SQUARES),
-        _array("y", "out", "f32", ("n", "m"), "products, one vector a row"),
+        declare_input("squares", ("f32",), ("n", "k"), _SQUARES),
+        declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
     ),
     params={"eps": _EPS, **SPEED},
     tuning=TUNING,
@@ -259,8 +230,8 @@ def _gated(gate: Gate, form: Form) -> Kernel:
         dims=_DIMS,
         bindings=(
             *_factors("rows that make gates, and as many that make what these pass", form),
-            _array("squares", "in", "f32", ("n", "k"), _SQUARES, {"norm": ("rms",)}),
-            _array("y", "out", form.vectors, ("n", "m"), f"what has passed{form.rounded}"),
+            declare_input("squares", ("f32",), ("n", "k"), _SQUARES, when={"norm": ("rms",)}),
+            declare_output("y", (form.vectors,), ("n", "m"), f"what has passed{form.rounded}"),
         ),
         params={
             "norm": Param(
@@ -305,11 +276,11 @@ def _add(form: Form) -> Kernel:
         dims=_DIMS,
         bindings=(
             *_factors("matrix, row by row", form),
-            _array("residual", "in", "f32", ("n", "m"), "what products are added to"),
-            _array("factors", "in", "f32", ("m",), "what sums are multiplied by"),
-            _array("y", "out", form.vectors, ("n", "m"), f"sums times factors{form.rounded}"),
-            _array("sum", "out", "f32", ("n", "m"), "the sums"),
-            _array("squares", "out", "f32", ("n", "m"), _SQUARES),
+            declare_input("residual", ("f32",), ("n", "m"), "what products are added to"),
+            declare_input("factors", ("f32",), ("m",), "what sums are multiplied by"),
+            declare_output("y", (form.vectors,), ("n", "m"), f"sums times factors{form.rounded}"),
+            declare_output("sum", ("f32",), ("n", "m"), "the sums"),
+            declare_output("squares", ("f32",), ("n", "m"), _SQUARES),
         ),
         params=SPEED,
         tuning=TUNING,

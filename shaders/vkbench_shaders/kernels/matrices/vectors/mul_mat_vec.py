@@ -8,11 +8,11 @@ from dataclasses import replace
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Choice,
     Forms,
@@ -163,7 +163,6 @@ def variants(
         Variant(
             name="int_dot",
             module=name,
-            entry=name,
             arguments=arguments("packed_dot", "subgroup_sum"),
             more=(units,),
             launch=of_bytes,
@@ -176,7 +175,6 @@ def variants(
         Variant(
             name="subgroup",
             module=name,
-            entry=name,
             arguments=arguments("byte_dot", "subgroup_sum"),
             launch=launch,
             arithmetic="f32",
@@ -188,7 +186,6 @@ def variants(
         Variant(
             name="portable",
             module=name,
-            entry=name,
             arguments=arguments("byte_dot", "tree_sum"),
             launch=launch,
             arithmetic="f32",
@@ -252,27 +249,9 @@ MUL_MAT_VEC = Kernel(
     group="matmul",
     dims=("m", "n", "k"),
     bindings=(
-        Binding(
-            name="weights",
-            access="in",
-            types=products.WEIGHTS,
-            dims=("m", "k"),
-            description="matrix, row by row",
-        ),
-        Binding(
-            name="x",
-            access="in",
-            types=products.VECTORS,
-            dims=("n", "k"),
-            description="vectors, one a row",
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32",),
-            dims=("n", "m"),
-            description="products, one vector a row",
-        ),
+        declare_input("weights", products.WEIGHTS, ("m", "k"), "matrix, row by row"),
+        declare_input("x", products.VECTORS, ("n", "k"), "vectors, one a row"),
+        declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
     ),
     params={
         "layout": rows.LAYOUT,
