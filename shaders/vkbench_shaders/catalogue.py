@@ -33,9 +33,12 @@ from vkbench_shaders.kernels.matrices.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.moves.accumulation import INDEX_SUMS
 from vkbench_shaders.kernels.moves.casts import CASTS
+from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.copies import COPIES
 from vkbench_shaders.kernels.moves.copy import COPY
+from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.index import INDEX
 from vkbench_shaders.kernels.moves.rearranged import MOVES
 from vkbench_shaders.kernels.quant.copy_from import COPY_FROM
@@ -88,9 +91,12 @@ KERNELS: tuple[Kernel, ...] = (
     *ROPE,
     ROPE_SET_ROWS,
     *COPIES,
+    *FILLS,
     *CASTS,
+    CONCAT,
     *MOVES,
     *INDEX,
+    *INDEX_SUMS,
     *MATMUL,
     *CONV,
     *CONV_DW,

@@ -15,6 +15,8 @@ import numpy as np
 from vkbench.errors import UsageError
 from vkbench.words import names
 
+Array = np.ndarray  # of a format's storage type
+
 
 @dataclass(frozen=True)
 class Scale:

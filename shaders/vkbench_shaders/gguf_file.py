@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from vkbench.errors import UnknownName, UsageError
 from vkbench.process.plain_file import open_plain
 from vkbench.words import names
-from vkbench_shaders.formats import FORMATS, Format
-from vkbench_shaders.kernel import Array
+from vkbench_shaders.formats import FORMATS, Array, Format
 
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (2, 3)

@@ -14,8 +14,6 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-import numpy as np
-
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
@@ -24,6 +22,7 @@ from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Layout as Layout
 from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.binding import changed_params, fill_types, sizes_of
+from vkbench_shaders.formats import Array as Array
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.formats import matrix_shape as matrix_shape
 from vkbench_shaders.launch import MOST_GROUPS as MOST_GROUPS
@@ -33,7 +32,6 @@ from vkbench_shaders.launch import Push as Push
 from vkbench_shaders.launch import grid as grid
 from vkbench_shaders.rounded_factors import Rounding
 
-Array = np.ndarray
 Arrays = Mapping[str, Array]
 Shapes = Mapping[str, tuple[int, ...]]
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments

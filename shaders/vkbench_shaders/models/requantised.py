@@ -8,9 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from vkbench_shaders.formats import format_named
+from vkbench_shaders.formats import Array, format_named
 from vkbench_shaders.gguf_file import GgufFile, Tensor
-from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.hyper import Hyper, hyper_of
 from vkbench_shaders.models.making.mixtures import TYPES, Mixture, format_of
 from vkbench_shaders.models.making.shapes import Shape

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from vkbench.errors import UsageError
+from vkbench_shaders.formats import Array
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import POSITIONS, ROWS, UNREAD, Graph, Phase
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.wiring import Wiring

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 
 from vkbench.errors import VkbenchError
 from vkbench.process.plain_file import open_plain
-from vkbench_shaders.kernel import Array
+from vkbench_shaders.formats import Array
 from vkbench_shaders.members import FAULTS, RefusedMember, most_unpacked, open_member
 
 MOST_ARRAYS: Final = 1000

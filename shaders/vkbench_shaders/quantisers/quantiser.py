@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 
 from vkbench.errors import UsageError
-from vkbench_shaders.formats import Format, format_named
+from vkbench_shaders.formats import Array, Format, format_named
 from vkbench_shaders.inputs.blocks import read_scale
-from vkbench_shaders.kernel import Array
 from vkbench_shaders.quantisers import codecs, nvfp4, packing, quants, vector_formats
 from vkbench_shaders.quantisers.levels import Codes, Floats, Integers, Levels, Table
 from vkbench_shaders.quantisers.super_blocks import Fitted, Plan, fit, fit_with_minima, grouped

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders.formats import Format, format_named
-from vkbench_shaders.kernel import Array
+from vkbench_shaders.formats import Array, Format, format_named
 from vkbench_shaders.quantisers import codecs, narrow
 
 _PART = 1 << 18  # weights at a time: temporaries stay in a cache, and are few

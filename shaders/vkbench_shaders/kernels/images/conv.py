@@ -27,7 +27,7 @@ from vkbench_shaders.kernel import (
     Work,
     grid,
 )
-from vkbench_shaders.kernels.images import conv_coop, conv_matrices, conv_panels, patches, windows
+from vkbench_shaders.kernels.images import conv_coop, conv_matrices, patches, windows
 from vkbench_shaders.kernels.images.conv_layout import LAYOUT, along, is_last, laid, layout
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
@@ -256,7 +256,7 @@ def _cases(conv: Conv) -> Iterator[Case]:
         tiled = [f"conv2d/f16/{_IN_COOPERATIVE_TILES},tile={name}" for name in conv_matrices.NAMES]
         yield from (parse(case) for case in tiled)
         yield from (laid(case) for case in tiled)
-        for name in conv_panels.NAMES:
+        for name in conv_matrices.OF_PANELS:
             yield parse(f"conv2d/f16/{_IN_WHOLE_TILES},tile={name}")
 
 

@@ -36,7 +36,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.matrices import matmul_cases
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.matrices.vectors import dense_vec
-from vkbench_shaders.kernels.shared import dense, sums
+from vkbench_shaders.kernels.shared import dense, rows, sums
 from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 from vkbench_shaders.kernels.shared.cooperative.panels import Factor
 from vkbench_shaders.kernels.shared.cooperative.product import Product, element
@@ -51,14 +51,38 @@ DIMS = ("b", "m", "n", "k")
 _TRANSPOSED = {"transposed_a": "a", "transposed_b": "b", "transposed": "ab"}
 
 
+def layouts(*more: str) -> Param:
+    """The parameter `layout`: how matrices may lie, in these ways too."""
+    return Param(
+        default="contiguous",
+        choices=("contiguous", "strided", "permuted", *more),
+        description="how matrices lie: without gaps, rows with gaps, rows of a batch by turns"
+        + (", some column by column" if more else ""),
+    )
+
+
 def layout(problem: Problem, binding: str) -> Layout:
     """By the parameter `layout`; permuted ones lie as heads of attention do, b along k as well."""
-    asked = str(problem.params["layout"])
-    if asked in _TRANSPOSED:
-        asked = "transposed" if binding in _TRANSPOSED[asked] else "contiguous"
-    if asked == "permuted" and problem.kernel.binding(binding).dims == ("b", "k", "n"):
-        asked = "permuted_columns"
-    return dense.layout(problem, binding, asked)
+    _, rows_, columns = problem.full_shape(binding)
+    shape = (dense.matrices(problem, binding), rows_, columns)
+    match str(problem.params["layout"]):
+        case "strided":
+            return rows.strided(shape, *rows.gaps(problem, binding))
+        case "permuted" if problem.kernel.binding(binding).dims == ("b", "k", "n"):
+            return _reorder_axes(shape, (2, 0, 1))
+        case "permuted":
+            return _reorder_axes(shape, (1, 0, 2))
+        case order if binding in _TRANSPOSED.get(order, ""):
+            return _reorder_axes(shape, (0, 2, 1))
+        case _:
+            return Layout.contiguous(shape)
+
+
+def _reorder_axes(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
+    """Matrices whose axes lie in another order in memory, outermost first."""
+    stored = Layout.contiguous([shape[axis] for axis in order])
+    strides = tuple(stored.strides[order.index(axis)] for axis in range(len(shape)))
+    return Layout(shape=shape, strides=strides, storage=stored.storage)
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -103,7 +127,7 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
-    if reason := coop_tiles.refuses(problem):
+    if reason := coop_tiles.refuses(problem.params):
         return reason
     depth = problem.shape["b"] * max(1, _parts(problem, device))
     if depth > MOST_GROUPS:
@@ -257,7 +281,7 @@ MATMUL_DENSE = _kernel(
     "matmul",
     "Multiplies dense matrices of a batch: y = a b.",
     {"a": ("b", "m", "k"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
-    {"layout": dense.layouts(*_TRANSPOSED), **_CUTS},
+    {"layout": layouts(*_TRANSPOSED), **_CUTS},
     Tuning(params=tuple(_CUTS), candidates=candidates),
     cases=matmul_cases.MATMUL,
     timed=matmul_cases.MATMUL_TIMED,
@@ -269,7 +293,7 @@ OUT_PROD = _kernel(
     "out_prod",
     "Adds up outer products of the rows of two matrices, for each of a batch: y = a^T b.",
     {"a": ("b", "k", "m"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
-    {"layout": dense.layouts()},
+    {"layout": layouts()},
     None,
     cases=matmul_cases.OUT_PROD,
     timed=matmul_cases.OUT_PROD_TIMED,

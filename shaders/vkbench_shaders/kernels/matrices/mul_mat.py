@@ -85,7 +85,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    if reason := coop_tiles.refuses(problem):
+    if reason := coop_tiles.refuses(problem.params):
         return reason
     depth = prod(batches(problem, "x"))
     if depth > MOST_GROUPS:

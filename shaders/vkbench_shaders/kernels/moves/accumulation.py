@@ -198,4 +198,4 @@ INDEX_ADD = kernel(
     each_once,
 )
 
-SUMS = (SCATTER_ADD, INDEX_ADD)
+INDEX_SUMS = (SCATTER_ADD, INDEX_ADD)

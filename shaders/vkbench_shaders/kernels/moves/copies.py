@@ -27,7 +27,6 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.moves import mapping
-from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
 from vkbench_shaders.kernels.shared import places, rows
 from vkbench_shaders.kernels.shared.places import DIMS
@@ -285,4 +284,4 @@ COPY2D = Kernel(
     ),
 )
 
-COPIES = (COPY2D, CONT, TRANSPOSE, *FILLS)
+COPIES = (COPY2D, CONT, TRANSPOSE)

@@ -8,7 +8,6 @@ import numpy as np
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Array, Arrays, Launch, Memory, Problem, Stage, Variant, grid
-from vkbench_shaders.kernels.moves.accumulation import SUMS
 from vkbench_shaders.kernels.moves.indexed import (
     SMALL,
     TABLE,
@@ -168,4 +167,4 @@ SCATTER = kernel(
     timed_of("scatter", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
 
-INDEX = (INDEX_SELECT, GATHER, SCATTER, *SUMS)
+INDEX = (INDEX_SELECT, GATHER, SCATTER)

@@ -24,7 +24,6 @@ from vkbench_shaders.kernel import (
     Variant,
     Work,
 )
-from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.mapping import (
     AROUND,
     MIRRORED,
@@ -232,4 +231,4 @@ ROLL = mover(
     empty=DIMS,
 )
 
-MOVES = (CONCAT, REPEAT, PAD, ROLL)
+MOVES = (REPEAT, PAD, ROLL)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Layout, Param, Problem, Push, grid
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernel import Launch, Param, Problem, Push, grid
 from vkbench_shaders.tuning.rates import Rates, rates_of
 
 STEP = 16  # numbers along k at a time
@@ -122,16 +121,6 @@ SPLIT = Param(
 )
 
 
-def layouts(*more: str) -> Param:
-    """How matrices may lie, in these ways too."""
-    return Param(
-        default="contiguous",
-        choices=("contiguous", "strided", "permuted", *more),
-        description="how matrices lie: without gaps, rows with gaps, rows of a batch by turns"
-        + (", some column by column" if more else ""),
-    )
-
-
 def repeat(binding: str) -> Param:
     """How many matrices of y one of an operand is for."""
     return Param(default=1, least=1, description=f"matrices of y that one of {binding} is for")
@@ -188,30 +177,6 @@ def operand(problem: Problem, binding: str) -> Operand:
 
 def _is_wide(*numbers: int) -> bool:
     return all(number % _FOUR == 0 for number in numbers)
-
-
-def layout(problem: Problem, binding: str, order: str = "contiguous") -> Layout:
-    """Where the matrices of a binding lie: contiguous, strided, permuted or transposed."""
-    _, rows_, columns = problem.full_shape(binding)
-    shape = (matrices(problem, binding), rows_, columns)
-    match order:
-        case "strided":
-            return rows.strided(shape, *rows.gaps(problem, binding))
-        case "permuted":
-            return _reordered(shape, (1, 0, 2))
-        case "permuted_columns":
-            return _reordered(shape, (2, 0, 1))
-        case "transposed":
-            return _reordered(shape, (0, 2, 1))
-        case _:
-            return Layout.contiguous(shape)
-
-
-def _reordered(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
-    """Axes in another order in memory, outermost first."""
-    stored = Layout.contiguous([shape[axis] for axis in order])
-    strides = tuple(stored.strides[order.index(axis)] for axis in range(len(shape)))
-    return Layout(shape=shape, strides=strides, storage=stored.storage)
 
 
 def choose(problem: Problem, device: DeviceFacts) -> tuple[Tile, Cut]:

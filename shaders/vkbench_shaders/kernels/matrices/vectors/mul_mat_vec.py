@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
@@ -14,78 +13,21 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Check,
-    Choice,
     Forms,
     Kernel,
     Launch,
-    Param,
     Problem,
-    Refuses,
-    Settings,
-    Stage,
-    Tuning,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.cooperative import fragments
-from vkbench_shaders.kernels.matrices.vectors import dense_teams, staged, via_q8_1
+from vkbench_shaders.kernels.matrices.vectors import dense_teams, paths, staged, via_q8_1
 from vkbench_shaders.kernels.matrices.vectors.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.kernels.shared.cooperative.panels import Factor
 from vkbench_shaders.kernels.shared.cooperative.product import Product
 from vkbench_shaders.rounded_factors import Floats, Of
-
-LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
-
-
-SIZES = (32, 64, 128, 256)  # of workgroups
-THREADS = Param(
-    default=0, choices=(0, *SIZES), description="threads of a workgroup; 0: what should be fastest"
-)
-
-
-def threads(problem: Problem, columns: int) -> int:
-    """As asked for; else a power of two, so many that each has a unit of a row, or several.
-
-    More are slower once a thread has much to do; tuning finds how many are the fastest.
-    """
-    if asked := int(problem.params["threads"]):
-        return asked
-    units = problem.shape["k"] // products.unit(problem)
-    fmt, most = problem.format("weights"), 128
-    if fmt.quantised and fmt.grid not in LARGE_TABLES:
-        if columns > (3 if products.is_blocks(problem.types) else 1):
-            most = 32
-        elif products.is_numbers(problem.types):
-            most = 64
-    return next((count for count in (32, 64) if units <= count < most), most)
-
-
-def tuning(columns: Callable[[Problem], int], *more: str) -> Tuning:
-    """By threads, of which a workgroup has the fewer the more columns it makes."""
-
-    def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-        usual = threads(problem, columns(problem))
-        most = device.limits.get("max_workgroup_invocations", usual)
-        found = [size for size in SIZES if size == usual or size <= most]
-        return [{"threads": size} for size in sorted(found, key=lambda size: size != usual)]
-
-    return Tuning(params=("threads", *more), candidates=candidates)
-
-
-def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, int]:
-    """Specialisation constants of the shader module `vec`, for so many columns a workgroup."""
-    count = threads(problem, columns)
-    return {
-        "THREADS": count,
-        "COLUMNS": columns,
-        "ALIGNED": products.aligned(problem),
-        "UNITS": 1,
-        "WORDS": products.in_words(problem),
-        "PARTIAL": products.room_for_sums(device, count, columns),
-    }
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -95,7 +37,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     return Launch(
         groups=groups,
         push=products.sizes(problem, groups),
-        constants=constants(problem, device, each),
+        constants=paths.constants(problem, device, each),
     )
 
 
@@ -128,72 +70,6 @@ def _product(problem: Problem, sums: str) -> Product:
     return Product.of_vectors(problem, sums, weights, 1)
 
 
-Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]
-
-
-def arguments(dot: str, total: str) -> Arguments:
-    """Generic arguments: the formats, how bytes are multiplied, how threads sum up."""
-    return lambda types: (types["weights"], types["x"], dot, total)
-
-
-def variants(
-    name: str,
-    buffers: int,
-    vectors: Callable[[Problem], Vectors],
-    launch: Callable[[Problem, DeviceFacts], Launch],
-    refuses: Refuses,
-    staging: via_q8_1.Staging | None = None,
-) -> tuple[Variant, ...]:
-    """The code paths of a product with few vectors and so many buffers, of shader module `name`."""
-    subgroups = ("subgroup_arithmetic",)
-
-    units = Stage(
-        entry=f"{name}_units",
-        arguments=lambda types: (types["weights"],),
-        accepts=products.is_blocks,
-    )
-
-    def of_bytes(problem: Problem, device: DeviceFacts) -> Launch:
-        plain = launch(problem, device)
-        constants = via_q8_1.fast_constants(problem, device, plain.constants)
-        entry = units.entry if constants["UNITS"] > 1 else ""
-        return replace(plain, constants=constants, entry=entry)
-
-    return (
-        Variant(
-            name="int_dot",
-            module=name,
-            arguments=arguments("packed_dot", "subgroup_sum"),
-            more=(units,),
-            launch=of_bytes,
-            arithmetic="f32",
-            choice=Choice(candidates=via_q8_1.candidates),
-            requires=("int_dot", *subgroups),
-            accepts=products.is_blocks,
-            refuses=refuses,
-        ),
-        Variant(
-            name="subgroup",
-            module=name,
-            arguments=arguments("byte_dot", "subgroup_sum"),
-            launch=launch,
-            arithmetic="f32",
-            requires=subgroups,
-            accepts=products.is_numbers,
-            refuses=refuses,
-        ),
-        via_q8_1.variant(name, buffers, vectors, launch, products.refuses, staging),
-        Variant(
-            name="portable",
-            module=name,
-            arguments=arguments("byte_dot", "tree_sum"),
-            launch=launch,
-            arithmetic="f32",
-            refuses=refuses,
-        ),
-    )
-
-
 _SHAPES = (
     "m1_n1_k256",
     "m5_n2_k512",
@@ -208,7 +84,7 @@ _SHAPES = (
 )
 _SHORT = ("m1_n1_k32", "m17_n9_k96")  # blocks of 32
 _RAGGED = ("m1_n1_k1", "m2_n1_k7", "m37_n3_k127", "m19_n8_k1021")  # plain formats
-_SIZED = tuple(f"m7_n2_k4096/threads={size}" for size in SIZES)
+_SIZED = tuple(f"m7_n2_k4096/threads={size}" for size in paths.SIZES)
 _SIZED_FOR = ("f32", "q4_0", "q4_K")
 _TEAMS = (
     "m37_n8_k1024/ahead=yes,rows=4,team=64,threads=512",
@@ -241,7 +117,7 @@ def _timed() -> Iterator[Case]:
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/m4096_n{n}_k14336")
 
 
-*_USUAL, _PORTABLE = variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING)
+*_USUAL, _PORTABLE = paths.variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING)
 
 MUL_MAT_VEC = Kernel(
     name="mul_mat_vec",
@@ -255,11 +131,11 @@ MUL_MAT_VEC = Kernel(
     ),
     params={
         "layout": rows.LAYOUT,
-        "threads": THREADS.with_choices(512, 1024),
+        "threads": paths.THREADS.with_choices(512, 1024),
         **staged.PARAMS,
         **dense_teams.PARAMS,
     },
-    tuning=tuning(products.columns, *staged.PARAMS, *dense_teams.PARAMS),
+    tuning=paths.tuning(products.columns, *staged.PARAMS, *dense_teams.PARAMS),
     forms=Forms(layout=rows.layout, infer=products.infer, accepts=products.accepts),
     variants=(
         dense_teams.VARIANT,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Problem
 
 SLANG = {"f16": "half", "bf16": "BFloat16"}  # types of what is multiplied
 ROUNDS = "rounds its factors: rounding could ruin an output whose terms cancel"
@@ -103,7 +102,7 @@ def binds_too_much(device: DeviceFacts, scratch: Sequence[int]) -> str | None:
     return None
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(params: Mapping[str, object]) -> str | None:
     """Why code without cooperative matrices cannot take a case: it asks for one of these tiles."""
-    tile = problem.params.get("tile")
+    tile = params.get("tile")
     return no_tiles(tile) if tile in NAMES else None
