@@ -45,7 +45,7 @@ def from_archive(data: bytes, sha: str = "") -> Bundle:
             if sha and bundle.sha != sha:
                 raise CorruptBundle(f"it came as bundle {bundle.sha[:12]}")
             left = min(MOST_BYTES, most_unpacked(len(data))) - len(text)
-            blobs = dict(_blobs(archive, _named(members, bundle.manifest), left))
+            blobs = dict(_blobs(archive, _find_blobs(members, bundle.manifest), left))
     except (*FAULTS, RefusedMember) as error:
         raise _refusal(error) from error
     return replace(bundle, blobs=blobs).check()
@@ -62,7 +62,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return found
 
 
-def _named(
+def _find_blobs(
     members: Mapping[str, zipfile.ZipInfo], manifest: Manifest
 ) -> dict[str, zipfile.ZipInfo]:
     """The members that hold blobs, by the blobs' hashes."""

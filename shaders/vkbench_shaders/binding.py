@@ -99,7 +99,7 @@ class Param:
         """The same parameter with further choices."""
         return replace(self, choices=(*self.choices, *more))
 
-    def chosen(self, value: Value, what: str) -> Value:
+    def pick_value(self, value: Value, what: str) -> Value:
         """A value as declared, whatever its case; UsageError for one that may not be."""
         if self.choices:
             by_text = {str(choice): choice for choice in self.choices}
@@ -182,7 +182,7 @@ def changed_params(kernel: Declared, given: Mapping[str, Value]) -> dict[str, Va
             changed |= {SEED: seed} if (seed := seed_of(value)) else {}
             continue
         name = names.pick(param, list(kernel.params), f"parameter of {kernel.name}")
-        chosen = kernel.params[name].chosen(value, f"value of {kernel.name}'s {name}")
+        chosen = kernel.params[name].pick_value(value, f"value of {kernel.name}'s {name}")
         if chosen != kernel.params[name].default:
             changed[name] = chosen
     return changed

@@ -139,7 +139,7 @@ class Bundle:
 
     def array(self, parts: Iterable[str]) -> bytes:
         """The bytes of an array that a user's kernel brings, its parts' hashes checked."""
-        return b"".join(self._checked(sha, "an array") for sha in parts)
+        return b"".join(self._check_blob(sha, "an array") for sha in parts)
 
     def archive(self) -> bytes:
         """The whole bundle as one zip file, the same bytes every time."""
@@ -167,9 +167,9 @@ class Bundle:
                 path.unlink()
 
     def _blob(self, entry: Entry) -> bytes:
-        return self._checked(entry.sha256, f"the code of {entry.key}")
+        return self._check_blob(entry.sha256, f"the code of {entry.key}")
 
-    def _checked(self, sha: str, what: str) -> bytes:
+    def _check_blob(self, sha: str, what: str) -> bytes:
         try:
             blob = self.blobs.get(sha)
         except OSError as error:
@@ -185,7 +185,7 @@ class Bundle:
         except VkbenchError as error:
             raise self._refusal(f"kernel {kernel.name[:80]}: {error}") from error
         for sha in kernel.stored:
-            self._checked(sha, f"an array of {kernel.name}")
+            self._check_blob(sha, f"an array of {kernel.name}")
         for variant in kernel.variants:
             if f"{kernel.name}/{variant.name}" not in self.entries:
                 raise self._refusal(f"the code of {kernel.name}/{variant.name} is missing")

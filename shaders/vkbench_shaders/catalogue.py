@@ -212,13 +212,13 @@ def _cases(kernel: Kernel, formats: list[str], shape: Mapping[str, int], timed: 
         return []
     if shape.keys() == set(kernel.dims):
         chosen = [fmt for fmt in kernel.bindings[0].types if fmt in formats]
-        return [case for fmt in chosen if (case := _made(kernel, fmt, shape))]
+        return [case for fmt in chosen if (case := _make_case(kernel, fmt, shape))]
     listed = kernel.timed if timed else kernel.cases
     agrees = [case for case in listed if shape.items() <= case.shape.items()]
     return [case for case in agrees if case.format in formats]
 
 
-def _made(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
+def _make_case(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
     """The case of a shape, in the first formats that may meet this one."""
     first = kernel.bindings[0].name
     types = next(types for types in kernel.type_choices() if types[first] == fmt)

@@ -50,7 +50,7 @@ class Family:
 
     def cases(self, fmt: str) -> list[Case]:
         """The listed cases of a format, the smallest first."""
-        return _listed(self.kernel.name).get(frozenset((self.types(fmt) or {}).items()), [])
+        return _checked_cases(self.kernel.name).get(frozenset((self.types(fmt) or {}).items()), [])
 
 
 def families() -> tuple[Family, ...]:
@@ -91,7 +91,7 @@ def _choices(kernel: str) -> list[dict[str, str]]:
 
 
 @cache
-def _listed(kernel: str) -> Mapping[frozenset[tuple[str, str]], list[Case]]:
+def _checked_cases(kernel: str) -> Mapping[frozenset[tuple[str, str]], list[Case]]:
     """Checked cases by the formats of their bindings."""
     found: dict[frozenset[tuple[str, str]], list[Case]] = {}
     for case in sorted(kernel_named(kernel).cases, key=lambda case: prod(case.shape.values())):

@@ -86,7 +86,7 @@ class GgufFile:
 
     def check_unchanged(self) -> None:
         """BadGguf if the file at this path is not what it was when it was opened."""
-        with _opened(self.path) as file:
+        with _open_gguf(self.path) as file:
             if _stamp(file) != self.stamp:
                 raise BadGguf(f"{self.path} was changed while it was in use")
 
@@ -94,7 +94,7 @@ class GgufFile:
         """A tensor by name, of a known type; UsageError says what is wrong with the wish."""
         found = self.tensors.get(name)
         if not found:
-            raise UnknownName(f"tensor of {self.path}", name, self._near(name))
+            raise UnknownName(f"tensor of {self.path}", name, self._nearest_names(name))
         if not found.format:
             raise BadGguf(f"{self.path}: tensor {name} has type {found.number}, which is unknown")
         return found
@@ -114,7 +114,7 @@ class GgufFile:
         assert fmt
         row = fmt.items(tensor.shape[-1])
         stored = np.empty((count, row), fmt.dtype)
-        with _opened(self.path) as file:
+        with _open_gguf(self.path) as file:
             file.seek(tensor.offset + first * row * fmt.dtype.itemsize)
             _fill(self.path, file, stored.reshape(-1).view(np.uint8))
         return stored
@@ -127,7 +127,7 @@ class GgufFile:
         return digest.hexdigest()[:SHA_DIGITS]
 
     def _parts(self, tensor: Tensor) -> Iterator[bytes]:
-        with _opened(self.path) as file:
+        with _open_gguf(self.path) as file:
             file.seek(tensor.offset)
             left = tensor.bytes
             while left:
@@ -137,7 +137,7 @@ class GgufFile:
                 left -= len(part)
                 yield part
 
-    def _near(self, name: str) -> tuple[str, ...]:
+    def _nearest_names(self, name: str) -> tuple[str, ...]:
         return names.nearest(name, list(self.tensors)) or tuple(self.tensors)[:3]
 
 
@@ -185,7 +185,7 @@ def check_part(has: tuple[int, ...], wanted: tuple[int, ...]) -> None:
 
 def open_gguf(path: Path) -> GgufFile:
     """The file's tensors; BadGguf says what is wrong with it."""
-    with _opened(path) as file:
+    with _open_gguf(path) as file:
         stamp, header = _stamp(file), _Header(path, file)
         tensors = header.tensors()
     by_name = {tensor.name: tensor for tensor in tensors}
@@ -194,13 +194,13 @@ def open_gguf(path: Path) -> GgufFile:
 
 def long_values(path: Path, keys: Collection[str]) -> dict[str, tuple[int | float | str, ...]]:
     """What these keys have if it is an array, however long: the words of a vocabulary."""
-    with _opened(path) as file:
+    with _open_gguf(path) as file:
         header = _Header(path, file, frozenset(keys))
         header.tensors()
     return {key: values for key in keys if isinstance(values := header.keys.get(key), tuple)}
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_gguf(path: Path) -> BinaryIO:
     try:
         return open_plain(path)
     except UsageError as error:
@@ -233,7 +233,7 @@ class _Header:
             self._read_key()
         described = [self._tensor() for _ in range(count)]
         start = -(-self._file.tell() // self._alignment) * self._alignment
-        found = [self._placed(*one, start) for one in described]
+        found = [self._place_tensor(*one, start) for one in described]
         self._check_places(found)
         return found
 
@@ -314,7 +314,7 @@ class _Header:
         number, offset = self._number("<I", name), self._number("<Q", name)
         return name, tuple(reversed(inner_first)), number, offset
 
-    def _placed(
+    def _place_tensor(
         self, name: str, shape: tuple[int, ...], number: int, offset: int, start: int
     ) -> Tensor:
         tensor = Tensor(name=name, number=number, shape=shape, offset=start + offset)

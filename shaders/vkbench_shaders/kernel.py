@@ -210,7 +210,9 @@ class Kernel:
         found: dict[str, Value] = {}
         for name, value in asked.items():
             picked = names.pick(name, params, f"tunable parameter of {self.name}")
-            found[picked] = self.params[picked].chosen(value, f"value of {self.name}'s {picked}")
+            found[picked] = self.params[picked].pick_value(
+                value, f"value of {self.name}'s {picked}"
+            )
         return found
 
     def variants_for(self, types: Mapping[str, str]) -> list[Variant]:

@@ -147,7 +147,7 @@ def pack(launch: Launch, interface: Interface, unit: str) -> PackedLaunch:
 def _packed_push(push: Push, interface: Interface, unit: str) -> bytes:
     given = _by_whole_name(push)
     if given.keys() != interface.counts.keys():
-        raise _misnamed(unit, "push constants", given.keys(), interface.counts.keys())
+        raise _name_mismatch(unit, "push constants", given.keys(), interface.counts.keys())
     numbers: list[float] = []
     for name, count in interface.counts.items():
         values = given[name]
@@ -166,7 +166,7 @@ def _packed_constants(
     given, required, dropped = constants.keys(), interface.required, interface.dropped
     unknown = set() if dropped is None else given - required - set(dropped)
     if unknown or required - given:
-        raise _misnamed(unit, "specialisation constants", required & given | unknown, required)
+        raise _name_mismatch(unit, "specialisation constants", required & given | unknown, required)
     return tuple((c.id, int(constants[c.name])) for c in interface.constants if c.name in required)
 
 
@@ -184,7 +184,7 @@ def _by_whole_name(push: Push) -> dict[str, Sequence[float]]:
     return found
 
 
-def _misnamed(unit: str, what: str, given: Set[str], wanted: Set[str]) -> LaunchMismatch:
+def _name_mismatch(unit: str, what: str, given: Set[str], wanted: Set[str]) -> LaunchMismatch:
     """One line with the names that a launch lacks, and those that its unit does not have."""
     lacking, unknown = ", ".join(sorted(wanted - given)), ", ".join(sorted(given - wanted))
     return LaunchMismatch(

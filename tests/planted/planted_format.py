@@ -30,7 +30,7 @@ def main() -> None:
     fmt, folder = sys.argv[1], Path(sys.argv[2])
     kernels = {kernel.name: kernel for kernel in KERNELS}
     chosen = sorted({*units(KERNELS, fmt), *PROBES})
-    bundle = build.compiled(TREE, chosen, folder.name)
+    bundle = build.compile_units(TREE, chosen, folder.name)
     bundle.save(folder)
     BundleStore(settings().cache / "bundles").put(bundle)
     said = {

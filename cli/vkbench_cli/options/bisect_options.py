@@ -185,11 +185,11 @@ def check(asked: BisectOptions) -> None:
 def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
     """The case, as the first of the bundles declares it that has it; else by the catalogue."""
     from vkbench_shaders import catalogue
-    from vkbench_shaders.own.posing import NotDeclared, posed
+    from vkbench_shaders.own.posing import NotDeclared, pose_case
 
     for bundle in bundles:
         with suppress(NotDeclared):
-            return posed(bundle, case)
+            return pose_case(bundle, case)
     if is_own(case):
         raise UsageError(f"no bundle declares {case}: give --bundles, or --kernel-file")
     return catalogue.problem(case)

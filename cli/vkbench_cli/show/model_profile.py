@@ -62,11 +62,11 @@ def tell_memory(database: Database, run: int) -> None:
 
 def step_cases(told: JobStory) -> Mapping[str, StepCases]:
     """The kernels' cases of each label, from the file of the model; none where it is gone."""
-    from vkbench_shaders.models.cases import named
+    from vkbench_shaders.models.cases import model_case
     from vkbench_shaders.models.hyper import hyper_of
     from vkbench_shaders.models.wiring import graph_of
 
-    case, settled = named(told.facts.case_name), told.settling
+    case, settled = model_case(told.facts.case_name), told.settling
     try:
         with _file_of(told) as file:
             case.check_file(file)
@@ -90,7 +90,7 @@ def _file_of(told: JobStory) -> AbstractContextManager[GgufFile]:
     source: Mapping[str, Any] = told.facts.source or {}
     model = seeded_of(told.facts.case_name)
     if model and not source:
-        return model.outlined()
+        return model.write_outline()
     return nullcontext(open_gguf(Path(str(source.get("path", "")))))
 
 

@@ -30,7 +30,7 @@ from vkbench_scheduler.planning.weights import on_weights
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem
 from vkbench_shaders.kernel import Problem, Settings
 from vkbench_shaders.kernels.batches import parts
-from vkbench_shaders.models.cases import VARIANTS, named
+from vkbench_shaders.models.cases import VARIANTS, model_case
 from vkbench_shaders.models.making.seeded import seeded_of
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(SuiteRow(),))
@@ -209,7 +209,9 @@ def _tasks_named_by(selection: Selection) -> dict[Task, None]:
         for path in (_paths(case) if each else [AUTO])
     }
     asked = product(models, VARIANTS if each else [AUTO])
-    return found | {Task(named(name).case, mode_of(selection), path): None for name, path in asked}
+    return found | {
+        Task(model_case(name).case, mode_of(selection), path): None for name, path in asked
+    }
 
 
 def _check_names(selection: Selection) -> None:

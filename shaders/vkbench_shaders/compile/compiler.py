@@ -98,10 +98,10 @@ def find(chosen: Settings | None = None) -> Compiler:
     on_path = _on_path()
     if on_path:
         return _compiler(on_path, "found")
-    installed = _installed()
+    installed = _find_installed()
     if installed:
         return _with_library(_compiler(installed, "found"))
-    return _with_library(_compiler(_fetched(chosen.cache), "fetched"))
+    return _with_library(_compiler(_fetch_compiler(chosen.cache), "fetched"))
 
 
 def _with_library(slang: Compiler) -> Compiler:
@@ -135,7 +135,7 @@ def _on_path() -> Path | None:
     return Path(found) if found else None
 
 
-def _installed() -> Path | None:
+def _find_installed() -> Path | None:
     """The binary in slangtorch's folder, found without importing slangtorch: it imports torch."""
     spec = importlib.util.find_spec("slangtorch")
     if not spec or not spec.origin:
@@ -144,11 +144,11 @@ def _installed() -> Path | None:
     return binary if binary.exists() else None
 
 
-def _fetched(cache: Path) -> Path:
+def _fetch_compiler(cache: Path) -> Path:
     folder = cache / f"slang-{WHEEL.partition('==')[2]}"
     binary = folder / "slangtorch" / "bin" / "slangc"
     if not binary.exists():  # there whole or not at all; a contained process may not lock
-        with _locked(cache / "slang.lock"):
+        with _hold_lock(cache / "slang.lock"):
             if not binary.exists():
                 _fetch(folder)
     return binary
@@ -181,7 +181,7 @@ def _fetch(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         system.lock(lock)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from vkbench.errors import UsageError
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.compile.build import compiled, units_for
+from vkbench_shaders.compile.build import compile_units, units_for
 from vkbench_shaders.kernel import Problem
 
 FOLDER = "shaders/vkbench_shaders/slang"  # of this project's repository
@@ -56,7 +56,7 @@ def has_file(repository: Path, revision: Revision, file: PurePosixPath) -> bool:
 def build_revision(repository: Path, revision: Revision, folder: str, problem: Problem) -> Bundle:
     """A bundle of one case's code at a revision; VkbenchError if it does not compile."""
     with checked_out(repository, revision, folder) as tree:
-        return compiled(tree, units_for(problem), revision.label)
+        return compile_units(tree, units_for(problem), revision.label)
 
 
 @contextmanager

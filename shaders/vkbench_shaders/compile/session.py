@@ -61,7 +61,7 @@ class _Object:
         kinds = [type(argument) for argument in arguments]
         return ctypes.CFUNCTYPE(result, c_void_p, *kinds)(table[place])(self.pointer, *arguments)
 
-    def made(self, place: int, *arguments: Any) -> _Object:
+    def make_object(self, place: int, *arguments: Any) -> _Object:
         """The object that one of its functions makes; RefusedSource if it fails."""
         made, said = _Object(), _Object()
         status = self.call(place, c_int, *arguments, made.result, said.result)
@@ -107,11 +107,11 @@ class Session:
         """SPIR-V of an entry point of a source file with its generic arguments."""
         module = self._module(source)
         generic = _entry(module, entry)
-        special = _specialised(generic, entry, arguments)
+        special = _specialise_generic(generic, entry, arguments)
         pair = (c_void_p * 2)(module.pointer, special.pointer)
-        composed = self._session.made(_COMPOSE, pair, c_long(len(pair)))
-        linked = composed.made(_LINK)
-        code = linked.made(_ENTRY_CODE, c_long(0), c_long(0)).content()
+        composed = self._session.make_object(_COMPOSE, pair, c_long(len(pair)))
+        linked = composed.make_object(_LINK)
+        code = linked.make_object(_ENTRY_CODE, c_long(0), c_long(0)).content()
         for used in {generic, special, composed, linked}:
             used.release()
         return code
@@ -139,7 +139,7 @@ def _entry(module: _Object, name: str) -> _Object:
     return found
 
 
-def _specialised(generic: _Object, name: str, arguments: Sequence[str]) -> _Object:
+def _specialise_generic(generic: _Object, name: str, arguments: Sequence[str]) -> _Object:
     wanted = generic.call(_GENERICS, c_long)
     if wanted != len(arguments):
         raise RefusedSource(f"{name} has {wanted} generic parameters, not {len(arguments)}")
@@ -147,7 +147,7 @@ def _specialised(generic: _Object, name: str, arguments: Sequence[str]) -> _Obje
         return generic
     values = (_Argument(_EXPRESSION, text.encode()) for text in arguments)
     array = (_Argument * len(arguments))(*values)
-    return generic.made(_SPECIALIZE, array, c_long(len(array)))
+    return generic.make_object(_SPECIALIZE, array, c_long(len(array)))
 
 
 def _check(status: int, said: str = "") -> None:

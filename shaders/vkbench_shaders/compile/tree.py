@@ -49,11 +49,11 @@ def sources_of(source: Path, tree: Path) -> list[Path]:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += _imported(path, tree)
+            waiting += _find_imports(path, tree)
     return sorted(found)
 
 
-def _imported(path: Path, tree: Path) -> list[Path]:
+def _find_imports(path: Path, tree: Path) -> list[Path]:
     """The files that a file imports: by paths from its own folder, else from the tree's."""
     found = []
     for name in _IMPORT.findall(path.read_text()):

@@ -99,7 +99,7 @@ def parts_of(count: int) -> list[tuple[int, int]]:
     return [(at, min(at + PART, count)) for at in range(0, count, PART)]
 
 
-def named(name: str) -> ModelCase:
+def model_case(name: str) -> ModelCase:
     """A model's case by its canonical name; UsageError says what it does not understand."""
     case = parse(name)
     ((phase, tokens),) = case.shape.items() if len(case.shape) == 1 else (("", 0),)

@@ -86,7 +86,7 @@ class _Keys:
         self.file = file
         self.name = str(file.keys.get("general.architecture", ""))
 
-    def refused(self, key: str, complaint: str) -> UsageError:
+    def refusal_of(self, key: str, complaint: str) -> UsageError:
         return UsageError(f"{self.file.path}: {self.name}.{key} {complaint}")
 
     def value(self, key: str) -> object:
@@ -99,7 +99,7 @@ class _Keys:
         if isinstance(found, tuple) and len(set(found)) == 1:
             found = found[0]  # one for each layer, all alike
         if not isinstance(found, int) or found < 1:
-            raise self.refused(key, f"has to be a size, alike in all layers; it is {found}")
+            raise self.refusal_of(key, f"has to be a size, alike in all layers; it is {found}")
         return int(found)
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -107,7 +107,7 @@ class _Keys:
         if found is None and default is not None:
             return default
         if not isinstance(found, float | int):
-            raise self.refused(key, f"has to be a number; it is {found}")
+            raise self.refusal_of(key, f"has to be a number; it is {found}")
         return float(str(np.float32(found)))  # 1e-05 and not 9.999999747378752e-06
 
 
@@ -120,11 +120,13 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     key_size = keys.size("attention.key_length", width // heads)
     experts = keys.size("expert_count", 0) if keys.value("expert_count") else 0
     if experts and not architecture.experts:
-        raise keys.refused(
+        raise keys.refusal_of(
             "expert_count", f"is {experts}; experts are supported in llama, qwen3moe"
         )
     if heads % groups:
-        raise keys.refused("attention.head_count_kv", f"is {groups}, which does not divide {heads}")
+        raise keys.refusal_of(
+            "attention.head_count_kv", f"is {groups}, which does not divide {heads}"
+        )
     inner = keys.size("feed_forward_length", 0)
     if experts:
         inner = keys.size("expert_feed_forward_length", inner)
@@ -195,7 +197,9 @@ def _rope(keys: _Keys, architecture: Architecture, key_size: int, context: int) 
         return None
     scaling = keys.value("rope.scaling.type") or "none"
     if scaling not in _SCALINGS:
-        raise keys.refused("rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}")
+        raise keys.refusal_of(
+            "rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}"
+        )
     factor = keys.number("rope.scaling.factor", 0.0) or keys.number("rope.scale_linear", 0.0)
     trained = keys.size("context_length", 4096)
     original = keys.size("rope.scaling.original_context_length", trained)

@@ -25,7 +25,7 @@ from vkbench_shaders.kernels.batches import dims_of, parts_along
 from vkbench_shaders.launch import LaunchMismatch
 from vkbench_shaders.own import declaration, posing, records, references
 from vkbench_shaders.own.declaration import CaseTable, Declaration, Declared
-from vkbench_shaders.own.formulas import Number, value_of, whole
+from vkbench_shaders.own.formulas import Number, value_of, whole_number
 from vkbench_shaders.own.records import (
     MOST_STORED_BYTES,
     PART_BYTES,
@@ -85,7 +85,7 @@ def build(
     try:
         draft = _draft(declared)
         wanted = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
-        cases = [_case(draft, each) for each in (*wanted, *_seeded(draft, wanted, seeds))]
+        cases = [_case(draft, each) for each in (*wanted, *_vary_seeds(draft, wanted, seeds))]
         named = {case.name for case in cases}
         beside = [_case(draft, each) for each in (_parts(draft, cases) if batches else ())]
         beside = [case for case in beside if case.name not in named]
@@ -101,12 +101,12 @@ def _draft(declared: Declared) -> _Draft:
     table = declared.table
     head = _head(table)
     records.check_head(head)
-    bindings = posing.declared(head).bindings
+    bindings = posing.outline_kernel(head).bindings
     units = {each.name: unit_of(declared, each, head.name, bindings) for each in table.variants}
     variants = (replace(each, requires=units[each.name].features) for each in head.variants)
     head = replace(head, variants=tuple(variants))
     function = references.function_of(declared)
-    kernel = posing.declared(head)
+    kernel = posing.outline_kernel(head)
     return _Draft(declared=declared, head=head, kernel=kernel, units=units, function=function)
 
 
@@ -146,7 +146,7 @@ def _path(tolerance: str | Mapping[str, float]) -> str:
 def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
     """A case with its launches and its arrays."""
     table = draft.declared.table
-    problem = Problem(draft.kernel, _named(draft, asked))
+    problem = Problem(draft.kernel, _name_case(draft, asked))
     known = _numbers(problem)
     ranges = {
         each.name: (float(value_of(low, known)), float(value_of(high, known)))
@@ -161,7 +161,7 @@ def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
     found = OwnCase(
         name=problem.case.name,
         is_timed=asked.timed,
-        flops=whole(table.flops, known),
+        flops=whole_number(table.flops, known),
         launches=launches,
         ranges=ranges,
     )
@@ -173,7 +173,7 @@ def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
     return found
 
 
-def _seeded(
+def _vary_seeds(
     draft: _Draft, cases: Sequence[CaseTable], seeds: Collection[int]
 ) -> Iterator[CaseTable]:
     """Cases with other inputs, to be checked only."""
@@ -202,7 +202,7 @@ def _parts(draft: _Draft, cases: Sequence[OwnCase]) -> Iterator[CaseTable]:
         yield CaseTable(shape=case.shape, params=case.params, types=case.types, timed=False)
 
 
-def _named(draft: _Draft, asked: CaseTable) -> Case:
+def _name_case(draft: _Draft, asked: CaseTable) -> Case:
     kernel, shape = draft.kernel, dict(asked.shape)
     sizes = draft.declared.table.sizes
     needed = [dim for dim in kernel.dims if dim not in sizes]
@@ -211,7 +211,7 @@ def _named(draft: _Draft, asked: CaseTable) -> Case:
         raise UnfitDeclaration(f"a shape has the sizes {', '.join(needed)}; got {given}")
     for dim, formula in sizes.items():
         if dim not in shape:
-            shape[dim] = whole(formula, shape)
+            shape[dim] = whole_number(formula, shape)
     first = kernel.bindings[0]
     return kernel.case({first.name: first.types[0], **asked.types}, shape, asked.params)
 
@@ -229,8 +229,8 @@ def _with_arrays(draft: _Draft, problem: Problem, case: OwnCase, npz: str) -> Ow
     there = [each for each in draft.head.bindings if each.name in given]
     inputs = {each.name: given[each.name] for each in there if each.access != "out"}
     outputs = {each.name: given[each.name] for each in there if each.access == "out"}
-    case = replace(case, inputs=_kept(draft, inputs))
-    made = posing.generated(draft.head, problem, case)
+    case = replace(case, inputs=_keep_arrays(draft, inputs))
+    made = posing.generate_inputs(draft.head, problem, case)
     wanted = {each.name for each in draft.head.bindings if each.access != "in"}
     if missing := sorted(wanted - outputs.keys()):
         if draft.function is None:
@@ -240,10 +240,10 @@ def _with_arrays(draft: _Draft, problem: Problem, case: OwnCase, npz: str) -> Ow
             )
         found = references.outputs_by(draft.function, draft.declared, problem, {**made, **inputs})
         outputs = {**found, **outputs}
-    return replace(case, made=posing.digest_of(made), outputs=_kept(draft, outputs))
+    return replace(case, made=posing.digest_of(made), outputs=_keep_arrays(draft, outputs))
 
 
-def _kept(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[str, ...]]:
+def _keep_arrays(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[str, ...]]:
     """Arrays cut into blobs: the hashes of each one's."""
     found = {}
     for name, array in arrays.items():

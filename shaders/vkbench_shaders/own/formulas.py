@@ -41,7 +41,7 @@ def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
         if len(formula) > MOST_CHARACTERS:
             raise UnfitDeclaration(f"a formula has over {MOST_CHARACTERS} characters")
         try:
-            found = _evaluated(ast.parse(formula.strip(), mode="eval").body, names)
+            found = _evaluate_node(ast.parse(formula.strip(), mode="eval").body, names)
         except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError) as error:
             raise UnfitDeclaration(f"'{formula}' is no formula of numbers and {_WORDS}") from error
         except ZeroDivisionError as error:
@@ -53,7 +53,7 @@ def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
     return found
 
 
-def whole(formula: Formula, names: Mapping[str, Number]) -> int:
+def whole_number(formula: Formula, names: Mapping[str, Number]) -> int:
     """What a formula gives, which has to be a whole number."""
     found = value_of(formula, names)
     if found != int(found):
@@ -61,7 +61,7 @@ def whole(formula: Formula, names: Mapping[str, Number]) -> int:
     return int(found)
 
 
-def _evaluated(node: ast.expr, names: Mapping[str, Number]) -> Number:
+def _evaluate_node(node: ast.expr, names: Mapping[str, Number]) -> Number:
     match node:
         case ast.Constant(value=bool()):
             raise ValueError
@@ -73,9 +73,9 @@ def _evaluated(node: ast.expr, names: Mapping[str, Number]) -> Number:
                 raise UnfitDeclaration(f"a formula names {name}, which is none of {known}")
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluated(operand, names)
+            return -_evaluate_node(operand, names)
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            return _OPERATORS[type(sign)](_evaluated(left, names), _evaluated(right, names))
+            return _OPERATORS[type(sign)](_evaluate_node(left, names), _evaluate_node(right, names))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_evaluated(each, names) for each in args))
+            return _FUNCTIONS[name](*(_evaluate_node(each, names) for each in args))
     raise ValueError

@@ -34,7 +34,7 @@ class NotDeclared(VkbenchError):
     """A bundle does not declare the case that a job names."""
 
 
-def posed(bundle: Bundle, case: Case | str) -> Problem:
+def pose_case(bundle: Bundle, case: Case | str) -> Problem:
     """A case, or its name, as a bundle declares it; by the catalogue where the bundle does not.
 
     NotDeclared for a case of a user's kernel that the bundle does not have.
@@ -65,7 +65,7 @@ def problem(kernel: Kernel, asked: Case) -> Problem:
     return Problem(kernel, found)
 
 
-def declared(own: OwnKernel) -> Kernel:
+def outline_kernel(own: OwnKernel) -> Kernel:
     """A user's kernel without its arrays: for names of cases, sizes and launches."""
     if own.shadows:
         shadowed = catalogue.kernel_named(own.shadows)
@@ -91,7 +91,7 @@ def declared(own: OwnKernel) -> Kernel:
 
 def kernel_of(own: OwnKernel, bundle: Bundle) -> Kernel:
     """A user's kernel, with the arrays that its bundle holds."""
-    kernel = declared(own)
+    kernel = outline_kernel(own)
     if own.shadows:
         return kernel
     return replace(
@@ -102,10 +102,10 @@ def kernel_of(own: OwnKernel, bundle: Bundle) -> Kernel:
     )
 
 
-def generated(own: OwnKernel, problem: Problem, case: OwnCase) -> dict[str, Array]:
+def generate_inputs(own: OwnKernel, problem: Problem, case: OwnCase) -> dict[str, Array]:
     """The inputs that follow from a case's name: those that it brings no array of."""
     return {
-        binding.name: _made(binding, problem, case)
+        binding.name: _make_input(binding, problem, case)
         for binding in own.bindings
         if binding.access != "out" and binding.name not in case.inputs
     }
@@ -162,22 +162,22 @@ def _case(own: OwnKernel, problem: Problem) -> OwnCase:
 
 def _inputs(own: OwnKernel, bundle: Bundle, problem: Problem) -> dict[str, Array]:
     case = _case(own, problem)
-    made = generated(own, problem, case)
+    made = generate_inputs(own, problem, case)
     if digest_of(made) != case.made:
         raise VkbenchError(
             f"the inputs of {case.name} are not those that its reference was worked out for: "
             "another version of vkbench made the bundle; make it anew with this one"
         )
-    return made | _loaded(case.inputs, bundle, problem)
+    return made | _load_arrays(case.inputs, bundle, problem)
 
 
 def _reference(
     own: OwnKernel, bundle: Bundle, problem: Problem, inputs: Arrays, rows: Array | None
 ) -> dict[str, Array]:
-    return _loaded(_case(own, problem).outputs, bundle, problem)
+    return _load_arrays(_case(own, problem).outputs, bundle, problem)
 
 
-def _loaded(
+def _load_arrays(
     stored: Mapping[str, Iterable[str]], bundle: Bundle, problem: Problem
 ) -> dict[str, Array]:
     return {name: _array(name, parts, bundle, problem) for name, parts in stored.items()}
@@ -194,10 +194,14 @@ def _array(name: str, parts: Iterable[str], bundle: Bundle, problem: Problem) ->
         ) from error
 
 
-def _made(binding: OwnBinding, problem: Problem, case: OwnCase) -> Array:
+def _make_input(binding: OwnBinding, problem: Problem, case: OwnCase) -> Array:
     name = binding.name
     if binding.values == "uniform":
         return data.uniform(problem, name, *case.ranges[name])
     if problem.format(name).quantised:
         return data.weights(problem, name)
-    return data.plain(problem, name) if binding.values == "special" else data.bell(problem, name)
+    return (
+        data.plain_values(problem, name)
+        if binding.values == "special"
+        else data.bell(problem, name)
+    )

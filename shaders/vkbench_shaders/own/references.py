@@ -36,7 +36,7 @@ def function_of(declared: Declared) -> Function | None:
     try:
         found = runpy.run_path(str(path)).get(name)
     except Exception as error:
-        raise UnfitDeclaration(_said(path, error)) from error
+        raise UnfitDeclaration(_describe_error(path, error)) from error
     if not callable(found):
         raise UnfitDeclaration(f"{file} has no function {name}")
     return cast(Function, found)
@@ -57,13 +57,13 @@ def outputs_by(
         found = function(numbers, given)
         named = {str(name): np.asarray(array) for name, array in dict(found).items()}
     except Exception as error:
-        raise UnfitDeclaration(_said(path, error)) from error
+        raise UnfitDeclaration(_describe_error(path, error)) from error
     wanted = [binding.name for binding in problem.kernel.bindings if binding.is_output]
     if sorted(named) != sorted(wanted):
         raise UnfitDeclaration(
             f"{path} gives {', '.join(named) or 'nothing'}, and the outputs are {', '.join(wanted)}"
         )
-    return {name: _stored(problem, name, named[name], str(path)) for name in wanted}
+    return {name: _store_output(problem, name, named[name], str(path)) for name in wanted}
 
 
 def from_npz(path: Path, problem: Problem) -> dict[str, Array]:
@@ -99,7 +99,7 @@ def _numbers(problem: Problem, name: str, array: Array) -> Array:
     return quants.dequantise(fmt.name, array)
 
 
-def _stored(problem: Problem, name: str, values: Array, who: str) -> Array:
+def _store_output(problem: Problem, name: str, values: Array, who: str) -> Array:
     """An output as its format stores it; numbers are rounded to it."""
     fmt, shape = problem.format(name), problem.array_shape(name)
     if fmt.quantised and values.dtype != np.uint8:
@@ -122,7 +122,7 @@ def _stored(problem: Problem, name: str, values: Array, who: str) -> Array:
     return quants.quantise(fmt.name, values.astype(np.float64))
 
 
-def _said(path: Path, error: Exception) -> str:
+def _describe_error(path: Path, error: Exception) -> str:
     """An exception of a user's code in one line, with where it came from."""
     lines = [each.lineno for each in extract_tb(error.__traceback__) if path.name in each.filename]
     where = f"{path.name}, line {lines[-1]}" if lines else path.name

@@ -43,7 +43,7 @@ class Compiled:
     by: str
 
 
-def compiled(source: Path, entry: str) -> Compiled:
+def compile_source(source: Path, entry: str) -> Compiled:
     """A source file's kernel; UnfitDeclaration carries a compiler's first complaint."""
     try:
         if source.suffix == ".spv":
@@ -70,7 +70,7 @@ def own_form(code: bytes, entry: str) -> bytes:
         raise MalformedSpirv("it is no SPIR-V module") from error
     try:
         wanted = _entry(instructions, entry)
-        kept = [each for one in instructions if (each := _kept(one, wanted))]
+        kept = [each for one in instructions if (each := _keep_instruction(one, wanted))]
         return spirv.portable(spirv.write(header, [*kept, *_numbers(kept)]) + body)
     except (LookupError, StopIteration, struct.error, ValueError) as error:
         raise MalformedSpirv("it is no SPIR-V module of a compute shader") from error
@@ -119,7 +119,7 @@ def _entry(instructions: Sequence[Instruction], asked: str) -> int:
     return next(iter(found.values()))
 
 
-def _kept(instruction: Instruction, entry: int) -> Instruction | None:
+def _keep_instruction(instruction: Instruction, entry: int) -> Instruction | None:
     """An instruction without what is of other entry points; the entry point itself as main."""
     op, ops = instruction
     if op == _ENTRY_POINT:

@@ -18,7 +18,7 @@ from vkbench_shaders.kernel import Binding, Launch
 from vkbench_shaders.launch import Interface, LaunchMismatch, pack
 from vkbench_shaders.own import sources
 from vkbench_shaders.own.declaration import Declared, VariantTable
-from vkbench_shaders.own.formulas import Formula, Number, value_of, whole
+from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
 from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
@@ -60,12 +60,14 @@ def unit_of(
 ) -> OwnUnit:
     """A variant's code; UnfitDeclaration or UsageError says why no worker would run it."""
     where = f"variant {variant.name}"
-    made = sources.compiled(declared.source(variant, sources.MOST_SOURCE_BYTES), variant.entry)
+    made = sources.compile_source(
+        declared.source(variant, sources.MOST_SOURCE_BYTES), variant.entry
+    )
     try:
         needs = reflection.needs(made.code)
     except KeyError as error:
         raise UnfitDeclaration(f"{where}: its SPIR-V lacks a definition") from error
-    code = spirv.nameless(made.code)
+    code = spirv.strip_names(made.code)
     unit = compiler.Unit(module=kernel, entry=variant.name)
     entry, interface = entry_of(unit, code, needs, ())
     used = examine(code, entry, interface)
@@ -93,7 +95,7 @@ def launch_of(
             name: _push(unit.interface, name, formula, names)
             for name, formula in variant.push.items()
         }
-        groups = _three("groups", [whole(formula, names) for formula in variant.groups])
+        groups = _three("groups", [whole_number(formula, names) for formula in variant.groups])
         launch = OwnLaunch(groups=groups, push=push, constants=constants)
         given = Launch(groups=groups, push=push, constants=constants)
         pack(given, unit.interface, "the code")
@@ -161,7 +163,7 @@ def _push(
 ) -> tuple[Number, ...]:
     """Numbers of a push constant: whole where it holds integers."""
     types = {each.name: each.type for each in interface.push}
-    number = value_of if types.get(name, "")[:1] == "f" else whole
+    number = value_of if types.get(name, "")[:1] == "f" else whole_number
     each = (formula,) if isinstance(formula, int | float | str) else formula
     return tuple(number(one, names) for one in each)
 

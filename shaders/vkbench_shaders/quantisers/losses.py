@@ -20,7 +20,7 @@ from vkbench.words import names
 from vkbench_shaders.formats import PLAIN, WEIGHTS, Format, format_named
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.quantisers import codecs
-from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantised
+from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantise_weights
 from vkbench_shaders.quantisers.quants import dequantise
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Loss:
     trouble: str = ""  # why there is none
 
 
-def seeded(rows: int, seed: int) -> list[Sample]:
+def draw_samples(rows: int, seed: int) -> list[Sample]:
     """Weights as models have them: normal, with heavy tails, and with a few large columns."""
     numbers = np.random.default_rng(seed)
     return [
@@ -95,7 +95,7 @@ def losses(samples: Sequence[Sample], formats: Sequence[str], seed: int) -> Iter
 
 def _loss(sample: Sample, fmt: Format, vectors: Floats, product: Floats) -> Loss:
     try:
-        stored = quantised(fmt.name, sample.values)
+        stored = quantise_weights(fmt.name, sample.values)
     except UsageError as error:
         return Loss(kind=sample.kind, format=fmt, trouble=str(error))
     off = (sample.values - dequantise(fmt.name, stored)).astype(np.float32)

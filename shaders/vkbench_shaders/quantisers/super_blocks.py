@@ -55,7 +55,7 @@ class Fitted:
     minimum_unit: Floats
 
 
-def grouped(blocks: Floats, group: int) -> Floats:
+def group_elements(blocks: Floats, group: int) -> Floats:
     """Blocks (blocks, elements) as (elements of a group, groups, blocks)."""
     return np.ascontiguousarray(blocks.reshape(len(blocks), -1, group).transpose(2, 1, 0))
 

@@ -209,7 +209,7 @@ def _judge_parts(found: Findings, trial: Trial, left: Left, sequence: int) -> No
     for layer in trial.kept:
         before, after = stream(layer), stream(layer + 1)
         if layer == 0:
-            wanted = reference.embedded(trial.given[sequence][rows], positions)
+            wanted = reference.embed_tokens(trial.given[sequence][rows], positions)
             found.compare("the embedding", before, wanted, 1e-10, float(np.square(wanted).sum()))
         keys, values = (
             _cached_values(trial, name, layer, sequence, int(positions[-1]) + 1) for name in "kv"

@@ -14,7 +14,7 @@ import numpy as np
 
 from vkbench.settings import Settings, settings
 from vkbench_shaders.bundle import kept_bundles
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.posing import pose_case
 from vkbench_worker import policy
 from vkbench_worker.runner.bounds import opening
 from vkbench_worker.runner.errand import alone, answered
@@ -35,7 +35,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
         arrays = dict(archive)
     opened = VulkanDevice.open(asked.device, opening(ours, bundle))
     with opened as device, alone(ours, device.facts.key):
-        problem = posed(bundle, asked.case)
+        problem = pose_case(bundle, asked.case)
         outputs, variant = compute(device, bundle, problem, asked.variant, arrays)
         np.savez(asked.output, **outputs)  # type: ignore[arg-type]
         return {"variant": variant, "device": device.facts.name}

@@ -19,7 +19,7 @@ from vkbench_shaders.bundle import kept_bundles
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import VARIANTS
 from vkbench_shaders.models.hyper import hyper_of
-from vkbench_shaders.models.requantised import typed
+from vkbench_shaders.models.requantised import retype_file
 from vkbench_worker import policy
 from vkbench_worker.models.execute import variant_for
 from vkbench_worker.models.foreseeing import foreseen
@@ -35,7 +35,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> Iterator[Mapping[str, obje
     policy.check(ours.bundles, bundle.sha)
     windows = np.load(asked.input, allow_pickle=False)
     context = windows.shape[1]
-    file = typed(open_gguf(asked.model), asked.type)
+    file = retype_file(open_gguf(asked.model), asked.type)
     hyper = hyper_of(file, context)
     opened = VulkanDevice.open(asked.device, opening(ours, bundle))
     with opened as device, alone(ours, device.facts.key):

@@ -200,7 +200,7 @@ def _turn(problem: Problem, inputs: Arrays, heads: Array) -> Floats:
     places = pairs(turned(problem), str(problem.params["mode"]))
     turns = inputs["turns"].astype(np.float64)[:, None]
     cosine, sine = (turns[..., place] for place in places)
-    return rotation.turned(heads.astype(np.float64), places, cosine, sine)
+    return rotation.turn_pairs(heads.astype(np.float64), places, cosine, sine)
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:

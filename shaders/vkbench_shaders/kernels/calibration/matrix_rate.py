@@ -90,21 +90,21 @@ def _refuses(tiles: Tiles, problem: Problem, device: DeviceFacts) -> str | None:
 def _inputs(problem: Problem) -> dict[str, Array]:
     """Ones of either sign and zeros, such that a round adds a itself, or its halves added up."""
 
-    b = _whole(problem, "b", -1, 3)
+    b = _draw_integers(problem, "b", -1, 3)
     unit = np.resize(np.eye(problem.shape["n"]), b.shape)
-    numbers = {"a": _whole(problem, "a", -1, 3), "b": b, "c": -b, "d": unit - b}
-    numbers["x"] = _whole(problem, "x", -512, 1024)
-    return {name: _stored(problem, name, values) for name, values in numbers.items()}
+    numbers = {"a": _draw_integers(problem, "a", -1, 3), "b": b, "c": -b, "d": unit - b}
+    numbers["x"] = _draw_integers(problem, "x", -512, 1024)
+    return {name: _store_values(problem, name, values) for name, values in numbers.items()}
 
 
-def _whole(problem: Problem, binding: str, low: int, count: int) -> Array:
+def _draw_integers(problem: Problem, binding: str, low: int, count: int) -> Array:
     """Random whole numbers, so many different ones."""
     shape = problem.array_shape(binding)
     bits = noise.raw(problem.seed(binding), 2 * prod(shape)).view("<u2")
     return (low + (bits % count).astype("f8")).reshape(shape)
 
 
-def _stored(problem: Problem, binding: str, values: Array) -> Array:
+def _store_values(problem: Problem, binding: str, values: Array) -> Array:
     fmt = problem.format(binding)
     return values.astype(fmt.dtype) if fmt.name[0] == "i" else quants.quantise(fmt.name, values)
 
@@ -113,7 +113,7 @@ def _reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str
     a, b, c, d = (_numbers(problem, name, inputs) for name in "abcd")
     added = a @ (STEPS / 2 * b + (STEPS / 2 - 1) * c + d)
     sums = _numbers(problem, "x", inputs) + problem.shape["r"] * added
-    return {"y": _stored(problem, "y", sums)}
+    return {"y": _store_values(problem, "y", sums)}
 
 
 def _numbers(problem: Problem, binding: str, inputs: Arrays) -> Array:

@@ -111,7 +111,7 @@ def reference(
     Integers and f64 in their own format.
     """
 
-    def computed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    def compute_results(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         if problem.types["y"] in binary_numbers.NUMBERS:
             with np.errstate(all="ignore"):
                 return {"y": of_numbers(inputs["a"], inputs["b"])}
@@ -126,7 +126,7 @@ def reference(
             return operation.function(a, b)
         return _OF_INTEGERS.get(operation.name, operation.function)(a, b)
 
-    return computed
+    return compute_results
 
 
 _OF_INTEGERS: dict[str, Callable[[Array, Array], Array]] = {
@@ -192,7 +192,7 @@ def _cases_of_numbers(name: str, fmt: str) -> Iterator[Case]:
         yield parse(f"{name}/{fmt}:b={fmt}/{rest}")
 
 
-def _timed(name: str) -> Iterator[Case]:
+def _timed_cases(name: str) -> Iterator[Case]:
     yield parse(f"{name}/f32/b1_c1_h4096_w4096")
     yield parse(f"{name}/f32/b1_c1_h4096_w4096/broadcast=row")
     yield parse(f"{name}/f32/b4_c16_h256_w256/layout=permuted")
@@ -248,7 +248,7 @@ def kernel(operation: BinaryOperation) -> Kernel:
             *(case for a, b in _PAIRS for case in _cases(name, a, b)),
             *(case for fmt in binary_numbers.NUMBERS for case in _cases_of_numbers(name, fmt)),
         ),
-        timed=tuple(_timed(name)),
+        timed=tuple(_timed_cases(name)),
     )
 
 

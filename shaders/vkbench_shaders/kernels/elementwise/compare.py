@@ -102,7 +102,7 @@ def reference(
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
     """Integers as they are, others in float64."""
 
-    def compared(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    def compare_numbers(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         fmt = problem.types["a"]
         a, b = (
             inputs[name] if fmt[0] in "iu" else quants.dequantise(fmt, inputs[name])
@@ -110,7 +110,7 @@ def reference(
         )
         return {"y": comparison.function(a, b).astype(np.uint8)}
 
-    return compared
+    return compare_numbers
 
 
 def _cases(name: str, fmt: str) -> Iterator[Case]:
@@ -131,7 +131,7 @@ def _cases(name: str, fmt: str) -> Iterator[Case]:
     yield case("b2_c0_h5_w7")
 
 
-def _timed(name: str) -> Iterator[Case]:
+def _timed_cases(name: str) -> Iterator[Case]:
     yield parse(f"{name}/f32/b1_c1_h4096_w4096")
     if name != "eq":  # they take as long as each other
         return
@@ -175,7 +175,7 @@ def kernel(comparison: CompareOperation) -> Kernel:
         check=Check(reference=reference(comparison)),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
         cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt)),
-        timed=tuple(_timed(name)),
+        timed=tuple(_timed_cases(name)),
     )
 
 

@@ -50,7 +50,7 @@ GATE = Param(
 def layout_of_halves(problem: Problem, binding: str) -> Layout:
     """Where an array lies; x has rows of two halves."""
     *outer, columns = problem.full_shape(binding)
-    return strided.laid(problem, binding, (*outer, columns * (2 if binding == "x" else 1)))
+    return strided.lay_out_array(problem, binding, (*outer, columns * (2 if binding == "x" else 1)))
 
 
 def launch_of_halves(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
@@ -104,7 +104,7 @@ def _cases(name: str, others: tuple[Mapping[str, Value], ...]) -> Iterator[Case]
         yield from (strided.case(name, fmt, (2, 3, 5, 41), params) for params in others)
 
 
-def _timed(gate: Gate, name: str) -> Iterator[Case]:
+def _timed_cases(gate: Gate, name: str) -> Iterator[Case]:
     shapes = _TIMED if gate.name == "swiglu" else _TIMED[:1]  # the others in one size
     return (strided.case(name, fmt, shape) for fmt in FORMATS[:2] for shape in shapes)
 
@@ -138,7 +138,7 @@ def _kernel(gate: Gate) -> Kernel:
         check=Check(reference=partial(reference, gate), rows="h"),
         work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
         cases=tuple(_cases(name, gate.others)),
-        timed=tuple(_timed(gate, name)),
+        timed=tuple(_timed_cases(gate, name)),
     )
 
 
@@ -159,7 +159,7 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
         forms=replace(split.forms, layout=layout_of_halves, infer=infer_halves),
         variants=(variant,),
         cases=tuple(_cases(gate.name, (*gate.others, {"gate": "second"}))),
-        timed=tuple(_timed(gate, gate.name)),
+        timed=tuple(_timed_cases(gate, gate.name)),
     )
 
 

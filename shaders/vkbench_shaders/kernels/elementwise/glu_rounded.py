@@ -68,7 +68,7 @@ _SHAPES = (
 _TIMED = ("b1_c1_h1_w14336", "b1_c1_h512_w14336")
 
 
-def _listed(name: str, shapes: tuple[str, ...]) -> tuple[Case, ...]:
+def _parse_cases(name: str, shapes: tuple[str, ...]) -> tuple[Case, ...]:
     return tuple(parse(f"{name}/f32/{shape}") for shape in shapes)
 
 
@@ -96,8 +96,8 @@ def _kernel(gate: Gate, halves: Kernel) -> Kernel:
             ),
         ),
         inputs=inputs,
-        cases=_listed(name, _SHAPES),
-        timed=_listed(name, _TIMED),
+        cases=_parse_cases(name, _SHAPES),
+        timed=_parse_cases(name, _TIMED),
     )
 
 

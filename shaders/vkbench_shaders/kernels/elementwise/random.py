@@ -77,17 +77,17 @@ def reference(
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
     """The same numbers in numpy: they are compared bit for bit."""
 
-    def made(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    def make_numbers(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         count, state = -(-problem.shape["n"] // 4), inputs["state"]
         least, scale, most = (np.float32(value) for value in span(problem))
         numbers = distribution(philox.blocks(state, count)).reshape(-1)[: problem.shape["n"]]
         numbers = np.minimum(numbers * scale + least, most)
         return {
             "y": quants.quantise(problem.types["y"], numbers),
-            "advanced": philox.advanced(state, count),
+            "advanced": philox.advance_counter(state, count),
         }
 
-    return made
+    return make_numbers
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:

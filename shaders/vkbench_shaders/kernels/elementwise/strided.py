@@ -47,30 +47,30 @@ def case(
 
 def layout(problem: Problem, binding: str) -> Layout:
     """Where a binding of the full shape lies, by the parameter `layout`."""
-    return laid(problem, binding, problem.full_shape(binding))
+    return lay_out_array(problem, binding, problem.full_shape(binding))
 
 
-def laid(problem: Problem, binding: str, shape: tuple[int, ...]) -> Layout:
+def lay_out_array(problem: Problem, binding: str, shape: tuple[int, ...]) -> Layout:
     """Where an array b c h w of a binding lies, by the parameter `layout`."""
     names = [bound.name for bound in problem.kernel.bindings]
     place = _OUTPUT if problem.kernel.binding(binding).is_output else names.index(binding)
     match problem.params["layout"]:
         case "strided":
-            return _strided(shape, *_GAPS[place])
+            return _strided_layout(shape, *_GAPS[place])
         case "permuted":
-            return _permuted(shape, _ORDERS[place])
+            return _permuted_layout(shape, _ORDERS[place])
         case _:
             return Layout.contiguous(shape)
 
 
-def _strided(shape: tuple[int, ...], gap: int, offset: int) -> Layout:
+def _strided_layout(shape: tuple[int, ...], gap: int, offset: int) -> Layout:
     padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
     return Layout(
         shape=shape, strides=padded.strides, offset=offset, storage=offset + padded.storage
     )
 
 
-def _permuted(shape: tuple[int, ...], order: str) -> Layout:
+def _permuted_layout(shape: tuple[int, ...], order: str) -> Layout:
     size = dict(zip(DIMS, shape, strict=True))
     stored = Layout.contiguous([size[dim] for dim in order])
     stride = dict(zip(order, stored.strides, strict=True))
@@ -162,7 +162,7 @@ class _Walk:
 
 
 def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
-    sizes, strides = _merged(layouts)
+    sizes, strides = _merge_dimensions(layouts)
     offsets = tuple(lay.offset for lay in layouts)
     wide = all(_begins_whole(own, offset) for own, offset in zip(strides, offsets, strict=True))
     a_word = 4 // output_bytes
@@ -175,7 +175,9 @@ def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
     )
 
 
-def _merged(layouts: Sequence[Layout]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+def _merge_dimensions(
+    layouts: Sequence[Layout],
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Sizes and strides of at most four dimensions: outermost of the output first."""
     output = layouts[-1]
     dims = [

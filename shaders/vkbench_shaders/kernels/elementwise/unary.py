@@ -57,13 +57,13 @@ def inputs(operation: UnaryOperation, problem: Problem) -> dict[str, Array]:
 def reference(
     operation: UnaryOperation, problem: Problem, inputs: Arrays, rows: Array | None
 ) -> dict[str, Array]:
-    x = sampled(problem, "x", inputs, rows)
+    x = read_sample(problem, "x", inputs, rows)
     with np.errstate(all="ignore"):
         values = [np.float64(np.float32(problem.params[name])) for name in operation.params]
         return {"y": operation.function(x, *values)}
 
 
-def sampled(problem: Problem, binding: str, inputs: Arrays, rows: Array | None) -> Array:
+def read_sample(problem: Problem, binding: str, inputs: Arrays, rows: Array | None) -> Array:
     """An input's numbers, along h only those of the sample."""
     stored = inputs[binding]
     return quants.dequantise(problem.types[binding], stored if rows is None else stored[:, :, rows])
@@ -95,7 +95,7 @@ def kernel(operation: UnaryOperation) -> Kernel:
         check=Check(reference=partial(reference, operation), rows="h"),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
         cases=tuple(case for fmt in FORMATS for case in _cases(operation, fmt)),
-        timed=tuple(_timed(operation.name)),
+        timed=tuple(_timed_cases(operation.name)),
     )
 
 
@@ -114,7 +114,7 @@ def _cases(operation: UnaryOperation, fmt: str) -> Iterator[Case]:
 _ALSO_MOVED = ("relu", "silu")  # how arrays lie costs all operations the same
 
 
-def _timed(name: str) -> Iterator[Case]:
+def _timed_cases(name: str) -> Iterator[Case]:
     yield from (strided.case(name, fmt, _LARGE) for fmt in ("f32", "f16"))
     if name in _ALSO_MOVED:
         yield strided.case(name, "f32", _MOVED, {"layout": "strided"})
@@ -129,7 +129,7 @@ def _silu_back_inputs(problem: Problem) -> dict[str, Array]:
 
 
 def _silu_back(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    dy, x = (sampled(problem, name, inputs, rows) for name in ("dy", "x"))
+    dy, x = (read_sample(problem, name, inputs, rows) for name in ("dy", "x"))
     with np.errstate(all="ignore"):
         return {"dx": dy * silu_slope(x)}
 
@@ -166,7 +166,7 @@ SILU_BACK = Kernel(
     check=Check(reference=_silu_back, rows="h"),
     work=Work(flops=lambda problem: 8 * prod(problem.full_shape("dx"))),
     cases=tuple(case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt)),
-    timed=tuple(_timed("silu_back")),
+    timed=tuple(_timed_cases("silu_back")),
 )
 
 UNARY = (*(kernel(operation) for operation in OPERATIONS), SILU_BACK)

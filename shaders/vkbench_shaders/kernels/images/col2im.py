@@ -126,7 +126,7 @@ _ALONG_ONE = Kernel(
             refuses=refuses,
         ),
     ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=sums, rows="o"),
     work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
     cases=tuple(

@@ -30,7 +30,7 @@ from vkbench_shaders.kernels.images.conv_layout import (
     along,
     channels_last,
     is_last,
-    laid,
+    put_channels_last,
 )
 from vkbench_shaders.launch import divisor
 from vkbench_shaders.quantisers import quants
@@ -133,11 +133,15 @@ CONV_DW = (
         cases=tuple(
             made(f"conv2d_dw/{fmt}/{shape}")
             for fmt in patches.WEIGHTS
-            for made in (parse, laid)
+            for made in (parse, put_channels_last)
             for shape in _SHAPES
         ),
         timed=(
-            *(made(f"conv2d_dw/f32/{shape}") for made in (parse, laid) for shape in _TIMED),
+            *(
+                made(f"conv2d_dw/f32/{shape}")
+                for made in (parse, put_channels_last)
+                for shape in _TIMED
+            ),
             parse(f"conv2d_dw/f16/{_TIMED[0]}"),
         ),
     ),

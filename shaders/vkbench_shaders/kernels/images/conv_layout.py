@@ -43,6 +43,6 @@ def channels_last(shape: tuple[int, ...]) -> Layout:
     return Layout(shape=shape, strides=strides, storage=stored.storage)
 
 
-def laid(case: str) -> Case:
+def put_channels_last(case: str) -> Case:
     """A case with channels innermost."""
     return parse(f"{case}{',' if case.count('/') == 3 else '/'}layout=nhwc")

@@ -198,11 +198,11 @@ class Posed:
         """The product of packed panels that the convolution becomes."""
         return pose_product(self.problem, self.sizes, self.push, self.wide)
 
-    def fused(self, device: DeviceFacts) -> list[conv_coop.Tile]:
+    def fused_tiles(self, device: DeviceFacts) -> list[conv_coop.Tile]:
         """Tiles of one dispatch."""
         return conv_coop.tiles(self.sizes, self.asked, device)
 
-    def packed(self, device: DeviceFacts) -> list[str]:
+    def packed_tiles(self, device: DeviceFacts) -> list[str]:
         """Names of tiles of products of panels."""
         if self.asked != "auto" and self.asked not in OF_PANELS:
             return []
@@ -210,8 +210,8 @@ class Posed:
 
     def is_packed(self, device: DeviceFacts) -> bool:
         """Whether panels should be faster, or were asked for."""
-        fused = self.fused(device)
-        if not fused or not self.packed(device):
+        fused = self.fused_tiles(device)
+        if not fused or not self.packed_tiles(device):
             return not fused
         best = conv_coop.seconds(fused[0], self.sizes, device)
         return estimate_seconds(self.product, self.sizes, device) < best
@@ -252,7 +252,7 @@ def _refuses(posed: Posed, device: DeviceFacts) -> str | None:
         return coop_tiles.ROUNDS
     if asked in OF_PANELS:
         return product.refuses(posed.product, device) or patches.refuses(posed.problem, device)
-    if not posed.fused(device):
+    if not posed.fused_tiles(device):
         return coop_tiles.lacks(device, "f16", "f32", asked)
     return patches.refuses(posed.problem, device)
 
@@ -260,7 +260,7 @@ def _refuses(posed: Posed, device: DeviceFacts) -> str | None:
 def _launches(posed: Posed, device: DeviceFacts) -> Launches:
     if posed.is_packed(device):
         return product.launches(posed.product, device)
-    tile = posed.fused(device)[0]
+    tile = posed.fused_tiles(device)[0]
     return conv_coop.launch(tile, posed.sizes, device, posed.push, posed.wide)
 
 
@@ -269,6 +269,6 @@ def _scratch(posed: Posed, device: DeviceFacts) -> tuple[int, ...]:
 
 
 def _candidates(posed: Posed, device: DeviceFacts) -> list[Settings]:
-    fused, packed = [tile.name for tile in posed.fused(device)], posed.packed(device)
+    fused, packed = [tile.name for tile in posed.fused_tiles(device)], posed.packed_tiles(device)
     found = [*packed, *fused] if posed.is_packed(device) else [*fused, *packed]
     return [{"tile": name} for name in found]

@@ -283,7 +283,7 @@ def _cases(conv: Transposed) -> Iterator[Case]:
         yield from (parse(f"{conv.name}/{fmt}/{shape}") for shape in conv.shapes)
 
 
-def _timed(conv: Transposed) -> Iterator[Case]:
+def _timed_cases(conv: Transposed) -> Iterator[Case]:
     yield from (parse(f"{conv.name}/f32/{shape}") for shape in conv.timed)
     yield parse(f"{conv.name}/f16/{conv.timed[0]}")
 
@@ -336,7 +336,7 @@ def _kernel(conv: Transposed) -> Kernel:
         check=Check(reference=reference, rows="o"),
         work=Work(flops=flops),
         cases=tuple(_cases(conv)),
-        timed=tuple(_timed(conv)),
+        timed=tuple(_timed_cases(conv)),
     )
 
 

@@ -165,7 +165,7 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
                 refuses=patches_refuses,
             ),
         ),
-        inputs=lambda problem: {"x": data.plain(problem, "x")},
+        inputs=lambda problem: {"x": data.plain_values(problem, "x")},
         check=Check(reference=patches, rows="c"),
         work=Work(flops=lambda problem: 0),
         cases=tuple(_patches_cases(name, axes)),

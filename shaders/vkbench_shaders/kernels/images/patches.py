@@ -126,10 +126,10 @@ def vectors(slides: Sequence[Slide], axes: int) -> dict[str, tuple[int, ...]]:
 
 def choose(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> Tile:
     """The tile that was asked for, or the one that should be fastest."""
-    return ranked(problem, device, rows, columns)[0]
+    return rank_tiles(problem, device, rows, columns)[0]
 
 
-def ranked(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> list[Tile]:
+def rank_tiles(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> list[Tile]:
     """The tile that was asked for, or all, the one that should be fastest first."""
     named = [tile for tile in TILES if tile.name == problem.params.get("tile")]
     return sorted(named or TILES, key=lambda tile: _time(tile, device, rows, columns))

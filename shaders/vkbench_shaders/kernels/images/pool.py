@@ -189,7 +189,7 @@ def _cases(pool: Pool) -> Iterator[Case]:
         yield from (parse(f"{pool.name}/{fmt}/{shape}") for shape in (*_SHAPES[pool.axes], *more))
 
 
-def _timed(pool: Pool) -> Iterator[Case]:
+def _timed_cases(pool: Pool) -> Iterator[Case]:
     first, *others = _TIMED[pool.axes]
     yield from (parse(f"{pool.name}/f32/{shape}") for shape in (first, *others))
     yield parse(f"{pool.name}/f16/{first}")
@@ -230,7 +230,7 @@ def _kernel(pool: Pool) -> Kernel:
             ),
         ),
         cases=tuple(_cases(pool)),
-        timed=tuple(_timed(pool)),
+        timed=tuple(_timed_cases(pool)),
     )
 
 

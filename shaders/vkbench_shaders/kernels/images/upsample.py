@@ -214,7 +214,7 @@ def _cases(upsample: Upsample) -> Iterator[Case]:
             yield parse(f"{upsample.name}/{fmt}/{dims}/{','.join(filter(None, (own, sizes)))}")
 
 
-def _timed(upsample: Upsample) -> Iterator[Case]:
+def _timed_cases(upsample: Upsample) -> Iterator[Case]:
     first, *others = _TIMED[upsample.axes]
     yield from (parse(f"{upsample.name}/f32/{shape}") for shape in (first, *others))
     yield parse(f"{upsample.name}/f16/{first}")
@@ -238,7 +238,7 @@ def _params(upsample: Upsample) -> dict[str, Param]:
 
 
 def _inputs(problem: Problem) -> dict[str, Array]:
-    make = data.values if "values" in problem.params else data.plain
+    make = data.values if "values" in problem.params else data.plain_values
     return {"x": make(problem, "x")}
 
 
@@ -272,7 +272,7 @@ def _kernel(upsample: Upsample) -> Kernel:
             ),
         ),
         cases=tuple(_cases(upsample)),
-        timed=tuple(_timed(upsample)),
+        timed=tuple(_timed_cases(upsample)),
     )
 
 

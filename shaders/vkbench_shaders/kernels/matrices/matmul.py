@@ -67,7 +67,7 @@ def layout(problem: Problem, binding: str) -> Layout:
     shape = (dense.matrices(problem, binding), rows_, columns)
     match str(problem.params["layout"]):
         case "strided":
-            return rows.strided(shape, *rows.gaps(problem, binding))
+            return rows.strided_layout(shape, *rows.gaps(problem, binding))
         case "permuted" if problem.kernel.binding(binding).dims == ("b", "k", "n"):
             return _reorder_axes(shape, (2, 0, 1))
         case "permuted":
@@ -95,7 +95,7 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Row by row or column by column where there are a few vectors, in tiles otherwise."""
     if found := _few_vectors(problem):
         return dense_vec.launches(problem, device, found)
-    return dense.tiled(problem, device)
+    return dense.launch_tiles(problem, device)
 
 
 def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
@@ -116,7 +116,7 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Parts of k for a few vectors; otherwise tiles and parts."""
     if found := _few_vectors(problem):
         usual = dense.asked_parts(problem) or dense_vec.cut(problem, device, found).parts
-        return [{"split": parts} for parts in dense.near(usual, problem.shape["k"])]
+        return [{"split": parts} for parts in dense.nearest_parts(usual, problem.shape["k"])]
     return [{"tile": way.tile.name, "split": way.split} for way in dense.ways(problem, device)]
 
 

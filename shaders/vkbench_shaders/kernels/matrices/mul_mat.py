@@ -54,7 +54,7 @@ def batches(problem: Problem, binding: str) -> tuple[int, ...]:
 def layout(problem: Problem, binding: str) -> Layout:
     shape = (*batches(problem, binding), *problem.full_shape(binding))
     if problem.params["layout"] == "strided":
-        return rows.strided(shape, *rows.gaps(problem, binding))
+        return rows.strided_layout(shape, *rows.gaps(problem, binding))
     return Layout.contiguous(shape)
 
 
@@ -178,7 +178,7 @@ def _shapes(fmt: str, x: str) -> Iterator[str]:
         yield from _COOPERATIVE
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     yield from (
         parse(f"mul_mat/f32/{shape}") for shape in ("m1024_n1024_k1024", "m2048_n512_k2048")
     )
@@ -222,5 +222,5 @@ MUL_MAT = Kernel(
         ),
     ),
     cases=tuple(_cases()),
-    timed=tuple(_timed()),
+    timed=tuple(_timed_cases()),
 )

@@ -55,7 +55,7 @@ def unit(problem: Problem) -> int:
     return QUANTISED_UNIT if problem.format("weights").quantised else PLAIN_UNIT
 
 
-def aligned(problem: Problem) -> bool:
+def are_rows_aligned(problem: Problem) -> bool:
     """Whether all rows of plain weights and of plain x begin on 16 bytes and are whole units."""
     if problem.shape["k"] % unit(problem):
         return False

@@ -69,10 +69,12 @@ TILE = Param(
 
 def choose(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> Tile:
     """The tile size asked for, or the one that leaves least of the device idle."""
-    return ranked(problem, device, m, n, batches)[0]
+    return rank_tiles(problem, device, m, n, batches)[0]
 
 
-def ranked(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> list[Tile]:
+def rank_tiles(
+    problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1
+) -> list[Tile]:
     """The tile asked for, or those that fit a device, the one that should be fastest first."""
     named = [tile for tile in TILES if problem.params["tile"] == tile.name]
     fitting = named or [tile for tile in TILES if not too_wide(problem, device, tile)]
@@ -83,7 +85,7 @@ def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
     """By tiles; `sizes` are rows and columns of a problem's products, and how many there are."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-        found = ranked(problem, device, *sizes(problem))
+        found = rank_tiles(problem, device, *sizes(problem))
         return [{"tile": tile.name} for tile in found]
 
     return Tuning(params=("tile",), candidates=candidates)

@@ -31,10 +31,10 @@ from vkbench_shaders.kernels.moves.indexed import (
     TABLE,
     TAKEN,
     cases_of,
-    crowded,
     exist,
-    indexed,
+    indexed_arrays,
     kernel,
+    refuse_large_scratch,
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, groups_of
@@ -63,7 +63,7 @@ def number(types: Mapping[str, str]) -> tuple[str, ...]:
     return (f"number_{types['y']}",)
 
 
-def summed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def sum_by_number(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     y, x = (quants.dequantise(problem.types["y"], inputs[name]) for name in ("base", "x"))
     ids = inputs["ids"]
     if ids.ndim == 1:
@@ -104,7 +104,7 @@ def by_columns(problem: Problem) -> tuple[Launch, ...]:
     o, _, n, k = problem.shape.values()
     begin = Launch(
         groups=(groups := groups_of(problem)),
-        push=indexed(problem, groups[0], "base", "m"),
+        push=indexed_arrays(problem, groups[0], "base", "m"),
         constants={"THREADS": THREADS},
         entry="begin",
     )
@@ -121,14 +121,14 @@ def by_ranges(problem: Problem) -> tuple[Launch, ...]:
     stretch = -(-n // groups[2])
     sums = Launch(
         groups=groups,
-        push=indexed(problem, 0, "base"),
+        push=indexed_arrays(problem, 0, "base"),
         constants={"TILE": tile(problem)},
         entry="sums",
     )
     words = -(-prod(problem.array_shape("y")) * problem.item_bytes("y") // 4)
     combine = Launch(
         groups=(found := grid(-(-words // SHARE))),
-        push=indexed(problem, found[0], "base", "m"),
+        push=indexed_arrays(problem, found[0], "base", "m"),
         constants={"THREADS": THREADS},
         entry="combine",
     )
@@ -138,7 +138,7 @@ def by_ranges(problem: Problem) -> tuple[Launch, ...]:
 
 def _along_n(problem: Problem, items: int, entry: str) -> Launch:
     groups = grid(-(-items // SHARE))
-    push = indexed(problem, groups[0], "base")
+    push = indexed_arrays(problem, groups[0], "base")
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS}, entry=entry)
 
 
@@ -165,7 +165,7 @@ _ADDING = Variant(
         for entry in ("combine", "begin", "fetch", "columns", "put")
     ),
     own=Memory(scratch=singles),
-    refuses=crowded(singles),
+    refuses=refuse_large_scratch(singles),
 )
 
 SCATTER_ADD = kernel(
@@ -174,7 +174,7 @@ SCATTER_ADD = kernel(
     " time: y = base, and then y[o, ids[o, n, k], k] += x[o, n, k].",
     bindings(TAKEN),
     _ADDING,
-    summed,
+    sum_by_number,
     cases_of(
         "scatter_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))
     ),
@@ -192,7 +192,7 @@ INDEX_ADD = kernel(
     " n, the same bits every time: y = base, and then y[o, ids[n], k] += x[o, n, k].",
     bindings(("n",)),
     _ADDING,
-    summed,
+    sum_by_number,
     cases_of("index_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))),
     timed_of("index_add", _SUMMED, [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1)]),
     each_once,

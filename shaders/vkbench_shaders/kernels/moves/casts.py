@@ -26,7 +26,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.shared.places import DIMS, LAYOUT, is_flat, layout, place, sizes
-from vkbench_shaders.kernels.shared.rows import listed
+from vkbench_shaders.kernels.shared.rows import list_cases
 from vkbench_shaders.quantisers import quants
 
 TYPES = ("f32", "f16", "bf16", "f8_e4m3", "f64", "i64", "i32", "u32", "u8")
@@ -69,7 +69,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
         codes = np.arange(min(found.size, 1 << 8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
         found[: codes.size] = codes.view(dtype)
     else:
-        found[::3] = _near(x, y, problem.seed("x.near"), found[::3].size)
+        found[::3] = _nearest_target(x, y, problem.seed("x.near"), found[::3].size)
         found[1::12] = _small(x, found[1::12])
     return {"x": found.reshape(shape)}
 
@@ -82,7 +82,7 @@ def _small(x: str, values: Array) -> Array:
         return (whole + (0.5 if x in ("f32", "f64") else 0)).astype(values.dtype)
 
 
-def _near(x: str, y: str, seed: int, count: int) -> Array:
+def _nearest_target(x: str, y: str, seed: int, count: int) -> Array:
     """Numbers of y's format and those half way between two of them, and what x has beside both."""
     dtype = format_named(x).dtype
     codes = noise.raw(seed, count * format_named(y).bytes).view(format_named(y).dtype)
@@ -104,7 +104,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
         if y in INTEGERS:
             return {"y": _cut(quants.dequantise(x, inputs["x"]), problem.format("y").dtype)}
         if x in INTEGERS:
-            return {"y": _rounded(inputs["x"], y)}
+            return {"y": _round_integers(inputs["x"], y)}
         values = quants.dequantise(x, inputs["x"])
         return {"y": quants.quantise(y, np.where(np.isnan(values), np.nan, values))}  # quiet ones
 
@@ -120,7 +120,7 @@ def _cut(values: Array, dtype: np.dtype[np.generic]) -> Array:
     return whole
 
 
-def _rounded(values: Array, y: str) -> Array:
+def _round_integers(values: Array, y: str) -> Array:
     """Integers in a floating point format; of more than 53 bits cut to odd first, but for f64."""
     if y in ("f32", "f64"):
         return values.astype(y.replace("f", "float"))
@@ -133,13 +133,13 @@ def _rounded(values: Array, y: str) -> Array:
 
 def _cases() -> Iterator[Case]:
     shapes = (1, 1, 1, 1), (1, 1, 3, 5), (2, 3, 17, 643)
-    yield from _listed("f32", "f16", [(1, 1, 1, 0)])
+    yield from _list_cases("f32", "f16", [(1, 1, 1, 0)])
     for x in TYPES:
         for y in TYPES:
             if x != y:
-                yield from _listed(x, y, shapes)
+                yield from _list_cases(x, y, shapes)
                 for how in ("strided", "permuted"):
-                    yield from _listed(x, y, [(2, 3, 5, 67)], how)
+                    yield from _list_cases(x, y, [(2, 3, 5, 67)], how)
 
 
 _TIMED = [
@@ -148,17 +148,17 @@ _TIMED = [
 ]
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     for x, y in (pair.split() for pair in _TIMED):
-        yield from _listed(x, y, [(1, 1, 4096, 4096)])
-    yield from _listed("f32", "f16", [(1, 1, 3072, 512)])
-    yield from _listed("f32", "f16", [(1, 2, 512, 8192)], "permuted")
+        yield from _list_cases(x, y, [(1, 1, 4096, 4096)])
+    yield from _list_cases("f32", "f16", [(1, 1, 3072, 512)])
+    yield from _list_cases("f32", "f16", [(1, 2, 512, 8192)], "permuted")
 
 
-def _listed(
+def _list_cases(
     x: str, y: str, shapes: Sequence[tuple[int, ...]], how: str = "contiguous"
 ) -> Iterator[Case]:
-    yield from listed("to_dtype", x, {} if y == _TARGETS[0] else {"y": y}, DIMS, shapes, how)
+    yield from list_cases("to_dtype", x, {} if y == _TARGETS[0] else {"y": y}, DIMS, shapes, how)
 
 
 TO_DTYPE = Kernel(
@@ -187,6 +187,6 @@ TO_DTYPE = Kernel(
     check=Check(reference=reference),
     work=Work(flops=lambda problem: prod(problem.array_shape("y"))),
     cases=tuple(_cases()),
-    timed=tuple(_timed()),
+    timed=tuple(_timed_cases()),
 )
 CASTS = (TO_DTYPE,)

@@ -118,7 +118,7 @@ CONCAT = Kernel(
             arithmetic="exact",
         ),
     ),
-    inputs=lambda problem: {name: data.plain(problem, name) for name in "ab"},
+    inputs=lambda problem: {name: data.plain_values(problem, name) for name in "ab"},
     check=Check(
         reference=lambda problem, inputs, rows: {
             "y": np.concatenate([inputs["a"], inputs["b"]], DIMS.index(str(problem.params["axis"])))

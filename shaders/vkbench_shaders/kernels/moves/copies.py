@@ -37,7 +37,7 @@ _WIDER = (*TYPES, "bf16", "i32")
 _TURNING = Stage(entry="transpose", module="transpose", arguments=item_bytes)
 
 
-def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Launch:
+def launch_turn(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Launch:
     """A launch that turns what is side by side in x, the axis `along`; `to` are strides of y."""
     b, c = (place for place in range(3) if place != along)
     i, j = axes[along], axes[3]
@@ -62,10 +62,10 @@ def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Lau
     return Launch(groups=groups, push=push, entry="transpose")
 
 
-def copied(problem: Problem, x: Layout) -> Launch:
+def launch_copy(problem: Problem, x: Layout) -> Launch:
     """A launch that copies x's items to y without gaps, by rows or by tiles."""
     shape = problem.array_shape("y")
-    axes = mapping.merged(
+    axes = mapping.merge_axes(
         [
             Axis(size=size, source=size, stride=stride)
             for size, stride in zip(shape, x.strides, strict=True)
@@ -73,9 +73,9 @@ def copied(problem: Problem, x: Layout) -> Launch:
     )
     along = next((n for n in range(3) if axes[n].stride == 1 and axes[n].size > 1), 3)
     if axes[3].stride == 1 or along == 3:
-        return mapping.mapped(problem, SAME)
+        return mapping.launch_map(problem, SAME)
     to = [prod(axis.size for axis in axes[place + 1 :]) for place in range(4)]
-    return turned(problem, axes, to, along)
+    return launch_turn(problem, axes, to, along)
 
 
 def cont_layout(problem: Problem, binding: str) -> Layout:
@@ -84,7 +84,9 @@ def cont_layout(problem: Problem, binding: str) -> Layout:
     if binding == "y":
         return Layout.contiguous(shape)
     order = [DIMS.index(dim) for dim in str(problem.params["order"])]
-    stored = rows.strided([shape[axis] for axis in order], *_GAPS[str(problem.params["layout"])])
+    stored = rows.strided_layout(
+        [shape[axis] for axis in order], *_GAPS[str(problem.params["layout"])]
+    )
     strides = [stored.strides[order.index(axis)] for axis in range(4)]
     return Layout(shape=shape, strides=tuple(strides), offset=stored.offset, storage=stored.storage)
 
@@ -115,32 +117,38 @@ CONT = Kernel(
             name="portable",
             module="mapped",
             arguments=item_bytes,
-            launch=lambda problem, device: copied(problem, problem.layout("x")),
+            launch=lambda problem, device: launch_copy(problem, problem.layout("x")),
             arithmetic="exact",
             more=(_TURNING,),
         ),
     ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=lambda problem, inputs, rows: {"y": np.ascontiguousarray(inputs["x"])}),
     work=Work(flops=lambda problem: 0),
     cases=(
-        *mapping.listed("cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]),
-        *mapping.listed("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
-        *mapping.listed("cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]),
-        *mapping.listed("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
-        *mapping.listed("cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]),
-        *mapping.listed("cont", ("f32",), [(2, 3, 0, 7)], [{}, {"order": "bcwh"}]),
-        *mapping.listed("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
+        *mapping.list_cases(
+            "cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]
+        ),
+        *mapping.list_cases("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
+        *mapping.list_cases(
+            "cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]
+        ),
+        *mapping.list_cases("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
+        *mapping.list_cases(
+            "cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]
+        ),
+        *mapping.list_cases("cont", ("f32",), [(2, 3, 0, 7)], [{}, {"order": "bcwh"}]),
+        *mapping.list_cases("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
     ),
     timed=(
-        *mapping.listed(
+        *mapping.list_cases(
             "cont",
             ("f32", "f16"),
             [(1, 1024, 64, 64), (1, 2304, 64, 64), (1, 2048, 512, 64)],
             [{"order": "bwhc"}],
         ),
-        *mapping.listed("cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]),
-        *mapping.listed("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
+        *mapping.list_cases("cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]),
+        *mapping.list_cases("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
     ),
 )
 
@@ -160,14 +168,14 @@ def transpose(problem: Problem, device: DeviceFacts) -> Launch:
         Axis(size=w, source=w, stride=1),
         Axis(size=h, source=h, stride=stride[1]),
     ]
-    return turned(problem, axes, [0, h * w, h, 1], 2)
+    return launch_turn(problem, axes, [0, h * w, h, 1], 2)
 
 
 def _transposes(
     formats: Iterable[str], shapes: Iterable[tuple[int, ...]], how: str = "contiguous"
 ) -> Iterator[Case]:
     for fmt in formats:
-        yield from rows.listed("transpose", fmt, {}, "bhw", shapes, how)
+        yield from rows.list_cases("transpose", fmt, {}, "bhw", shapes, how)
 
 
 _MATRICES = ((1, 1, 1), (1, 64, 64), (2, 128, 68), (3, 67, 130), (1, 5, 1027), (1, 200, 3))
@@ -192,7 +200,7 @@ TRANSPOSE = Kernel(
             arithmetic="exact",
         ),
     ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(
         reference=lambda problem, inputs, rows: {
             "y": np.ascontiguousarray(inputs["x"].transpose(0, 2, 1))
@@ -242,7 +250,7 @@ def _rows(
     formats: Iterable[str], shapes: Iterable[tuple[int, ...]], how: str = "contiguous"
 ) -> Iterator[Case]:
     for fmt in formats:
-        yield from rows.listed("copy2d", fmt, {}, "hw", shapes, how)
+        yield from rows.list_cases("copy2d", fmt, {}, "hw", shapes, how)
 
 
 COPY2D = Kernel(
@@ -270,7 +278,7 @@ COPY2D = Kernel(
             arithmetic="exact",
         ),
     ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=lambda problem, inputs, rows: {"y": inputs["x"]}),
     work=Work(flops=lambda problem: 0),
     cases=(

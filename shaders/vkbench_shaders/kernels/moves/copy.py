@@ -54,7 +54,7 @@ COPY = Kernel(
             arithmetic="exact",
         ),
     ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=reference),
     work=Work(flops=lambda problem: 0),
     forms=Forms(empty=("n",)),

@@ -14,12 +14,12 @@ from vkbench_shaders.kernels.moves.indexed import (
     TAKEN,
     bindings,
     cases_of,
-    crowded,
     exist,
-    indexed,
+    indexed_arrays,
     item_bytes,
     kernel,
-    launched,
+    launch_over,
+    refuse_large_scratch,
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of
@@ -40,16 +40,16 @@ def index_select(problem: Problem, device: DeviceFacts) -> Launch:
     if problem.shape["k"] * problem.item_bytes("x") < WIDE:
         return gather(problem, device)
     groups = groups_of(problem)
-    push = indexed(problem, groups[0])
+    push = indexed_arrays(problem, groups[0])
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
 
 
 def gather(problem: Problem, device: DeviceFacts) -> Launch:
     if not fits_rows(problem):
-        return launched(problem, prod(problem.array_shape("y")), "gather")
+        return launch_over(problem, prod(problem.array_shape("y")), "gather")
     o, _, n, k = problem.shape.values()
     groups = grid(o * -(-n * k // ROW_SHARE))
-    return Launch(groups=groups, push=indexed(problem, groups[0]), entry="gather_rows")
+    return Launch(groups=groups, push=indexed_arrays(problem, groups[0]), entry="gather_rows")
 
 
 def fits_rows(problem: Problem) -> bool:
@@ -65,7 +65,7 @@ def scatter(problem: Problem, device: DeviceFacts) -> Launch | tuple[Launch, ...
     if problem.shape["n"] <= HELD:
         return by_columns(problem)
     items = prod(problem.array_shape("x"))
-    return tuple(launched(problem, items, entry) for entry in ("forget", "claim", "scatter"))
+    return tuple(launch_over(problem, items, entry) for entry in ("forget", "claim", "scatter"))
 
 
 def by_columns(problem: Problem) -> Launch:
@@ -73,11 +73,11 @@ def by_columns(problem: Problem) -> Launch:
     o, _, n, k = problem.shape.values()
     tile = 1 << (min(HELD // max(n, 1), k).bit_length() - 1)
     groups = grid(o * -(-k // tile))
-    push = indexed(problem, groups[0])
+    push = indexed_arrays(problem, groups[0])
     return Launch(groups=groups, push=push, constants={"TILE": tile}, entry="scatter_columns")
 
 
-def taken(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def take_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """x along its second dimension by ids, which has one dimension or three."""
     x, ids = inputs["x"], inputs["ids"]
     if ids.ndim == 1:
@@ -87,7 +87,7 @@ def taken(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Arr
     return {"y": np.where(there, found, np.zeros(1, x.dtype))}
 
 
-def scattered(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def scatter_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """One after the other along n, so that the last one stays."""
     y, x, ids = inputs["y"].copy(), inputs["x"], inputs["ids"]
     o, k = np.ogrid[: len(x), : x.shape[2]]
@@ -116,7 +116,7 @@ INDEX_SELECT = kernel(
         arithmetic="exact",
         more=_GATHERS,
     ),
-    taken,
+    take_items,
     cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1))),
     timed_of(
         "index_select",
@@ -138,7 +138,7 @@ GATHER = kernel(
         arithmetic="exact",
         more=_GATHERS[1:],
     ),
-    taken,
+    take_items,
     cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1))),
     timed_of("gather", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
@@ -160,9 +160,9 @@ SCATTER = kernel(
             Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
         ),
         own=Memory(scratch=last_bytes),
-        refuses=crowded(last_bytes),
+        refuses=refuse_large_scratch(last_bytes),
     ),
-    scattered,
+    scatter_items,
     cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2))),
     timed_of("scatter", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )

@@ -25,7 +25,7 @@ from vkbench_shaders.kernel import (
     Work,
     matrix_shape,
 )
-from vkbench_shaders.kernels.shared.rows import LAYOUT, STRETCH, layout, listed, stretches
+from vkbench_shaders.kernels.shared.rows import LAYOUT, STRETCH, layout, list_cases, stretches
 from vkbench_shaders.quantisers import quants
 
 
@@ -65,7 +65,7 @@ DECODE = Variant(
 )
 
 
-def decoded(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
+def decode_rows(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
     """In float64; rounded once to y's format, which is what a CPU defines."""
     exact = quants.dequantise(problem.types[binding], stored)
     with np.errstate(over="ignore"):  # what does not fit is infinite
@@ -74,7 +74,7 @@ def decoded(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     weights = inputs["weights"] if rows is None else inputs["weights"][rows]
-    return decoded(problem, "weights", weights)
+    return decode_rows(problem, "weights", weights)
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
@@ -88,8 +88,8 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     tile = STRETCH // block
     contiguous = (1, block), (tile - 1, block), (tile + 1, block), (7, 512), (1, 14336)
     strided = (61, 256), (13, 3 * block), (2, 1024), (3, 4096)
-    yield from listed("dequantize", fmt, types, "mk", contiguous)
-    yield from listed("dequantize", fmt, types, "mk", strided, "strided")
+    yield from list_cases("dequantize", fmt, types, "mk", contiguous)
+    yield from list_cases("dequantize", fmt, types, "mk", strided, "strided")
 
 
 _TYPES = tuple((fmt, types) for fmt in QUANTISED for types in ({}, {"y": "f16"}))
@@ -113,6 +113,6 @@ DEQUANTIZE = Kernel(
     timed=tuple(
         case
         for fmt, types in _TYPES
-        for case in listed("dequantize", fmt, types, "mk", [(4096, 4096)])
+        for case in list_cases("dequantize", fmt, types, "mk", [(4096, 4096)])
     ),
 )

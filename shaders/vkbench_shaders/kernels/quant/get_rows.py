@@ -24,8 +24,8 @@ from vkbench_shaders.kernel import (
     Work,
     matrix_shape,
 )
-from vkbench_shaders.kernels.quant.dequantize import decoded
-from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, layout, listed, stretches
+from vkbench_shaders.kernels.quant.dequantize import decode_rows
+from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, layout, list_cases, stretches
 
 TABLES = (*formats.WEIGHTS, *formats.PLAIN, "i32")
 _BIG = 2_560_672  # numbers of a big table: 80,021 rows of 32
@@ -64,14 +64,14 @@ def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    make = data.plain if problem.types["table"] == "i32" else data.weights
+    make = data.plain_values if problem.types["table"] == "i32" else data.weights
     ids = data.indices(problem, "ids", problem.shape["m"])
     return {"table": make(problem, "table"), "ids": ids}
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     ids = inputs["ids"] if rows is None else inputs["ids"][rows]
-    return decoded(problem, "table", inputs["table"][ids])
+    return decode_rows(problem, "table", inputs["table"][ids])
 
 
 def bytes_moved(problem: Problem) -> int:
@@ -94,8 +94,8 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     block = row.elements if row.quantised else RAGGED
     contiguous = (_BIG // block, 17, block), (101, 13, 3 * block), (7, 31, 512), (3, 2, 14336)
     strided = (31, 7, 256), (11, 5, 1024), (5, 1, 4096)
-    yield from listed("get_rows", fmt, types, "mnk", contiguous)
-    yield from listed("get_rows", fmt, types, "mnk", strided, "strided")
+    yield from list_cases("get_rows", fmt, types, "mnk", contiguous)
+    yield from list_cases("get_rows", fmt, types, "mnk", strided, "strided")
 
 
 _TYPES: tuple[tuple[str, Mapping[str, str]], ...] = (
@@ -145,6 +145,6 @@ GET_ROWS = Kernel(
         case
         for fmt, types in _TYPES
         if "ids" not in types
-        for case in listed("get_rows", fmt, types, "mnk", [(32000, 512, 4096)])
+        for case in list_cases("get_rows", fmt, types, "mnk", [(32000, 512, 4096)])
     ),
 )

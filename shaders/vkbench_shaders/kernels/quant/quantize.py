@@ -29,7 +29,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.shared import rows as in_rows
-from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, listed
+from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, list_cases
 from vkbench_shaders.quantisers import quants
 
 DIMS = ("b", "m", "k")
@@ -121,7 +121,7 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
         "strided": [(3, 4, 512), (2, 7, 3 * block), (1, 3, 4096)],
         "permuted": [(2, 3, 1024), (3, 7, 3 * block)],
     }.items():
-        yield from listed("quantize", fmt, types, DIMS, shapes, how)
+        yield from list_cases("quantize", fmt, types, DIMS, shapes, how)
 
 
 QUANTIZE = Kernel(
@@ -159,6 +159,6 @@ QUANTIZE = Kernel(
     timed=tuple(
         case
         for fmt in FORMATS
-        for case in listed("quantize", fmt, {}, DIMS, [(1, 512, 14336), (1, 1, 14336)])
+        for case in list_cases("quantize", fmt, {}, DIMS, [(1, 512, 14336), (1, 1, 14336)])
     ),
 )

@@ -29,7 +29,7 @@ from vkbench_shaders.kernel import (
     matrix_shape,
 )
 from vkbench_shaders.kernels.quant.quantize import SHARE, THREADS, arguments, block_of, numbers
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.quantisers import quants
 
 TABLES = (*ENCODED, *PLAIN)
@@ -94,8 +94,8 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     contiguous = (101, 13, 3 * block), (1, 1, block), (5, 3, 14336), (31, 31, 256)
     strided = (31, 7, 512), (11, 5, 3 * block), (3, 2, 4096)
     few = 1 if "ids" in types else None
-    yield from listed("set_rows", fmt, types, "mnk", contiguous[:few])
-    yield from listed("set_rows", fmt, types, "mnk", strided[:few], "strided")
+    yield from list_cases("set_rows", fmt, types, "mnk", contiguous[:few])
+    yield from list_cases("set_rows", fmt, types, "mnk", strided[:few], "strided")
 
 
 _TYPES = [
@@ -143,6 +143,8 @@ SET_ROWS = Kernel(
     ),
     cases=tuple(case for fmt in TABLES for types in _TYPES for case in _cases(fmt, types)),
     timed=tuple(
-        case for fmt in TABLES for case in listed("set_rows", fmt, {}, "mnk", [(4096, 512, 1024)])
+        case
+        for fmt in TABLES
+        for case in list_cases("set_rows", fmt, {}, "mnk", [(4096, 512, 1024)])
     ),
 )

@@ -21,7 +21,7 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
     read,
     unit,
     variants,
-    walked,
+    walk_tokens,
 )
 
 
@@ -74,7 +74,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
         state += outer(rest * token["beta"][..., None], token["k"])
         return read(state, token["q"]) * scale
 
-    y = walked(step, state, exact({**shared, **own}), problem.shape["t"])
+    y = walk_tokens(step, state, exact({**shared, **own}), problem.shape["t"])
     return {"y": y, "next_state": state}
 
 

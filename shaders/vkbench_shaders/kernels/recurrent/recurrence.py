@@ -167,7 +167,7 @@ def unit(problem: Problem, name: str) -> Array:
 Step = Callable[[Numbers, Mapping[str, Numbers]], Numbers]
 
 
-def walked(step: Step, state: Numbers, inputs: Mapping[str, Numbers], tokens: int) -> Numbers:
+def walk_tokens(step: Step, state: Numbers, inputs: Mapping[str, Numbers], tokens: int) -> Numbers:
     """Results of all tokens, one after the other; the state is changed in place."""
     results = [step(state, {n: a[:, t] for n, a in inputs.items()}) for t in range(tokens)]
     return np.stack(results, axis=1) if results else np.zeros_like(inputs["v"])

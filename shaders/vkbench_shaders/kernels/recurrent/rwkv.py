@@ -24,7 +24,7 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
     read,
     unit,
     variants,
-    walked,
+    walk_tokens,
 )
 
 
@@ -42,7 +42,7 @@ def _of(problem: Problem, vectors: int, scale: float = 1.0) -> Recurrence:
     )
 
 
-def _chosen(inputs: Arrays, rows: Array | None) -> dict[str, Numbers]:
+def _read_heads(inputs: Arrays, rows: Array | None) -> dict[str, Numbers]:
     """In double precision; of some heads, if given."""
     found = exact(inputs)
     if rows is None:
@@ -56,7 +56,7 @@ def gla_of(problem: Problem) -> Recurrence:
 
 
 def gla_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    given = _chosen(inputs, rows)
+    given = _read_heads(inputs, rows)
     state = given.pop("state").swapaxes(-1, -2).copy()
     scale = float(problem.params["scale"]) or 1 / sqrt(problem.shape["d"])
 
@@ -65,12 +65,12 @@ def gla_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[
         state += outer(token["v"], token["k"])
         return read(state, token["q"]) * scale
 
-    y = walked(step, state, given, problem.shape["t"])
+    y = walk_tokens(step, state, given, problem.shape["t"])
     return {"y": y, "next_state": state.swapaxes(-1, -2)}
 
 
 def wkv6_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    given = _chosen(inputs, rows)
+    given = _read_heads(inputs, rows)
     state, first = given.pop("state").swapaxes(-1, -2).copy(), given.pop("first")
 
     def step(state: Numbers, token: Mapping[str, Numbers]) -> Numbers:
@@ -80,12 +80,12 @@ def wkv6_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict
         state += outer(token["v"], token["k"])
         return y
 
-    y = walked(step, state, given, problem.shape["t"])
+    y = walk_tokens(step, state, given, problem.shape["t"])
     return {"y": y, "next_state": state.swapaxes(-1, -2)}
 
 
 def wkv7_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    given = _chosen(inputs, rows)
+    given = _read_heads(inputs, rows)
     state = given.pop("state")
 
     def step(state: Numbers, token: Mapping[str, Numbers]) -> Numbers:
@@ -94,7 +94,7 @@ def wkv7_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict
         state += outer(token["v"], token["k"]) + outer(found, token["b"])
         return read(state, token["r"])
 
-    y = walked(step, state, given, problem.shape["t"])
+    y = walk_tokens(step, state, given, problem.shape["t"])
     return {"y": y, "next_state": state}
 
 
@@ -103,12 +103,12 @@ def _inputs(low: float) -> Callable[[Problem], dict[str, Array]]:
 
     def inputs(problem: Problem) -> dict[str, Array]:
         names = (b.name for b in problem.kernel.bindings if b.is_input)
-        return {name: _given(problem, name, low) for name in names}
+        return {name: _draw_input(problem, name, low) for name in names}
 
     return inputs
 
 
-def _given(problem: Problem, name: str, low: float) -> Array:
+def _draw_input(problem: Problem, name: str, low: float) -> Array:
     if name == "decay":
         return data.uniform(problem, name, low, 1.0)
     return data.uniform(problem, name, -1.0, 1.0)

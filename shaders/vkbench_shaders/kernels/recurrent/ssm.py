@@ -37,7 +37,7 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
     outer,
     read,
     variants,
-    walked,
+    walk_tokens,
 )
 from vkbench_shaders.kernels.shared.activations import silu
 
@@ -213,7 +213,7 @@ def scan_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict
         state += outer(token["v"] * size, token["b"])
         return read(state, token["c"])
 
-    y = walked(step, state, exact({**given, **shared}), problem.shape["t"])
+    y = walk_tokens(step, state, exact({**given, **shared}), problem.shape["t"])
     return {"y": y, "next_state": state}
 
 

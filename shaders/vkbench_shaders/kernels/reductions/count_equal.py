@@ -62,9 +62,9 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 def inputs(problem: Problem) -> dict[str, Array]:
     """About half of the numbers are equal."""
-    a = data.plain(problem, "a")
+    a = data.plain_values(problem, "a")
     differs = noise.raw(problem.seed("differs"), prod(a.shape)) & 1
-    return {"a": a, "b": np.where(differs == 1, data.plain(problem, "b"), a)}
+    return {"a": a, "b": np.where(differs == 1, data.plain_values(problem, "b"), a)}
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:

@@ -66,7 +66,7 @@ def _max(x: Array, along: tuple[int, ...]) -> Array:
 
 
 def _min(x: Array, along: tuple[int, ...]) -> Array:
-    return _turned(_max(_turned(x), along))
+    return _reverse_order(_max(_reverse_order(x), along))
 
 
 def _argmax(x: Array, along: tuple[int, ...]) -> Array:
@@ -79,10 +79,10 @@ def _argmax(x: Array, along: tuple[int, ...]) -> Array:
 
 
 def _argmin(x: Array, along: tuple[int, ...]) -> Array:
-    return _argmax(_turned(x), along)
+    return _argmax(_reverse_order(x), along)
 
 
-def _turned(x: Array) -> Array:
+def _reverse_order(x: Array) -> Array:
     """Numbers in the opposite order."""
     return np.asarray(-x if x.dtype == np.float64 else ~x)
 
@@ -162,7 +162,7 @@ def _cases(kernel: str) -> Iterator[Case]:
                 yield from (_case(kernel, fmt, rest) for rest in shapes)
 
 
-def _timed(kernel: str, whole: bool) -> Iterator[Case]:
+def _timed_cases(kernel: str, whole: bool) -> Iterator[Case]:
     for rest in (*_TIMED[False], *(_TIMED[True] if whole else ())):
         yield _case(kernel, "f32", rest)
     yield _case(kernel, "f16", "b1_c1_h8192_w8192")
@@ -215,7 +215,7 @@ def _kernel(
         check=Check(reference=reference),
         work=Work(flops=_flops),
         cases=tuple(_cases(name)),
-        timed=tuple(_timed(name, whole)),
+        timed=tuple(_timed_cases(name, whole)),
     )
 
 

@@ -9,7 +9,7 @@ from math import inf, prod
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Layout, Memory, Problem, Push, Stage, Variant, grid
-from vkbench_shaders.kernels.shared.rows import gaps, strided
+from vkbench_shaders.kernels.shared.rows import gaps, strided_layout
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.launch import divisor
 from vkbench_shaders.tuning.rates import busy
@@ -69,9 +69,9 @@ def layout(problem: Problem, binding: str) -> Layout:
         shape = [1 if at in axes(problem) else size for at, size in enumerate(shape)]
     match problem.params["layout"]:
         case "strided":
-            return strided(shape, *gaps(problem, binding))
+            return strided_layout(shape, *gaps(problem, binding))
         case "permuted":
-            return _permuted(shape, ORDERS[binding])
+            return _permuted_layout(shape, ORDERS[binding])
         case _:
             return Layout.contiguous(shape)
 
@@ -83,9 +83,11 @@ def plan(problem: Problem, device: DeviceFacts, in_order: bool) -> ReducePlan:
         Dimension(size=size, steps=(ours, theirs))
         for size, ours, theirs in zip(x.shape, x.strides, y.strides, strict=True)
     ]
-    kept = _merged(_sorted(dim for at, dim in enumerate(dims) if at not in chosen))
+    kept = _merge_dimensions(
+        _sort_dimensions(dim for at, dim in enumerate(dims) if at not in chosen)
+    )
     reduced = [Dimension(size=dims[at].size, steps=dims[at].steps[:1]) for at in chosen]
-    rest = _merged(reduced if in_order else _sorted(reduced))
+    rest = _merge_dimensions(reduced if in_order else _sort_dimensions(reduced))
     results, length = prod(dim.size for dim in kept), prod(dim.size for dim in rest)
     along = bool(rest) and rest[-1].steps == (1,)
     form = ANY if len(rest) > 1 else WITHOUT_GAPS if along else ONE_STRIDE
@@ -136,14 +138,14 @@ def portable(
 ) -> Variant:
     """A code path of a reduction, for x in these formats."""
 
-    def planned(problem: Problem, device: DeviceFacts) -> ReducePlan:
+    def make_plan(problem: Problem, device: DeviceFacts) -> ReducePlan:
         return plan(problem, device, in_order=name == "position")
 
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-        return _launches(problem, planned(problem, device), least=least, mean=mean)
+        return _launches(problem, make_plan(problem, device), least=least, mean=mean)
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-        made = planned(problem, device)
+        made = make_plan(problem, device)
         each = 8 if name != "position" or problem.types["x"] in FLOATS else 16
         return (each * made.results * made.parts if made.parts > 1 else each,)
 
@@ -177,12 +179,13 @@ def _reduction(name: str, fmt: str) -> str:
         case "position":  # of integers of any size, which are extended to 64 bits
             return f"position_of<{'f64_ranks' if kind == 'f64' else 'integer_keys<8, 1>'}>"
         case _:
-            return f"extreme_of<{'f64_keys' if kind == 'f64' else f'integer_keys<{_sized(fmt)}>'}>"
+            keys = "f64_keys" if kind == "f64" else f"integer_keys<{_size_and_sign(fmt)}>"
+            return f"extreme_of<{keys}>"
 
 
 def _values(fmt: str) -> str:
     """A struct of slang/reductions/values.slang that reads numbers."""
-    return f"floats<{fmt}>" if fmt in FLOATS else f"integers<{_sized(fmt)}>"
+    return f"floats<{fmt}>" if fmt in FLOATS else f"integers<{_size_and_sign(fmt)}>"
 
 
 def _results(fmt: str) -> str:
@@ -190,7 +193,7 @@ def _results(fmt: str) -> str:
     return f"float_results<{fmt}>" if fmt in FLOATS else f"integer_results<{_bytes(fmt)}>"
 
 
-def _sized(fmt: str) -> str:
+def _size_and_sign(fmt: str) -> str:
     return f"{_bytes(fmt)}, {int(not fmt.startswith('u'))}"
 
 
@@ -260,12 +263,12 @@ def _four(dims: tuple[Dimension, ...], arrays: int) -> tuple[Dimension, ...]:
     return (Dimension(size=1, steps=(0,) * arrays),) * (4 - len(dims)) + dims
 
 
-def _sorted(dims: Iterable[Dimension]) -> list[Dimension]:
+def _sort_dimensions(dims: Iterable[Dimension]) -> list[Dimension]:
     """As they lie in the first array, outermost first."""
     return sorted(dims, key=lambda dim: -dim.steps[0])
 
 
-def _merged(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
+def _merge_dimensions(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
     """Without those of size 1; those that lie like one are one."""
     found: list[Dimension] = []
     for dim in dims:
@@ -295,7 +298,7 @@ def _parts(device: DeviceFacts, tiles: int, length: int, step: int) -> tuple[int
     return (part, -(-length // part)) if part else (0, 1)
 
 
-def _permuted(shape: list[int], order: str) -> Layout:
+def _permuted_layout(shape: list[int], order: str) -> Layout:
     size = dict(zip(DIMS, shape, strict=True))
     stored = Layout.contiguous([size[dim] for dim in order])
     stride = dict(zip(order, stored.strides, strict=True))

@@ -28,7 +28,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.reductions.sort import order_of
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.quantisers import quants
 
@@ -79,7 +79,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
     bits = noise.raw(problem.seed("bias"), 2 * experts).view("<u2")
     bias = (bits / 65536 - 0.5).astype(np.float32) / 8
     if problem.params["gating"] != "sigmoid_biased":
-        return {"logits": data.plain(problem, "logits"), "bias": bias[:1]}  # not read
+        return {"logits": data.plain_values(problem, "logits"), "bias": bias[:1]}  # not read
     keys = noise.raw(problem.seed("logits"), 4 * tokens * experts).view("<u4")
     ranks = keys.reshape(tokens, experts).argsort(axis=1).argsort(axis=1)
     gates = 0.2 + 0.6 * (ranks + 0.5) / experts - bias
@@ -138,7 +138,7 @@ def _cases() -> Iterator[Case]:
         yield _case("f32", sizes, _PARAMS[number])
     yield from (_case("f16", (5, 71, 8), params) for params in _PARAMS)
     for fmt in ("f32", "f16"):
-        yield from listed("top_k_moe", fmt, {}, "nek", [(9, 61, 7)], "strided")
+        yield from list_cases("top_k_moe", fmt, {}, "nek", [(9, 61, 7)], "strided")
 
 
 TOP_K_MOE = Kernel(

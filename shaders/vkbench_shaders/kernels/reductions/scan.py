@@ -30,7 +30,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.reductions.reduce_plan import partial, rows_in_parts
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.tuning.rates import busy
 
@@ -159,8 +159,8 @@ _TIMED = (
 
 def _cases() -> Iterator[Case]:
     for fmt, shapes in (("f32", (*_SHAPES, *_F32_SHAPES)), ("f16", _SHAPES)):
-        yield from listed("cumsum", fmt, {}, "hw", shapes)
-        yield from listed("cumsum", fmt, {}, "hw", _STRIDED, "strided")
+        yield from list_cases("cumsum", fmt, {}, "hw", shapes)
+        yield from list_cases("cumsum", fmt, {}, "hw", _STRIDED, "strided")
         shape, params = {"h": 20, "w": 7}, {"values": "special"}
         yield Case(kernel="cumsum", format=fmt, shape=shape, params=params)
 
@@ -184,7 +184,7 @@ CUMSUM = Kernel(
     check=Check(reference=reference, rows="h"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),
     cases=tuple(_cases()),
-    timed=tuple(listed("cumsum", "f32", {}, "hw", _TIMED)),
+    timed=tuple(list_cases("cumsum", "f32", {}, "hw", _TIMED)),
 )
 
 SCAN = (CUMSUM,)

@@ -30,7 +30,7 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 _EACH = 8  # entries a thread, as in sorting.slang
@@ -192,8 +192,8 @@ _TOP_TIMED = (
 
 def _argsort_cases() -> Iterator[Case]:
     for fmt, shapes in (("f32", (*_ROWS, *_LONG)), ("f16", _ROWS)):
-        yield from listed("argsort", fmt, {}, "hw", shapes)
-        yield from listed("argsort", fmt, {}, "hw", ((3, 61), (2, 3001)), "strided")
+        yield from list_cases("argsort", fmt, {}, "hw", shapes)
+        yield from list_cases("argsort", fmt, {}, "hw", ((3, 61), (2, 3001)), "strided")
         for h, w in ((9, 50), (3, 255), (2, 4097)):
             for params in ({"order": "descending"}, {"order": "descending", "values": "special"}):
                 yield Case(kernel="argsort", format=fmt, shape={"h": h, "w": w}, params=params)
@@ -204,8 +204,8 @@ def _argsort_cases() -> Iterator[Case]:
 
 def _top_k_cases() -> Iterator[Case]:
     for fmt, shapes in (("f32", (*_TOP, *_TOP_LONG)), ("f16", _TOP)):
-        yield from listed("top_k", fmt, {}, "hwk", shapes)
-        yield from listed("top_k", fmt, {}, "hwk", ((3, 61, 7), (2, 3001, 50)), "strided")
+        yield from list_cases("top_k", fmt, {}, "hwk", shapes)
+        yield from list_cases("top_k", fmt, {}, "hwk", ((3, 61, 7), (2, 3001, 50)), "strided")
         for h, w, k in ((9, 50, 40), (2, 3000, 333)):
             shape, params = {"h": h, "w": w, "k": k}, {"values": "special"}
             yield Case(kernel="top_k", format=fmt, shape=shape, params=params)
@@ -251,7 +251,7 @@ ARGSORT = Kernel(
     check=Check(reference=argsort_reference, rows="h"),
     work=Work(flops=lambda problem: 0),
     cases=tuple(_argsort_cases()),
-    timed=tuple(listed("argsort", "f32", {}, "hw", _TIMED)),
+    timed=tuple(list_cases("argsort", "f32", {}, "hw", _TIMED)),
 )
 
 TOP_K = Kernel(
@@ -285,7 +285,7 @@ TOP_K = Kernel(
     check=Check(reference=top_k_reference, rows="h"),
     work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
     cases=tuple(_top_k_cases()),
-    timed=tuple(listed("top_k", "f32", {}, "hwk", _TOP_TIMED)),
+    timed=tuple(list_cases("top_k", "f32", {}, "hwk", _TOP_TIMED)),
 )
 
 SORT = (ARGSORT, TOP_K)

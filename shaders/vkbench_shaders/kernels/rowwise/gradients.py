@@ -74,7 +74,7 @@ class Gradient:
 
 def cut_of(gradient: Gradient, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    aligned = row_values.aligned(problem, gradient.arrays, w)
+    aligned = row_values.are_rows_aligned(problem, gradient.arrays, w)
     each, many = 4 // problem.item_bytes("dx"), busy(device, row_values.BUSY)
     return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many)
 
@@ -160,7 +160,7 @@ def kernel(gradient: Gradient) -> Kernel:
     )
 
 
-def softmaxed(problem: Problem) -> Array:
+def softmax_rows(problem: Problem) -> Array:
     """Rows y as softmax makes them."""
     powers = np.exp(quants.dequantise(problem.types["y"], data.uniform(problem, "y", -4, 4)))
     return quants.quantise(problem.types["y"], powers / powers.sum(axis=-1, keepdims=True))
@@ -189,7 +189,7 @@ SOFTMAX_BACK = kernel(
         least=1,
         parts="dots",
         part_bytes=4,
-        make=softmaxed,
+        make=softmax_rows,
         formula=softmax_back,
     )
 )

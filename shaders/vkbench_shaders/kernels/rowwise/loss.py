@@ -48,7 +48,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 def cut_of(problem: Problem, *bindings: str) -> Cut:
     """A row is one team's, however long."""
     n, k = problem.shape["n"], problem.shape["k"]
-    aligned = row_values.aligned(problem, bindings, k)
+    aligned = row_values.are_rows_aligned(problem, bindings, k)
     each = 4 // problem.item_bytes("x")
     return Cut(rows=n, columns=k, aligned=aligned, each=each, split=False)
 

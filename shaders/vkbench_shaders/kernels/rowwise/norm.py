@@ -86,7 +86,7 @@ def cut_of(norm: Norm, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     many, asked = busy(device, row_values.BUSY), int(problem.params["lanes"])
     if not norm.grouped:
-        aligned = row_values.aligned(problem, norm.rows, w)
+        aligned = row_values.are_rows_aligned(problem, norm.rows, w)
         each = 4 // problem.item_bytes("y")
         return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many, asked=asked)
     groups = int(problem.params["groups"])
@@ -146,10 +146,10 @@ def refuses(norm: Norm, problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    return {b.name: _given(problem, b) for b in problem.kernel.bindings if b.is_input}
+    return {b.name: _draw_input(problem, b) for b in problem.kernel.bindings if b.is_input}
 
 
-def _given(problem: Problem, binding: Binding) -> Array:
+def _draw_input(problem: Problem, binding: Binding) -> Array:
     if binding.name in ("weights", "biases"):
         return data.uniform(problem, binding.name, -2, 2)
     values = data.values(problem, binding.name)
@@ -165,7 +165,9 @@ def reference(norm: Norm, problem: Problem, inputs: Arrays, rows: Array | None) 
     groups = int(problem.params.get("groups", 1))
     flat = total.reshape(len(total), groups, -1) if norm.grouped else total
     with np.errstate(all="ignore"):  # a row may be Inf, or 0 without eps
-        y = _normalised(norm, flat, float(np.float32(problem.params["eps"]))).reshape(total.shape)
+        y = _normalise_rows(norm, flat, float(np.float32(problem.params["eps"]))).reshape(
+            total.shape
+        )
         for fused, (name, combine) in enumerate((("weights", np.multiply), ("biases", np.add))):
             if FUSED.index(str(problem.params["fused"])) > fused:
                 each = inputs[name].astype(np.float64)
@@ -178,7 +180,7 @@ def _exact(problem: Problem, inputs: Arrays, name: str, rows: Array | None) -> N
     return quants.dequantise(problem.types[name], stored)
 
 
-def _normalised(norm: Norm, x: Numbers, eps: float) -> Numbers:
+def _normalise_rows(norm: Norm, x: Numbers, eps: float) -> Numbers:
     if norm.centred:
         x = x - x.mean(axis=-1, keepdims=True)
     squares = x * x
@@ -299,7 +301,7 @@ def _cases(norm: Norm, fmt: str) -> Iterator[Case]:
     return (parse(f"{norm.name}/{fmt}/{s}") for s in (groups if norm.grouped else _ROWS[fmt]))
 
 
-def _timed(norm: Norm, fmt: str) -> Iterator[Case]:
+def _timed_cases(norm: Norm, fmt: str) -> Iterator[Case]:
     shapes = _TIMED_GROUPS if norm.grouped else _TIMED_ROWS
     few = 1 if fmt == "bf16" else None
     return (parse(f"{norm.name}/{fmt}/{shape}") for shape in shapes[:few])
@@ -343,7 +345,7 @@ def kernel(norm: Norm) -> Kernel:
         ),
         work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
         cases=tuple(case for fmt in TYPES for case in _cases(norm, fmt)),
-        timed=tuple(case for fmt in TYPES for case in _timed(norm, fmt)),
+        timed=tuple(case for fmt in TYPES for case in _timed_cases(norm, fmt)),
     )
 
 

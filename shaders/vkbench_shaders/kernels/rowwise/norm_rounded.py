@@ -74,7 +74,7 @@ def launch(norm: Norm, problem: Problem, device: DeviceFacts) -> Launch:
 def refuses(norm: Norm, problem: Problem, device: DeviceFacts) -> str | None:
     if problem.shape["w"] > MOST:
         return f"is for rows of up to {MOST} numbers"
-    if not row_values.aligned(problem, norm.rows, problem.shape["w"]):
+    if not row_values.are_rows_aligned(problem, norm.rows, problem.shape["w"]):
         return "is for rows that begin at 16 bytes"
     return too_large(problem, device)
 
@@ -127,7 +127,7 @@ _SHAPES = (
 _TIMED = ("b1_c1_h1_w4096", "b1_c1_h512_w4096")
 
 
-def _listed(norm: Norm, shapes: tuple[str, ...]) -> tuple[Case, ...]:
+def _parse_cases(norm: Norm, shapes: tuple[str, ...]) -> tuple[Case, ...]:
     return tuple(parse(f"{norm.name}/f32/{shape}") for shape in shapes)
 
 
@@ -156,8 +156,8 @@ def _kernel(norm: Norm) -> Kernel:
         inputs=inputs,
         check=Check(reference=partial(reference, norm), rows="h"),
         work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
-        cases=_listed(norm, _SHAPES),
-        timed=_listed(norm, _TIMED),
+        cases=_parse_cases(norm, _SHAPES),
+        timed=_parse_cases(norm, _TIMED),
     )
 
 

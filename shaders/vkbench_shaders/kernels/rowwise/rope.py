@@ -132,7 +132,9 @@ def is_aligned(problem: Problem) -> bool:
     """Whether 16 bytes hold only pairs, or only numbers to copy."""
     found, each = turning(problem), 16 // problem.item_bytes(ends(problem)[0])
     whole = found.pairs if found.halves else 2 * found.pairs
-    return whole % each == 0 and row_values.aligned(problem, ends(problem), problem.shape["k"])
+    return whole % each == 0 and row_values.are_rows_aligned(
+        problem, ends(problem), problem.shape["k"]
+    )
 
 
 def rows_each(problem: Problem) -> int:
@@ -224,7 +226,7 @@ def reference(
     theta = angles(problem, inputs)[chosen][:, None]
     cosine, sine = np.cos(theta) * found.magnitude, sign * np.sin(theta) * found.magnitude
     places = rotation.pairs(found.pairs, halves=found.halves)
-    return {result: rotation.turned(x, places, cosine, sine)}
+    return {result: rotation.turn_pairs(x, places, cosine, sine)}
 
 
 def angles(problem: Problem, inputs: Arrays) -> Numbers:
@@ -327,7 +329,7 @@ _TIMED = (
 )
 
 
-def _listed(name: str, cases: tuple[str, ...]) -> Iterator[Case]:
+def _parse_cases(name: str, cases: tuple[str, ...]) -> Iterator[Case]:
     return (parse(f"{name}/{case}") for case in cases)
 
 
@@ -373,8 +375,8 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
             rows="n",
         ),
         work=Work(flops=lambda problem: 3 * prod(problem.full_shape(source))),
-        cases=tuple(_listed(name, _CASES)),
-        timed=tuple(_listed(name, _TIMED if sign > 0 else _TIMED[:2])),
+        cases=tuple(_parse_cases(name, _CASES)),
+        timed=tuple(_parse_cases(name, _TIMED if sign > 0 else _TIMED[:2])),
     )
 
 

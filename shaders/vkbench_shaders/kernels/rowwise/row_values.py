@@ -135,7 +135,7 @@ def stages(arguments: Arguments, *names: str) -> tuple[Stage, ...]:
     return tuple(Stage(entry=entry, arguments=arguments) for entry in entries if entry != names[0])
 
 
-def aligned(problem: Problem, bindings: Iterable[str], columns: int) -> bool:
+def are_rows_aligned(problem: Problem, bindings: Iterable[str], columns: int) -> bool:
     """Whether rows of all these arrays begin and end on 16 bytes."""
     return not any(
         number % (16 // problem.item_bytes(name))

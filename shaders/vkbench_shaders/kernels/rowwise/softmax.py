@@ -70,7 +70,7 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 def cut_of(problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    aligned = row_values.aligned(problem, ("x", "y"), w)
+    aligned = row_values.are_rows_aligned(problem, ("x", "y"), w)
     rows = b * c * h
     few = rows < busy(device, _MANY_ROWS) or not aligned
     each = 4 // problem.item_bytes("y")
@@ -151,10 +151,10 @@ def inputs(problem: Problem) -> dict[str, Array]:
         fmt, uniform = problem.types["x"], data.uniform(problem, "x", -10, 10)
         offsets = np.resize(_OFFSETS, uniform.shape[-2])[:, None]
         x = quants.quantise(fmt, quants.dequantise(fmt, uniform) + offsets)
-    return {"x": x, "mask": masked(problem), "sinks": sinks}
+    return {"x": x, "mask": make_mask(problem), "sinks": sinks}
 
 
-def masked(problem: Problem) -> Array:
+def make_mask(problem: Problem) -> Array:
     """A mask that hides a quarter of the columns, and of some rows everything."""
     mask = data.uniform(problem, "mask", -3, 3)
     bits = noise.raw(problem.seed("mask.hidden"), mask.size).reshape(mask.shape)

@@ -199,7 +199,7 @@ def ways(problem: Problem, device: DeviceFacts) -> list[Way]:
     return sorted(found.values(), key=lambda way: way.seconds)
 
 
-def near(usual: int, k: int) -> list[int]:
+def nearest_parts(usual: int, k: int) -> list[int]:
     """Numbers of parts that k may be cut into, those nearest to the usual one first."""
     possible = {usual, *(parts for parts in SPLITS if parts * _LEAST_PART <= k)}
     return sorted(possible, key=lambda parts: max(parts, usual) / min(parts, usual))
@@ -223,7 +223,7 @@ def _seconds(problem: Problem, rates: Rates, tile: Tile, cut: Cut) -> float:
     return max(products, waits) + min(products, waits) / 10 + sums
 
 
-def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+def launch_tiles(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Launches that make a product tile by tile."""
     tile, cut = choose(problem, device)
     b, m, n, k = (problem.shape[dim] for dim in "bmnk")

@@ -26,7 +26,7 @@ def layout(problem: Problem, binding: str) -> Layout:
     """Where the rows of a binding lie, by the parameter `layout`."""
     shape = problem.full_shape(binding)
     if problem.params["layout"] == "strided":
-        return strided(shape, *gaps(problem, binding))
+        return strided_layout(shape, *gaps(problem, binding))
     return Layout.contiguous(shape)
 
 
@@ -38,7 +38,7 @@ def gaps(problem: Problem, binding: str) -> tuple[int, int]:
     return _INPUT if problem.kernel.binding(binding).is_input else _OUTPUT
 
 
-def strided(shape: Sequence[int], offset: int, gap: int) -> Layout:
+def strided_layout(shape: Sequence[int], offset: int, gap: int) -> Layout:
     """Rows with a gap behind each, after an offset."""
     padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
     return Layout(
@@ -54,7 +54,7 @@ def stretches(rows: int, columns: int) -> tuple[int, int, int]:
     return grid(rows * -(-columns // STRETCH))
 
 
-def listed(
+def list_cases(
     kernel: str,
     fmt: str,
     types: Mapping[str, str],

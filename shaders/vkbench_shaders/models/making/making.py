@@ -29,9 +29,9 @@ class ModelPlan:
     @cached_property
     def tensors(self) -> list[tuple[TensorPlan, Placed]]:
         """What to make, and how it lies in the file."""
-        return [(tensor, self._placed(tensor)) for tensor in plan_tensors(self.shape)]
+        return [(tensor, self._place_tensor(tensor)) for tensor in plan_tensors(self.shape)]
 
-    def _placed(self, tensor: TensorPlan) -> Placed:
+    def _place_tensor(self, tensor: TensorPlan) -> Placed:
         fmt = format_named(format_of(tensor, self.mixture, self.shape))
         return Placed(name=tensor.name, shape=tensor.shape, format=fmt)
 

@@ -77,7 +77,7 @@ def format_of(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
     main = mixture.main
     if main in PLAIN or mixture.pure:
         return _fitting(main, tensor)
-    return _fitting(_chosen(tensor, mixture, shape), tensor)
+    return _fitting(_choose_format(tensor, mixture, shape), tensor)
 
 
 def _fitting(fmt: str, tensor: TensorPlan) -> str:
@@ -88,7 +88,7 @@ def _fitting(fmt: str, tensor: TensorPlan) -> str:
     raise AssertionError("f16 has no blocks")
 
 
-def _chosen(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
+def _choose_format(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
     kind = tensor.kind.removesuffix(".weight")
     if kind == "output" or (kind == "token_embd" and shape.tied):
         return _of_output(mixture, tensor)

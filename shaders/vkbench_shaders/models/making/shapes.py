@@ -192,7 +192,7 @@ def shape_named(arch: str, like: str) -> tuple[str, Shape]:
     return name, shape
 
 
-def resized(shape: Shape, sizes: Mapping[str, int]) -> Shape:
+def resize_shape(shape: Shape, sizes: Mapping[str, int]) -> Shape:
     """The shape with other sizes; UsageError where no model can have them."""
     known: dict[str, Any] = {names.pick(name, SIZES, "size"): sizes[name] for name in sizes}
     changed = replace(shape, **known)

@@ -18,10 +18,10 @@ from vkbench_shaders.kernels.shared import dense, limits
 from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     Product,
-    pointless,
     sums_bytes,
     too_much,
     weights_stages,
+    why_pointless,
 )
 from vkbench_shaders.kernels.shared.cooperative.tiles import (
     LARGE,
@@ -140,7 +140,7 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
         return no_tiles(problem.params["tile"])
     if _tile(device) is None:
         return lacks(device, "f16", "f32", "auto")
-    if reason := pointless(product):
+    if reason := why_pointless(product):
         return reason
     if not all(products.is_wide(problem, name, _WIDE) for name in ("x", "weights")):
         return "rows of plain numbers are no whole eights that begin at 16 bytes"

@@ -136,8 +136,8 @@ def _multiply(problem: Problem, tile: Tile, device: DeviceFacts) -> Launch:
             "groups_x": groups[0],
             "sharing": u if experts.is_single(problem) else 1,
             "steps": x.steps,
-            "panel": x.padded(_ROW_SIDE) * (STEP // EIGHT),
-            "weights_panel": _weights(problem).padded(tile.rows) * (STEP // EIGHT),
+            "panel": x.padded_rows(_ROW_SIDE) * (STEP // EIGHT),
+            "weights_panel": _weights(problem).padded_rows(tile.rows) * (STEP // EIGHT),
             **{name: place for name, place in places.items() if not name.startswith("x_")},
         },
         constants={

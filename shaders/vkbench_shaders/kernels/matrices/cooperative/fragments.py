@@ -18,8 +18,8 @@ from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     Product,
-    pointless,
     weights_stages,
+    why_pointless,
 )
 from vkbench_shaders.kernels.shared.cooperative.tiles import (
     LARGE,
@@ -145,7 +145,7 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
         return no_tiles(asked)
     if _kind(product, device) is None:
         return lacks(device, "f16", "f32", "auto")
-    if reason := pointless(product):
+    if reason := why_pointless(product):
         return reason
     if not products.is_wide(problem, "x", _WIDE):
         return "rows of plain numbers are no whole fours that begin at 16 bytes"

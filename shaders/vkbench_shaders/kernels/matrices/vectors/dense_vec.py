@@ -39,7 +39,9 @@ def roles(problem: Problem) -> Roles | None:
     ways = ((a, m, b, n, False), (b, n, a, m, True))
     for matrix, rows, other, vectors, swapped in sorted(ways, key=lambda way: way[3]):
         if vectors == 1 or (vectors <= MOST_VECTORS and _goes_along(matrix)):
-            served = _served(problem, matrix, other) if vectors == 1 and _goes_along(matrix) else 1
+            served = (
+                _count_served(problem, matrix, other) if vectors == 1 and _goes_along(matrix) else 1
+            )
             return Roles(
                 matrix=matrix,
                 rows=rows,
@@ -55,7 +57,7 @@ def _goes_along(matrix: Operand) -> bool:
     return matrix.along
 
 
-def _served(problem: Problem, matrix: Operand, other: Operand) -> int:
+def _count_served(problem: Problem, matrix: Operand, other: Operand) -> int:
     """Matrices of y that are made together because one matrix is for all of them."""
     together = matrix.serves if other.serves == 1 else 1
     fits = together <= MOST_VECTORS and problem.shape["b"] % together == 0

@@ -75,7 +75,9 @@ def rms(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array
     return {"y": _over_rms(problem, inputs, rows)}
 
 
-def gated(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def gate_products(
+    gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None
+) -> dict[str, Array]:
     """A gated linear unit of the halves of products."""
     of = _over_rms if problem.params["norm"] == "rms" else _products
     gates, passed = np.split(of(problem, inputs, rows), 2, axis=1)
@@ -83,7 +85,7 @@ def gated(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) -> d
         return {"y": gate.function(gates, passed, *values(gate, problem))}
 
 
-def added(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def add_products(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """Products added to a residual, that sum times factors, and its squares."""
     total = inputs["residual"].astype(np.float64) + _products(problem, inputs, rows)
     firsts = np.arange(0, total.shape[1], run(problem))

@@ -146,13 +146,13 @@ _MORE = (
 _MORE_FOR = ("q4_0", "q4_K", "f16")
 
 
-def _named(name: str, form: Form, fmt: str, first: Form, shape: str) -> Case:
+def _name_case(name: str, form: Form, fmt: str, first: Form, shape: str) -> Case:
     """A case; the first of a kernel's forms is the one whose vectors need no mention."""
     x = "" if form is first else f":x={form.vectors}"
     return parse(f"{name}/{fmt}{x}/{shape}")
 
 
-def _listed(
+def _list_cases(
     name: str, *of: Form, shapes: tuple[str, ...] = (), each: tuple[str, ...] = _SHAPES
 ) -> tuple[Case, ...]:
     """Cases: some of each format, and more of a few, these shapes too."""
@@ -165,17 +165,17 @@ def _listed(
         yield from (*_MORE, *shapes) if fmt in _MORE_FOR else ()
 
     return tuple(
-        _named(name, form, fmt, of[0], shape)
+        _name_case(name, form, fmt, of[0], shape)
         for form in of
         for fmt in form.weights
         for shape in shapes_of(fmt)
     )
 
 
-def _timed(name: str, small: str, large: str, *of: Form) -> tuple[Case, ...]:
+def _timed_cases(name: str, small: str, large: str, *of: Form) -> tuple[Case, ...]:
     """Shapes of an 8B model; of dense weights those of a 1B one too, small enough for CPUs."""
     return tuple(
-        _named(name, form, fmt, of[0], shape)
+        _name_case(name, form, fmt, of[0], shape)
         for form in of
         for fmt in form.weights
         for shape in ((small, large) if form is _DENSE else (large,))
@@ -208,8 +208,8 @@ _RMS = Kernel(
     inputs=reference.inputs,
     check=Check(reference=reference.rms, rows="m"),
     work=Work(flops=products.flops),
-    cases=_listed("mul_mat_vec_rms", *_FORMS, each=("m32_n1_k4096", "m109_n3_k512")),
-    timed=_timed("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
+    cases=_list_cases("mul_mat_vec_rms", *_FORMS, each=("m32_n1_k4096", "m109_n3_k512")),
+    timed=_timed_cases("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
 )
 
 
@@ -218,7 +218,7 @@ def _launch_gated(gate: Gate, fast: bool, problem: Problem, device: DeviceFacts)
     return launch({"params": (*params, *(0.0,) * (4 - len(params)))}, fast, problem, device)
 
 
-def _gated(gate: Gate, form: Form) -> Kernel:
+def _gated_kernel(gate: Gate, form: Form) -> Kernel:
     name = f"mul_mat_vec_{gate.name}{form.suffix}"
     return Kernel(
         name=name,
@@ -252,15 +252,15 @@ def _gated(gate: Gate, form: Form) -> Kernel:
             form,
         ),
         inputs=reference.gated_inputs,
-        check=Check(reference=partial(reference.gated, gate)),
+        check=Check(reference=partial(reference.gate_products, gate)),
         work=Work(flops=products.flops),
-        cases=_listed(
+        cases=_list_cases(
             name,
             form,
             shapes=("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
             each=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
         ),
-        timed=_timed(name, "m8192_n1_k2048", "m14336_n1_k4096", form),
+        timed=_timed_cases(name, "m8192_n1_k2048", "m14336_n1_k4096", form),
     )
 
 
@@ -292,15 +292,15 @@ def _add(form: Form) -> Kernel:
             form,
         ),
         inputs=reference.inputs,
-        check=Check(reference=reference.added),
+        check=Check(reference=reference.add_products),
         work=Work(flops=products.flops),
-        cases=_listed(name, form),
-        timed=_timed(name, "m2048_n1_k8192", "m4096_n1_k14336", form),
+        cases=_list_cases(name, form),
+        timed=_timed_cases(name, "m2048_n1_k8192", "m4096_n1_k14336", form),
     )
 
 
 JOINED_VEC = (
     _RMS,
-    *(_gated(gate, form) for form in _FORMS for gate in GATES if gate.name in _GATED),
+    *(_gated_kernel(gate, form) for form in _FORMS for gate in GATES if gate.name in _GATED),
     *(_add(form) for form in _FORMS),
 )

@@ -97,7 +97,7 @@ _TEAMS = (
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 
 
-def _checked() -> Iterator[Case]:
+def _checked_cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
         for x in products.VECTORS:
             if products.accepts({"weights": fmt, "x": x}):
@@ -109,7 +109,7 @@ def _checked() -> Iterator[Case]:
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
         for x in products.VECTORS:
             if products.accepts({"weights": fmt, "x": x}) and x != "f16":
@@ -146,6 +146,6 @@ MUL_MAT_VEC = Kernel(
     inputs=products.inputs,
     check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="m"),
     work=Work(flops=products.flops),
-    cases=tuple(_checked()),
-    timed=tuple(_timed()),
+    cases=tuple(_checked_cases()),
+    timed=tuple(_timed_cases()),
 )

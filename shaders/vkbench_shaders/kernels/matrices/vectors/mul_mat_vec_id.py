@@ -87,7 +87,7 @@ def _cases(shapes: Sequence[str], only: Sequence[str] = products.WEIGHTS) -> Ite
                     yield parse(f"mul_mat_vec_id/{products.type_part(fmt, x)}/{shape}")
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     yield from _cases([model.format(1) for model in _MODELS])
     yield from _cases([model.format(n) for model in _MODELS for n in (4, 8)], _FEW)
 
@@ -106,5 +106,5 @@ MUL_MAT_VEC_ID = Kernel(
     check=Check(reference=experts.reference, deviations=experts.deviations, rows="m"),
     work=Work(flops=experts.flops, bytes_moved=experts.bytes_moved),
     cases=(*_cases(_SHAPES), *_cases(_SIZED, _FEW)),
-    timed=tuple(_timed()),
+    timed=tuple(_timed_cases()),
 )

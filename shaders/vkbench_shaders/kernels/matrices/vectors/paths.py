@@ -65,7 +65,7 @@ def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, 
     return {
         "THREADS": count,
         "COLUMNS": columns,
-        "ALIGNED": products.aligned(problem),
+        "ALIGNED": products.are_rows_aligned(problem),
         "UNITS": 1,
         "WORDS": products.in_words(problem),
         "PARTIAL": products.room_for_sums(device, count, columns),

@@ -236,7 +236,7 @@ def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) ->
         constants={
             "THREADS": plan.threads,
             "COLUMNS": columns,
-            "ALIGNED": products.aligned(problem),
+            "ALIGNED": products.are_rows_aligned(problem),
             "UNITS": plan.units,
             "TEAM_ROWS": plan.rows,
             "WORDS": products.in_words(problem),

@@ -58,11 +58,13 @@ def _are_even(problem: Problem, team: int, units: int) -> bool:
     k = problem.shape["k"]
     if products.is_blocks(problem.types):
         return k // BLOCK % units == 0
-    whole = products.aligned(problem) and k // products.PLAIN_UNIT % (units * team) == 0
+    whole = products.are_rows_aligned(problem) and k // products.PLAIN_UNIT % (units * team) == 0
     return units == 1 or whole
 
 
-def _kept(problem: Problem, device: DeviceFacts, team: int, threads: int, height: int) -> int:
+def _count_kept_sums(
+    problem: Problem, device: DeviceFacts, team: int, threads: int, height: int
+) -> int:
     """Sums that a workgroup keeps: of rows a number a team's subgroup, of squares one of each."""
     least = min(products.least_threads(device), team)
     each = height * _halves(problem) * (team // least) + threads // least
@@ -78,7 +80,7 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     def fits(team: int, size: int, units: int) -> bool:
         is_shared = team <= size <= min(most, team * most_teams)
         height = _height(problem, team, size)
-        has_room = _kept(problem, device, team, size, height) <= _MOST_KEPT
+        has_room = _count_kept_sums(problem, device, team, size, height) <= _MOST_KEPT
         return is_shared and has_room and _are_even(problem, team, units)
 
     found = [
@@ -88,10 +90,10 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         for size in _SIZES
         if fits(team, size, units)
     ]
-    return [dict(each) for each in sorted(found, key=_unlikely(problem))]
+    return [dict(each) for each in sorted(found, key=_distance_from_likely(problem))]
 
 
-def _unlikely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, float]]:
+def _distance_from_likely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, float]]:
     """How far workgroups and teams are from what should be the fastest."""
     is_blocks = products.is_blocks(problem.types)
     many = problem.shape["m"] // BLOCK > _MANY or not is_blocks
@@ -131,10 +133,10 @@ def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Lau
         "COLUMNS": columns,
         "TEAM": team,
         "UNITS": units,
-        "ALIGNED": products.aligned(problem),
+        "ALIGNED": products.are_rows_aligned(problem),
         "WORDS": products.in_words(problem),
         "HEIGHT": height,
-        "FOUND": _kept(problem, device, *((team, threads) if fast else (1, 1)), height),
+        "FOUND": _count_kept_sums(problem, device, *((team, threads) if fast else (1, 1)), height),
     }
     if not fast:
         constants["PARTIAL"] = products.ROWS * threads

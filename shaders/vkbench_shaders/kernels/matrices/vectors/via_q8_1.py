@@ -233,7 +233,7 @@ def _rounding(problem: Problem, device: DeviceFacts, vectors: Vectors, at_once: 
         },
         constants={
             "THREADS": _ROUNDING_THREADS,
-            "ALIGNED": products.aligned(problem),
+            "ALIGNED": products.are_rows_aligned(problem),
             "PLANES": problem.format("weights").planes,
             "UNITS": at_once,
         },

@@ -112,13 +112,13 @@ def refuses(product: Product, device: DeviceFacts) -> str | None:
         return no_tiles(product.tile)
     if not tiles(product, device):
         return lacks(device, product.element, product.sums, product.tile)
-    if reason := pointless(product):
+    if reason := why_pointless(product):
         return reason
     _, cut = choose(product, device)
     return too_much(product, cut, scratch(product, device), device)
 
 
-def pointless(product: Product) -> str | None:
+def why_pointless(product: Product) -> str | None:
     """Why no tile should multiply it, or None."""
     if product.left.steps == 0 or 0 in (product.left.rows, product.right.rows):
         return "has nothing to multiply"
@@ -282,7 +282,7 @@ def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
             "matrix": factor.matrix // each,
             **factor.batches,
         }
-    panel = factor.padded(product.side(factor, tile)) * (STEP // EIGHT)
+    panel = factor.padded_rows(product.side(factor, tile)) * (STEP // EIGHT)
     return {
         "first": 0,
         "line": 0,
