@@ -149,8 +149,8 @@ def sizes_of(kernel: Declared, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     for name, shape in shapes.items():
         dims = kernel.binding(name).dims
         if len(shape) != len(dims):
-            wanted = f"{len(dims)} dimensions ({', '.join(dims)})"
-            raise UsageError(f"{name} has {wanted}, got {len(shape)}")
+            expected = f"{len(dims)} dimensions ({', '.join(dims)})"
+            raise UsageError(f"{name} has {expected}, got {len(shape)}")
         for dim, size in zip(dims, shape, strict=True):
             if 1 not in (size, known := sizes.get(dim, size)) and known != size:
                 raise UsageError(f"{dim} is {known} in one array and {size} in {name}")

@@ -94,14 +94,14 @@ def pack(blobs: Mapping[str, bytes], entries: Iterable[Entry]) -> bytes:
 
 def _places(entries: Iterable[Entry]) -> dict[str, _Place]:
     """Where each blob lies, by its hash: in the module of the first entry that has it."""
-    found: dict[str, _Place] = {}
+    places: dict[str, _Place] = {}
     ends: dict[str, int] = {}
     for entry in entries:
-        if entry.sha256 not in found:
+        if entry.sha256 not in places:
             begin = ends.get(entry.module, 0)
             ends[entry.module] = begin + entry.bytes
-            found[entry.sha256] = _Place(entry.module, begin, ends[entry.module])
-    return found
+            places[entry.sha256] = _Place(entry.module, begin, ends[entry.module])
+    return places
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:

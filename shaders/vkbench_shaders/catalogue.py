@@ -130,10 +130,10 @@ def kernel_named(name: str) -> Kernel:
 
 def problem(case: Case | str) -> Problem:
     """A case, or its name, checked against the catalogue: UsageError for what does not exist."""
-    asked = parse(case) if isinstance(case, str) else case
-    kernel = kernel_named(asked.kernel)
-    types = {kernel.bindings[0].name: asked.format, **asked.types}
-    return Problem(kernel, kernel.case(types, asked.shape, asked.params))
+    named = parse(case) if isinstance(case, str) else case
+    kernel = kernel_named(named.kernel)
+    types = {kernel.bindings[0].name: named.format, **named.types}
+    return Problem(kernel, kernel.case(types, named.shape, named.params))
 
 
 def expand(
@@ -152,10 +152,10 @@ def expand(
     known = list(dict.fromkeys(fmt for kernel in kernels for fmt in kernel.bindings[0].types))
     formats = names.matching(format_glob, known, f"format of {kernel_glob}")
     shape = shape or {}
-    found = [case for kernel in kernels for case in _cases(kernel, formats, shape, timed)]
-    if not found:
+    cases = [case for kernel in kernels for case in _cases(kernel, formats, shape, timed)]
+    if not cases:
         raise _nothing(kernels, formats, shape)
-    return found
+    return cases
 
 
 def groups() -> list[str]:
@@ -230,7 +230,7 @@ def _make_case(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | Non
 
 def _nothing(kernels: list[Kernel], formats: list[str], shape: Mapping[str, int]) -> Exception:
     """Why a selection is empty: the one kernel's own complaint where there is one kernel."""
-    wanted = ",".join(f"{dim}={size}" for dim, size in shape.items())
+    sizes = ",".join(f"{dim}={size}" for dim, size in shape.items())
     for kernel in kernels:
         if shape.keys() == set(kernel.dims):
             try:
@@ -239,5 +239,5 @@ def _nothing(kernels: list[Kernel], formats: list[str], shape: Mapping[str, int]
                 return error
     dims = "; ".join(f"{kernel.name} has {','.join(kernel.dims)}" for kernel in kernels)
     return NothingToDo(
-        f"no case of {', '.join(k.name for k in kernels)} has the shape {wanted or 'any'} ({dims})"
+        f"no case of {', '.join(k.name for k in kernels)} has the shape {sizes or 'any'} ({dims})"
     )

@@ -81,8 +81,8 @@ def _holds_blocks(binding: Binding) -> bool:
 def _vectors(kernel: Kernel, subject: Binding) -> tuple[str, ...]:
     if subject.access != "in":
         return ("",)
-    found = [b for b in kernel.bindings if b.name == VECTORS and b is not subject]
-    return found[0].types if found else ("",)
+    vectors = [b for b in kernel.bindings if b.name == VECTORS and b is not subject]
+    return vectors[0].types if vectors else ("",)
 
 
 @cache
@@ -93,10 +93,10 @@ def _choices(kernel: str) -> list[dict[str, str]]:
 @cache
 def _checked_cases(kernel: str) -> Mapping[frozenset[tuple[str, str]], list[Case]]:
     """Checked cases by the formats of their bindings."""
-    found: dict[frozenset[tuple[str, str]], list[Case]] = {}
+    by_types: dict[frozenset[tuple[str, str]], list[Case]] = {}
     for case in sorted(kernel_named(kernel).cases, key=lambda case: prod(case.shape.values())):
-        found.setdefault(frozenset(problem(case).types.items()), []).append(case)
-    return found
+        by_types.setdefault(frozenset(problem(case).types.items()), []).append(case)
+    return by_types
 
 
 _HEAD = """\

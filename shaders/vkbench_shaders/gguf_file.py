@@ -92,12 +92,12 @@ class GgufFile:
 
     def tensor(self, name: str) -> Tensor:
         """A tensor by name, of a known type; UsageError says what is wrong with the wish."""
-        found = self.tensors.get(name)
-        if not found:
+        known = self.tensors.get(name)
+        if not known:
             raise UnknownName(f"tensor of {self.path}", name, self._nearest_names(name))
-        if not found.format:
-            raise BadGguf(f"{self.path}: tensor {name} has type {found.number}, which is unknown")
-        return found
+        if not known.format:
+            raise BadGguf(f"{self.path}: tensor {name} has type {known.number}, which is unknown")
+        return known
 
     def read(self, name: str) -> Array:
         """A tensor as an array of its format; rows of quantised formats are bytes."""
@@ -174,13 +174,13 @@ def part_of(stored: Array, shape: tuple[int, ...]) -> Array:
     return part
 
 
-def check_part(has: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+def check_part(has: tuple[int, ...], shape_needed: tuple[int, ...]) -> None:
     """UsageError unless `part_of` can take such a part; shapes are in items of storage."""
-    padded = (1,) * (len(wanted) - len(has)) + has[max(0, len(has) - len(wanted)) :]
-    rows = all(one <= other for one, other in zip(wanted[:-1], padded[:-1], strict=True))
-    if not rows or wanted[-1] != padded[-1]:
-        asked, found = (" x ".join(map(str, shape)) for shape in (wanted, has))
-        raise UsageError(f"the weights are {asked} items of storage; the tensor has {found}")
+    padded = (1,) * (len(shape_needed) - len(has)) + has[max(0, len(has) - len(shape_needed)) :]
+    rows = all(one <= other for one, other in zip(shape_needed[:-1], padded[:-1], strict=True))
+    if not rows or shape_needed[-1] != padded[-1]:
+        expected, actual = (" x ".join(map(str, shape)) for shape in (shape_needed, has))
+        raise UsageError(f"the weights are {expected} items of storage; the tensor has {actual}")
 
 
 def open_gguf(path: Path) -> GgufFile:
@@ -208,8 +208,8 @@ def _open_gguf(path: Path) -> BinaryIO:
 
 
 def _stamp(file: BinaryIO) -> tuple[int, ...]:
-    found = os.fstat(file.fileno())
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class _Header:
@@ -233,9 +233,9 @@ class _Header:
             self._read_key()
         described = [self._tensor() for _ in range(count)]
         start = -(-self._file.tell() // self._alignment) * self._alignment
-        found = [self._place_tensor(*one, start) for one in described]
-        self._check_places(found)
-        return found
+        tensors = [self._place_tensor(*one, start) for one in described]
+        self._check_places(tensors)
+        return tensors
 
     def _check_version(self, version: int) -> None:
         if version in VERSIONS:
@@ -270,8 +270,8 @@ class _Header:
             return self._array(key, depth)
         if kind not in _CODES:
             raise self._corrupt(f"the value of {key} has the unknown type {kind}")
-        found: int | float = _CODES[kind].unpack(self._take(_SIZES[kind], key))[0]
-        return found
+        number: int | float = _CODES[kind].unpack(self._take(_SIZES[kind], key))[0]
+        return number
 
     def _text(self, key: str) -> str | None:
         size = self._number("<Q", key)

@@ -50,9 +50,11 @@ def build(
 
     Nothing is written unless all units compile, and take what the catalogue's launches give.
     """
-    wanted = KERNELS if kernels is None else kernels
-    bundle = compile_units(tree, sorted({*units_of(wanted), *PROBES}), out.name, progress, slang)
-    launches.check(bundle, wanted)
+    to_compile = KERNELS if kernels is None else kernels
+    bundle = compile_units(
+        tree, sorted({*units_of(to_compile), *PROBES}), out.name, progress, slang
+    )
+    launches.check(bundle, to_compile)
     bundle.save(out, is_public=is_public)
     return bundle
 

@@ -80,13 +80,13 @@ class Compiler:
         specialised = [word for argument in unit.arguments for word in ("-specialize", argument)]
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "unit.spv")
-            wanted = ["-entry", unit.entry, *specialised, "-o", str(out)]
-            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *wanted)
+            options = ["-entry", unit.entry, *specialised, "-o", str(out)]
+            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *options)
             if done.returncode or not out.exists():
-                said = (
+                complaint = (
                     done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
                 )
-                raise CompileError(f"{unit.key} does not compile:\n{said}")
+                raise CompileError(f"{unit.key} does not compile:\n{complaint}")
             return spirv.portable(out.read_bytes())
 
 
@@ -131,8 +131,8 @@ def _run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _on_path() -> Path | None:
-    found = shutil.which("slangc")
-    return Path(found) if found else None
+    program = shutil.which("slangc")
+    return Path(program) if program else None
 
 
 def _find_installed() -> Path | None:
@@ -156,14 +156,14 @@ def _fetch_compiler(cache: Path) -> Path:
 
 def _fetch(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        wanted = Path(scratch, "wanted.txt")
-        wanted.write_text(" ".join((WHEEL, *(f"--hash=sha256:{each}" for each in HASHES))))
+        requirements = Path(scratch, "wanted.txt")
+        requirements.write_text(" ".join((WHEEL, *(f"--hash=sha256:{sha}" for sha in HASHES))))
         pip = python(
             *("-m", "pip", "download", "--quiet", "--no-deps"),
             *("--only-binary", ":all:", "--require-hashes", "--dest", scratch),
         )
         done = subprocess.run(
-            [*pip, "--requirement", str(wanted)], capture_output=True, text=True, check=False
+            [*pip, "--requirement", str(requirements)], capture_output=True, text=True, check=False
         )
         wheel = next(Path(scratch).glob("slangtorch-*.whl"), None)
         if done.returncode or not wheel:

@@ -76,8 +76,8 @@ class FirstNeed(Files):
 
     def lacking(self, shas: Iterable[str] | None = None) -> list[str]:
         """Those of some blobs, or of all, that are not compiled yet."""
-        wanted = self._units if shas is None else shas
-        return [sha for sha in wanted if not self._paths[sha].exists()]
+        needed = self._units if shas is None else shas
+        return [sha for sha in needed if not self._paths[sha].exists()]
 
     def fill(self, shas: Iterable[str] | None = None, progress: Progress = report_nothing) -> None:
         """Compile those of some blobs, or of all, that are not compiled yet, on all cores."""

@@ -103,7 +103,7 @@ def form(code: bytes) -> Form:
     return Form(
         capabilities=_capabilities(instructions),
         local_size=_local_size(instructions),
-        push=[(each.type, each.count, each.offset) for each in push],
+        push=[(constant.type, constant.count, constant.offset) for constant in push],
         constants={
             ids[ops[1]]: types.scalar(ops[0])
             for op, ops in instructions
@@ -137,8 +137,8 @@ def width(code: bytes, constants: Mapping[int, int]) -> int:
 
 
 def _capabilities(instructions: list[Instruction]) -> tuple[str, ...]:
-    found = {ops[0] for op, ops in instructions if op == Op.CAPABILITY}
-    return tuple(sorted(_CAPABILITIES.get(number, str(number)) for number in found))
+    capabilities = {ops[0] for op, ops in instructions if op == Op.CAPABILITY}
+    return tuple(sorted(_CAPABILITIES.get(number, str(number)) for number in capabilities))
 
 
 def _interface(instructions: list[Instruction]) -> Interface:

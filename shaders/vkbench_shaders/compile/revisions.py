@@ -73,16 +73,16 @@ def checked_out(repository: Path, revision: Revision, folder: str) -> Iterator[P
 def _commit(repository: Path, name: str) -> Revision:
     if name.startswith("-"):
         raise UsageError(f"'{name}' is no revision")
-    said = _git(repository, "log", "-1", "--format=%H %s", f"{name}^{{commit}}").decode()
-    sha, _, subject = said.strip().partition(" ")
+    line = _git(repository, "log", "-1", "--format=%H %s", f"{name}^{{commit}}").decode()
+    sha, _, subject = line.strip().partition(" ")
     return Revision(sha=sha, subject=subject)
 
 
 def _git(repository: Path, *words: str) -> bytes:
     done = _run(repository, *words)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise UsageError(f"git in {repository}: {''.join(said) or done.returncode}")
+        complaint = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise UsageError(f"git in {repository}: {''.join(complaint) or done.returncode}")
     return done.stdout
 
 

@@ -270,7 +270,7 @@ class Builder:
         """Rows of all its parts, and columns."""
         tensors = [self.file.tensor(part.tensor) for part in weight.parts]
         counts = zip(weight.parts, tensors, strict=True)
-        return sum(part.rows or found.shape[0] for part, found in counts), tensors[0].shape[-1]
+        return sum(part.rows or tensor.shape[0] for part, tensor in counts), tensors[0].shape[-1]
 
     def path(self, weights: str, size: int) -> str:
         """The code path of a product with so many weights: where it pays, bytes for vectors."""
@@ -312,13 +312,13 @@ class Builder:
         **bound: str,
     ) -> dict[str, str]:
         """Add a step; the values that it makes, by binding."""
-        found = catalogue.kernel_named(kernel)
-        sizes = dict(zip(found.dims, shape, strict=True))
-        case = found.case(types or {}, sizes, params or {})
-        problem = Problem(found, case)
+        declared = catalogue.kernel_named(kernel)
+        sizes = dict(zip(declared.dims, shape, strict=True))
+        case = declared.case(types or {}, sizes, params or {})
+        problem = Problem(declared, case)
         made = {
             binding.name: result or f"{len(self.steps)}.{label}.{binding.name}"
-            for binding in found.bindings
+            for binding in declared.bindings
             if binding.access == "out"
         }
         for binding, name in made.items():
@@ -357,10 +357,10 @@ class Builder:
 
     def input(self, name: str, fmt: str, width: int) -> str:
         """What the caller gives: masks have a row for each token."""
-        found = format_named(fmt)
+        form = format_named(fmt)
         shape = (self.phase.tokens, width) if name in (MASK, WINDOW) else (width,)
-        self.inputs[name] = found
-        self.sizes[name] = prod(shape) * found.dtype.itemsize
+        self.inputs[name] = form
+        self.sizes[name] = prod(shape) * form.dtype.itemsize
         return name
 
     def unread_input(self) -> str:

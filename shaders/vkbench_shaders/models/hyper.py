@@ -93,22 +93,22 @@ class _Keys:
         return self.file.keys.get(f"{self.name}.{key}")
 
     def size(self, key: str, default: int | None = None) -> int:
-        found = self.value(key)
-        if found is None and default is not None:
+        value = self.value(key)
+        if value is None and default is not None:
             return default
-        if isinstance(found, tuple) and len(set(found)) == 1:
-            found = found[0]  # one for each layer, all alike
-        if not isinstance(found, int) or found < 1:
-            raise self.refusal_of(key, f"has to be a size, alike in all layers; it is {found}")
-        return int(found)
+        if isinstance(value, tuple) and len(set(value)) == 1:
+            value = value[0]  # one for each layer, all alike
+        if not isinstance(value, int) or value < 1:
+            raise self.refusal_of(key, f"has to be a size, alike in all layers; it is {value}")
+        return int(value)
 
     def number(self, key: str, default: float | None = None) -> float:
-        found = self.value(key)
-        if found is None and default is not None:
+        value = self.value(key)
+        if value is None and default is not None:
             return default
-        if not isinstance(found, float | int):
-            raise self.refusal_of(key, f"has to be a number; it is {found}")
-        return float(str(np.float32(found)))  # 1e-05 and not 9.999999747378752e-06
+        if not isinstance(value, float | int):
+            raise self.refusal_of(key, f"has to be a number; it is {value}")
+        return float(str(np.float32(value)))  # 1e-05 and not 9.999999747378752e-06
 
 
 def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
@@ -131,7 +131,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     if experts:
         inner = keys.size("expert_feed_forward_length", inner)
     capped = architecture.capped
-    found = Hyper(
+    hyper = Hyper(
         architecture=architecture,
         layers=keys.size("block_count"),
         width=width,
@@ -151,9 +151,9 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         window=keys.size("attention.sliding_window", 4096) if architecture.windowed else 0,
         trained_context=keys.size("context_length", 0) if keys.value("context_length") else 0,
     )
-    check_tensors(file, found)
-    _check_room(file, found, context)
-    return found
+    check_tensors(file, hyper)
+    _check_room(file, hyper, context)
+    return hyper
 
 
 def _check_room(file: GgufFile, hyper: Hyper, context: int) -> None:

@@ -87,16 +87,16 @@ class Reference:
         weight = _Weights(self.file, "", self.held)
         name = "output" if "output.weight" in weight else "token_embd"
         y = self._norm(weight, "output_norm", x)
-        found = (
+        logits = (
             _product(weight, name, y)
             if words is None
             else y @ self._rows(f"{name}.weight", words).T
         )
         if words is not None and f"{name}.bias" in weight:
-            found = found + weight[f"{name}.bias"][words]
+            logits = logits + weight[f"{name}.bias"][words]
         if cap := self.hyper.logit_cap:
-            found = cap * np.tanh(found / cap)
-        return np.asarray(found)
+            logits = cap * np.tanh(logits / cap)
+        return np.asarray(logits)
 
     def _rows(self, name: str, rows: NDArray[np.integer]) -> Floats:
         fmt = self.file.tensor(name).format

@@ -32,12 +32,14 @@ def encoder_of(file: GgufFile) -> Encode:
             f"{file.path}: {_KEY}model is {kind}; text needs a vocabulary of "
             f"{' or '.join(_KINDS)}, so give the numbers of its tokens"
         )
-    found = long_values(file.path, [f"{_KEY}{name}" for name in _LONG])
-    lists = {name.removeprefix(_KEY): values for name, values in found.items()}
+    long_lists = long_values(file.path, [f"{_KEY}{name}" for name in _LONG])
+    lists = {name.removeprefix(_KEY): values for name, values in long_lists.items()}
     words = [str(word) for word in _require_list(file, lists, "tokens")]
     encode = _KINDS[str(kind)](file, words, lists)
     types = lists.get("token_type", ())
-    own = [word for word, each in zip(words, types, strict=False) if each == _USER_DEFINED]
+    own = [
+        word for word, token_type in zip(words, types, strict=False) if token_type == _USER_DEFINED
+    ]
     return _around(own, words, encode) if any(own) else encode
 
 
@@ -68,8 +70,8 @@ def merge_symbols(symbols: Sequence[str], rank: Callable[[str, str], float | Non
         one, other = parts[left], parts[right]
         assert one is not None
         assert other is not None
-        if (found := rank(one, other)) is not None:
-            yield found, left, right, one, other
+        if (order := rank(one, other)) is not None:
+            yield order, left, right, one, other
 
     heap = [pair for left in range(len(parts) - 1) for pair in rank_pair(left, left + 1)]
     heapify(heap)
@@ -113,10 +115,10 @@ def _around(own: Sequence[str], words: Sequence[str], encode: Encode) -> Encode:
     pattern = re.compile("|".join(map(re.escape, longest)))
 
     def around(text: str) -> list[int]:
-        found: list[int] = []
+        tokens: list[int] = []
         for piece in _cut(text, pattern):
-            found += [numbers[piece]] if piece in numbers else encode(piece)
-        return found
+            tokens += [numbers[piece]] if piece in numbers else encode(piece)
+        return tokens
 
     return around
 
@@ -139,8 +141,8 @@ def _byte_pairs(file: GgufFile, words: Sequence[str], lists: Lists) -> Encode:
         if whole and spelt in numbers:
             return [numbers[spelt]]
         parts = merge_symbols(spelt, lambda one, other: ranks.get((one, other)))
-        known = (each for part in parts for each in ([part] if part in numbers else part))
-        return [numbers[each] for each in known if each in numbers]
+        known = (symbol for part in parts for symbol in ([part] if part in numbers else part))
+        return [numbers[symbol] for symbol in known if symbol in numbers]
 
     return lambda text: [number for piece in split(text, splits) for number in word(piece)]
 
@@ -200,15 +202,15 @@ _SPLITS: Final[Mapping[str, tuple[str, ...]]] = {
 @cache
 def _class(kind: str) -> str:
     """All characters of a Unicode category, L or N, as ranges of an expression."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for code in range(0x110000):
         if category(chr(code))[0] != kind:
             continue
-        if found and found[-1][1] == code - 1:
-            found[-1][1] = code
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
         else:
-            found.append([code, code])
-    return "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in found)
+            ranges.append([code, code])
+    return "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in ranges)
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:

@@ -308,9 +308,9 @@ class Wiring(Builder):
         a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
         inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
         down = self.of_experts("ffn_down_exps", inner, ids, "expert")
-        each = (1, rows, 1, hyper.width)
+        by_expert = (1, rows, 1, hyper.width)
         params: dict[str, Value] = {"broadcast": "channel"}
-        shares = self.step("shares", "mul", each, params, a=down, b=routed["weights"])["y"]
+        shares = self.step("shares", "mul", by_expert, params, a=down, b=routed["weights"])["y"]
         summed = (1, count, hyper.used, hyper.width)
         return self.step("experts", "sum", summed, {"axes": "h"}, x=shares)["y"]
 
@@ -336,16 +336,16 @@ class Wiring(Builder):
         """Logits of the tokens that are wanted."""
         tied = "output.weight" not in self.file.tensors
         output = "token_embd.weight" if tied else "output.weight"
-        wanted = self.phase.wanted or self.count
-        if wanted == self.count:
+        count = self.phase.wanted or self.count
+        if count == self.count:
             # not joined: a matrix of so many rows is faster alone, by more than the norm takes
             last, y = self.normalise_rows(
                 "output_norm", x, self.resolve_branch(branch), readers=[output]
             )
             self.streams.append(last)
         else:
-            last = self.pick_wanted(x, self.resolve_branch(branch), wanted)
-            self.count = wanted
+            last = self.pick_wanted(x, self.resolve_branch(branch), count)
+            self.count = count
             y = self.normalise_rows("output_norm", last, readers=[output])[1]
         weight = self.whole_tensor(output)
         cap, bias = self.hyper.logit_cap, self.bias("output.bias")
@@ -355,12 +355,12 @@ class Wiring(Builder):
             bent = self.each("tanh", small, {}, self.hyper.vocabulary)
             self.each("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)
 
-    def pick_wanted(self, x: str, branch: str, wanted: int) -> str:
+    def pick_wanted(self, x: str, branch: str, count: int) -> str:
         """The last layer's results of the tokens that are wanted."""
         shape = self.grid(self.hyper.width)
         last = self.step("residual", "add", shape, a=branch, b=x)["y"]
         self.streams.append(last)
-        ids = self.input(WANTED, "i32", wanted)
-        chosen = (self.count, wanted, self.hyper.width)
+        ids = self.input(WANTED, "i32", count)
+        chosen = (self.count, count, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]

@@ -39,30 +39,30 @@ def pose_case(bundle: Bundle, case: Case | str) -> Problem:
 
     NotDeclared for a case of a user's kernel that the bundle does not have.
     """
-    asked = parse(case) if isinstance(case, str) else case
+    named = parse(case) if isinstance(case, str) else case
     for own in bundle.manifest.kernels:
-        if asked.kernel == (own.shadows or own.name):
-            if own.case(asked.name) is None:
-                raise NotDeclared(f"bundle {bundle.sha[:12]} does not declare {asked.name}")
-            return problem(kernel_of(own, bundle), asked)
-    if is_own(asked.name):
-        raise NotDeclared(f"bundle {bundle.sha[:12]} has no kernel {asked.kernel}")
-    return catalogue.problem(asked)
+        if named.kernel == (own.shadows or own.name):
+            if own.case(named.name) is None:
+                raise NotDeclared(f"bundle {bundle.sha[:12]} does not declare {named.name}")
+            return problem(kernel_of(own, bundle), named)
+    if is_own(named.name):
+        raise NotDeclared(f"bundle {bundle.sha[:12]} has no kernel {named.kernel}")
+    return catalogue.problem(named)
 
 
 def own_case(bundle: Bundle, case: Case) -> OwnCase | None:
     """A case as a bundle itself declares it; None where it does not."""
-    found = (own.case(case.name) for own in bundle.manifest.kernels)
-    return next(filter(None, found), None)
+    cases = (own.case(case.name) for own in bundle.manifest.kernels)
+    return next(filter(None, cases), None)
 
 
-def problem(kernel: Kernel, asked: Case) -> Problem:
+def problem(kernel: Kernel, named: Case) -> Problem:
     """A case, checked against a kernel; UsageError for what it does not have."""
-    types = {kernel.bindings[0].name: asked.format, **asked.types}
-    found = kernel.case(types, asked.shape, asked.params)
-    if found.name != asked.name:
-        raise UsageError(f"the case {asked.name} is called {found.name}")
-    return Problem(kernel, found)
+    types = {kernel.bindings[0].name: named.format, **named.types}
+    canonical = kernel.case(types, named.shape, named.params)
+    if canonical.name != named.name:
+        raise UsageError(f"the case {named.name} is called {canonical.name}")
+    return Problem(kernel, canonical)
 
 
 def outline_kernel(own: OwnKernel) -> Kernel:
@@ -123,41 +123,41 @@ def digest_of(arrays: Arrays) -> str:
 
 
 def _variants(own: OwnKernel) -> tuple[Variant, ...]:
-    return tuple(_variant(own, each) for each in own.variants)
+    return tuple(_variant(own, variant) for variant in own.variants)
 
 
-def _variant(own: OwnKernel, each: OwnVariant) -> Variant:
+def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
     """One of a shadow is named with its kernel, so that its history is not the catalogue's."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        found = _case(own, problem).launches[each.name]
-        return Launch(groups=found.groups, push=found.push, constants=found.constants)
+        launches = _case(own, problem).launches[variant.name]
+        return Launch(groups=launches.groups, push=launches.push, constants=launches.constants)
 
     return Variant(
-        name=f"{own.name}.{each.name}" if own.shadows else each.name,
+        name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
         module=own.name,
-        entry=each.name,
+        entry=variant.name,
         launch=launch,
-        arithmetic=each.arithmetic,
-        requires=each.requires,
+        arithmetic=variant.arithmetic,
+        requires=variant.requires,
     )
 
 
-def _binding(each: OwnBinding) -> Binding:
+def _binding(binding: OwnBinding) -> Binding:
     return Binding(
-        name=each.name,
-        access=each.access,
-        types=(each.format,),
-        dims=each.dims,
-        exact=each.exact,
+        name=binding.name,
+        access=binding.access,
+        types=(binding.format,),
+        dims=binding.dims,
+        exact=binding.exact,
     )
 
 
 def _case(own: OwnKernel, problem: Problem) -> OwnCase:
-    found = own.case(problem.case.name)
-    if found is None:
+    case = own.case(problem.case.name)
+    if case is None:
         raise NotDeclared(f"{own.name} does not declare {problem.case.name}")
-    return found
+    return case
 
 
 def _inputs(own: OwnKernel, bundle: Bundle, problem: Problem) -> dict[str, Array]:

@@ -71,8 +71,8 @@ def unit_of(
     unit = compiler.Unit(module=kernel, entry=variant.name)
     entry, interface = entry_of(unit, code, needs, ())
     used = examine(code, entry, interface)
-    if said := validator.objection(validator.find(settings().cache), code):
-        raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {said}")
+    if complaint := validator.objection(validator.find(settings().cache), code):
+        raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
     _check_bindings(where, used, bindings)
     _check_ids(where, interface)
     needed = {_FEATURES[name] for name in entry.capabilities if name in _FEATURES}
@@ -136,15 +136,16 @@ def _check_ids(where: str, interface: Interface) -> None:
 
 
 def _check_workgroup(variant: VariantTable, unit: OwnUnit, launch: OwnLaunch) -> None:
-    found = workgroup(unit, launch.constants)
-    if prod(found) < 1:
-        raise UnfitDeclaration(f"its workgroup has {list(found)} threads")
+    actual = workgroup(unit, launch.constants)
+    if prod(actual) < 1:
+        raise UnfitDeclaration(f"its workgroup has {list(actual)} threads")
     if variant.workgroup is None:
         return
-    wanted = _three("workgroup", variant.workgroup)
-    if found != wanted:
+    declared_size = _three("workgroup", variant.workgroup)
+    if actual != declared_size:
         raise UnfitDeclaration(
-            f"the code has workgroups of {list(found)} threads, and workgroup says {list(wanted)}"
+            f"the code has workgroups of {list(actual)} threads, "
+            f"and workgroup says {list(declared_size)}"
         )
 
 
@@ -162,15 +163,15 @@ def _push(
     names: Mapping[str, Number],
 ) -> tuple[Number, ...]:
     """Numbers of a push constant: whole where it holds integers."""
-    types = {each.name: each.type for each in interface.push}
+    types = {numbers.name: numbers.type for numbers in interface.push}
     number = value_of if types.get(name, "")[:1] == "f" else whole_number
-    each = (formula,) if isinstance(formula, int | float | str) else formula
-    return tuple(number(one, names) for one in each)
+    numbers = (formula,) if isinstance(formula, int | float | str) else formula
+    return tuple(number(one, names) for one in numbers)
 
 
 def _constant(interface: Interface, name: str, value: Number) -> int:
     """A specialisation constant as 32 bits; `pack` refuses names that the code does not have."""
-    kind = next((each.type for each in interface.constants if each.name == name), "u32")
+    kind = next((constant.type for constant in interface.constants if constant.name == name), "u32")
     try:
         if kind == "f32":
             return int.from_bytes(struct.pack("<f", value), "little")

@@ -74,12 +74,12 @@ def of_file(path: Path, rows: int, kinds: Sequence[str] = ()) -> list[Sample]:
             by_kind.setdefault(_LAYER.sub("", tensor.name), []).append(tensor)
     if not by_kind:
         raise UsageError(f"{path} has no matrix in {', '.join(PLAIN)}: there is nothing to lose")
-    asked = kinds or ("*",)
-    wanted = {name for glob in asked for name in names.matching(glob, by_kind, "kind of matrix")}
+    globs = kinds or ("*",)
+    chosen = {name for glob in globs for name in names.matching(glob, by_kind, "kind of matrix")}
     return [
         Sample(kind=kind, values=_rows(file, tensors[len(tensors) // 2], rows))
         for kind, tensors in by_kind.items()
-        if kind in wanted
+        if kind in chosen
     ]
 
 

@@ -75,8 +75,8 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     launched = strided.launch(problem)
-    wanted, kind = _WANTED[problem.kernel.name], _KINDS.get(problem.types["a"], 0)
-    constants = {**launched.constants, "WANTED": wanted, "KIND": kind}
+    holds_for, kind = _WANTED[problem.kernel.name], _KINDS.get(problem.types["a"], 0)
+    constants = {**launched.constants, "WANTED": holds_for, "KIND": kind}
     return replace(launched, constants=constants, entry=_entry(problem))
 
 

@@ -81,11 +81,11 @@ def reference(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) 
 def operands(problem: Problem, inputs: Arrays, rows: Array | None) -> list[Array]:
     """The gates and what passes them, along h only those of the sample."""
     taken = [array if rows is None else array[:, :, rows] for array in inputs.values()]
-    found = [quants.dequantise(problem.case.format, array) for array in taken]
-    if len(found) == 1:
-        found = np.split(found[0], 2, axis=-1)
-        return found if problem.params["gate"] == "first" else found[::-1]
-    return found
+    numbers = [quants.dequantise(problem.case.format, array) for array in taken]
+    if len(numbers) == 1:
+        numbers = np.split(numbers[0], 2, axis=-1)
+        return numbers if problem.params["gate"] == "first" else numbers[::-1]
+    return numbers
 
 
 def infer_halves(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:

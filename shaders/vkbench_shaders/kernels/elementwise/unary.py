@@ -43,8 +43,8 @@ _MOVED = (4, 16, 512, 512)
 
 def launch(operation: UnaryOperation, problem: Problem, device: DeviceFacts) -> Launch:
     values = [float(problem.params[name]) for name in operation.params]
-    found = strided.launch(problem, operation.pushed(*values))
-    return replace(found, constants={**found.constants, **operation.constants(*values)})
+    plain = strided.launch(problem, operation.pushed(*values))
+    return replace(plain, constants={**plain.constants, **operation.constants(*values)})
 
 
 def inputs(operation: UnaryOperation, problem: Problem) -> dict[str, Array]:

@@ -70,22 +70,22 @@ class Conv:
 def product_sizes(problem: Problem) -> tuple[int, int]:
     """Rows and columns of the product: results and windows, or the other way round."""
     seen = problem.shape["n"] * prod(axis.count for axis in along(problem))
-    found = (problem.shape["o"], seen)
-    return found[::-1] if is_last(problem) else found
+    sizes = (problem.shape["o"], seen)
+    return sizes[::-1] if is_last(problem) else sizes
 
 
 def rank_tiles(problem: Problem, device: DeviceFacts) -> list[patches.Tile]:
     """The tile that was asked for, or all, the one that should be fastest first."""
     few = _FEW[is_last(problem)]
-    asked = problem.params.get("tile", "auto")
-    if asked == few.name:
+    named = problem.params.get("tile", "auto")
+    if named == few.name:
         return [few]
-    found = patches.rank_tiles(problem, device, *product_sizes(problem))
-    if asked != "auto":
-        return found
+    tiles = patches.rank_tiles(problem, device, *product_sizes(problem))
+    if named != "auto":
+        return tiles
     sizes = _sizes(problem)
     is_few = sizes.results <= _FEW_RESULTS and sizes.depth <= _FEW_DEPTH
-    return [few, *found] if is_few else [*found, few]
+    return [few, *tiles] if is_few else [*tiles, few]
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:

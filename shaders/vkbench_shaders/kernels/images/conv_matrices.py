@@ -51,7 +51,7 @@ def pose_product(
     weights = _weights(problem, sizes)
     patches = _patches(problem, sizes, push, wide)
     left, right = (patches, weights) if sizes.is_last else (weights, patches)
-    asked = str(problem.params.get("tile", "auto"))
+    tile = str(problem.params.get("tile", "auto"))
     return Product(
         left=left,
         right=right,
@@ -67,7 +67,7 @@ def pose_product(
         y_wide=bool(wide["Y_WIDE"]),
         element="f16",
         sums="f32",
-        tile=asked.removesuffix(_PACKED),
+        tile=tile.removesuffix(_PACKED),
         split=1,
     )
 
@@ -245,15 +245,15 @@ def variant(pose: Callable[[Problem], Posed], orders: tuple[bool, ...]) -> Varia
 
 def _refuses(posed: Posed, device: DeviceFacts) -> str | None:
     """Why a device cannot make a problem's products, or None."""
-    sizes, asked = posed.sizes, posed.asked
-    if asked not in ("auto", *NAMES):
-        return coop_tiles.no_tiles(asked)
+    sizes, tile = posed.sizes, posed.asked
+    if tile not in ("auto", *NAMES):
+        return coop_tiles.no_tiles(tile)
     if sizes.results * sizes.pixels == 1:
         return coop_tiles.ROUNDS
-    if asked in OF_PANELS:
+    if tile in OF_PANELS:
         return product.refuses(posed.product, device) or patches.refuses(posed.problem, device)
     if not posed.fused_tiles(device):
-        return coop_tiles.lacks(device, "f16", "f32", asked)
+        return coop_tiles.lacks(device, "f16", "f32", tile)
     return patches.refuses(posed.problem, device)
 
 
@@ -270,5 +270,5 @@ def _scratch(posed: Posed, device: DeviceFacts) -> tuple[int, ...]:
 
 def _candidates(posed: Posed, device: DeviceFacts) -> list[Settings]:
     fused, packed = [tile.name for tile in posed.fused_tiles(device)], posed.packed_tiles(device)
-    found = [*packed, *fused] if posed.is_packed(device) else [*fused, *packed]
-    return [{"tile": name} for name in found]
+    names = [*packed, *fused] if posed.is_packed(device) else [*fused, *packed]
+    return [{"tile": name} for name in names]

@@ -85,8 +85,12 @@ def patches_refuses(problem: Problem, device: DeviceFacts) -> str | None:
 def patches(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
     seen = windows.taps(x.astype(np.float64), along(problem), 0.0)
-    found = np.stack([np.moveaxis(values, 1, -1) for _, values in seen], -1)
-    return {"y": found.reshape(*found.shape[:-1], *(axis.taps for axis in along(problem)))}
+    values_by_tap = np.stack([np.moveaxis(values, 1, -1) for _, values in seen], -1)
+    return {
+        "y": values_by_tap.reshape(
+            *values_by_tap.shape[:-1], *(axis.taps for axis in along(problem))
+        )
+    }
 
 
 def accepts(types: Mapping[str, str]) -> bool:

@@ -111,12 +111,12 @@ def _total(x: Array, axes: tuple[Window, ...]) -> Array:
 
 def largest(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = _channels(inputs, rows)
-    found = np.full(x.shape[:2] + layout(problem, "y").shape[2:], -np.inf)
-    plus = np.zeros(found.shape, bool)  # whether a window has +0, which is above -0
+    most = np.full(x.shape[:2] + layout(problem, "y").shape[2:], -np.inf)
+    plus = np.zeros(most.shape, bool)  # whether a window has +0, which is above -0
     for _, seen in windows.taps(x, along(problem), -np.inf):
-        found = np.maximum(found, seen)
+        most = np.maximum(most, seen)
         plus |= (seen == 0) & ~np.signbit(seen)
-    return {"y": np.where(found == 0, np.where(plus, 0.0, -0.0), found)}
+    return {"y": np.where(most == 0, np.where(plus, 0.0, -0.0), most)}
 
 
 def _channels(inputs: Arrays, rows: Array | None) -> Array:

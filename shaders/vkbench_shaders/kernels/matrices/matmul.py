@@ -93,8 +93,8 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Row by row or column by column where there are a few vectors, in tiles otherwise."""
-    if found := _few_vectors(problem):
-        return dense_vec.launches(problem, device, found)
+    if roles := _few_vectors(problem):
+        return dense_vec.launches(problem, device, roles)
     return dense.launch_tiles(problem, device)
 
 
@@ -104,8 +104,8 @@ def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
 
 def _parts(problem: Problem, device: DeviceFacts) -> int:
     """Parts of k; none where no sums go to scratch."""
-    if found := _few_vectors(problem):
-        cut, waits = dense_vec.cut(problem, device, found), False
+    if roles := _few_vectors(problem):
+        cut, waits = dense_vec.cut(problem, device, roles), False
     else:
         tile, cut = dense.choose(problem, device)
         waits = tile.waits(cut)
@@ -114,8 +114,8 @@ def _parts(problem: Problem, device: DeviceFacts) -> int:
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Parts of k for a few vectors; otherwise tiles and parts."""
-    if found := _few_vectors(problem):
-        usual = dense.asked_parts(problem) or dense_vec.cut(problem, device, found).parts
+    if roles := _few_vectors(problem):
+        usual = dense.asked_parts(problem) or dense_vec.cut(problem, device, roles).parts
         return [{"split": parts} for parts in dense.nearest_parts(usual, problem.shape["k"])]
     return [{"tile": way.tile.name, "split": way.split} for way in dense.ways(problem, device)]
 
@@ -164,12 +164,12 @@ def _infer(dims: Dims) -> Callable[[Shapes, Mapping[str, str]], dict[str, int]]:
     """Sizes from both operands; matrices of y are the fewest that both are for in turn."""
 
     def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
-        found = {"b": lcm(*(shape[0] for shape in shapes.values()))}
+        sizes = {"b": lcm(*(shape[0] for shape in shapes.values()))}
         for name, shape in shapes.items():
             for dim, size in zip(dims[name][1:], shape[1:], strict=True):
-                if found.setdefault(dim, size) != size:
-                    raise UsageError(f"{dim} is {found[dim]} in one array and {size} in {name}")
-        return {dim: found[dim] for dim in DIMS}
+                if sizes.setdefault(dim, size) != size:
+                    raise UsageError(f"{dim} is {sizes[dim]} in one array and {size} in {name}")
+        return {dim: sizes[dim] for dim in DIMS}
 
     return infer
 

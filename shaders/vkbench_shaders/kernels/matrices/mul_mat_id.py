@@ -92,9 +92,9 @@ def _cases(fmt: str, x: str, shapes: Iterable[str]) -> Iterator[Case]:
 def _checked_cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
         more = _MORE if fmt in _MORE_FOR else ()
-        ours = _COOPERATIVE if fmt in _COOPERATIVE_FOR else ()
+        cooperative = _COOPERATIVE if fmt in _COOPERATIVE_FOR else ()
         plain = (*_RAGGED, *_WHOLE) if fmt in formats.PLAIN else ()
-        yield from _cases(fmt, "f32", (*_SHAPES, *more, *ours, *plain))
+        yield from _cases(fmt, "f32", (*_SHAPES, *more, *cooperative, *plain))
         yield from _cases(fmt, "q8_1", (*_BYTES, *more))
 
 

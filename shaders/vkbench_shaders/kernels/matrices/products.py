@@ -87,16 +87,16 @@ def places(problem: Problem, binding: str, *strides: str) -> dict[str, int]:
 
 def sizes(problem: Problem, groups: tuple[int, int, int]) -> dict[str, int]:
     """Push constants of a product in these workgroups: its sizes, and where its arrays lie."""
-    found = {**{dim: problem.shape[dim] for dim in "mnk"}, "groups_x": groups[0]}
+    push = {**{dim: problem.shape[dim] for dim in "mnk"}, "groups_x": groups[0]}
     for name in ("weights", "x", "y"):
-        found |= places(problem, name, "stride")
-    return found
+        push |= places(problem, name, "stride")
+    return push
 
 
 def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
     """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
-    found = -(-threads // least_threads(device))
-    return ROWS * max(threads, columns * found)
+    subgroups = -(-threads // least_threads(device))
+    return ROWS * max(threads, columns * subgroups)
 
 
 def columns(problem: Problem) -> int:

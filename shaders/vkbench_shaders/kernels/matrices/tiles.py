@@ -85,8 +85,8 @@ def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
     """By tiles; `sizes` are rows and columns of a problem's products, and how many there are."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-        found = rank_tiles(problem, device, *sizes(problem))
-        return [{"tile": tile.name} for tile in found]
+        ranked = rank_tiles(problem, device, *sizes(problem))
+        return [{"tile": tile.name} for tile in ranked]
 
     return Tuning(params=("tile",), candidates=candidates)
 
@@ -105,8 +105,8 @@ def _time(tile: Tile, device: DeviceFacts, m: int, n: int, batches: int) -> floa
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
-    asked = problem.params["tile"]
-    tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
+    named = problem.params["tile"]
+    tile = next((tile for tile in TILES if tile.name == named), SMALLEST)
     return too_wide(problem, device, tile) or limits.too_far(problem, device)
 
 
@@ -115,13 +115,13 @@ def places(problem: Problem) -> dict[str, int]:
 
     In bytes for what is read, in items for what is written.
     """
-    found: dict[str, int] = {}
+    push: dict[str, int] = {}
     for name in ("weights", "x", "y"):
         layout = problem.layout(name)
         unit = problem.item_bytes(name) if problem.kernel.binding(name).is_input else 1
-        found[f"{name}_offset"] = layout.offset * unit
-        found[f"{name}_stride"] = layout.strides[-2] * unit
-    return found
+        push[f"{name}_offset"] = layout.offset * unit
+        push[f"{name}_stride"] = layout.strides[-2] * unit
+    return push
 
 
 def argument(types: Mapping[str, str], dot: str) -> tuple[str]:

@@ -127,8 +127,8 @@ def by_ranges(problem: Problem) -> tuple[Launch, ...]:
     )
     words = -(-prod(problem.array_shape("y")) * problem.item_bytes("y") // 4)
     combine = Launch(
-        groups=(found := grid(-(-words // SHARE))),
-        push=indexed_arrays(problem, found[0], "base", "m"),
+        groups=(zeroing := grid(-(-words // SHARE))),
+        push=indexed_arrays(problem, zeroing[0], "base", "m"),
         constants={"THREADS": THREADS},
         entry="combine",
     )

@@ -52,8 +52,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     groups = grid(-(-prod(shape) // (THREADS * STEPS * each(problem.types))))
     push: Push = {
         "sizes": sizes(shape),
-        **{name: place(found) for name, found in zip("xy", layouts, strict=True)},
-        "flat": all(is_flat(found) for found in layouts),
+        **{name: place(layout) for name, layout in zip("xy", layouts, strict=True)},
+        "flat": all(is_flat(layout) for layout in layouts),
         "groups_x": groups[0],
     }
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
@@ -64,14 +64,14 @@ def inputs(problem: Problem) -> dict[str, Array]:
     x, y = problem.types["x"], problem.types["y"]
     shape = problem.array_shape("x")
     dtype = problem.format("x").dtype
-    found = noise.raw(problem.seed("x"), prod(shape) * dtype.itemsize).view(dtype).copy()
+    values = noise.raw(problem.seed("x"), prod(shape) * dtype.itemsize).view(dtype).copy()
     if dtype.itemsize < 4:  # every one there is
-        codes = np.arange(min(found.size, 1 << 8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
-        found[: codes.size] = codes.view(dtype)
+        codes = np.arange(min(values.size, 1 << 8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
+        values[: codes.size] = codes.view(dtype)
     else:
-        found[::3] = _nearest_target(x, y, problem.seed("x.near"), found[::3].size)
-        found[1::12] = _small(x, found[1::12])
-    return {"x": found.reshape(shape)}
+        values[::3] = _nearest_target(x, y, problem.seed("x.near"), values[::3].size)
+        values[1::12] = _small(x, values[1::12])
+    return {"x": values.reshape(shape)}
 
 
 def _small(x: str, values: Array) -> Array:

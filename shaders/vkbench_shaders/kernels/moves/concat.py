@@ -50,7 +50,7 @@ def concat(problem: Problem, device: DeviceFacts) -> Launch:
     axis = DIMS.index(str(problem.params["axis"]))
     y, a, b = (problem.layout(name) for name in "yab")
     inner = prod(y.shape[axis + 1 :])
-    if all(places.is_flat(found) for found in (a, b)):  # rows of a and of b by turns
+    if all(places.is_flat(layout) for layout in (a, b)):  # rows of a and of b by turns
         y, a, b = (
             Layout.contiguous((1, 1, prod(n.shape[:axis]), n.shape[axis] * inner))
             for n in (y, a, b)

@@ -114,8 +114,8 @@ def sequence(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, 
     numbers = np.arange(problem.shape["n"])
     if problem.types["y"] == "i32":
         return {"y": (int(start) + numbers * int(step)).astype(np.int32)}
-    found = np.float32(start) + numbers.astype(np.float32) * np.float32(step)
-    return {"y": found if problem.types["y"] == "f32" else found.astype(np.float64)}
+    values = np.float32(start) + numbers.astype(np.float32) * np.float32(step)
+    return {"y": values if problem.types["y"] == "f32" else values.astype(np.float64)}
 
 
 def _sequences(formats: Iterable[str], shapes: Iterable[int], change: Change) -> Iterator[Case]:

@@ -83,8 +83,8 @@ def take_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str
     if ids.ndim == 1:
         ids = np.broadcast_to(ids[:, None], (len(x), len(ids), x.shape[2]))
     there = exist(problem, ids)
-    found = np.take_along_axis(x, np.where(there, ids, 0).astype("i8"), 1)
-    return {"y": np.where(there, found, np.zeros(1, x.dtype))}
+    items = np.take_along_axis(x, np.where(there, ids, 0).astype("i8"), 1)
+    return {"y": np.where(there, items, np.zeros(1, x.dtype))}
 
 
 def scatter_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:

@@ -50,7 +50,7 @@ def bindings(
     """Items, their numbers, and where they come: in that order, or y first if it is changed."""
     changed = "m" in y
     first, last = ("y", "x") if changed else ("x", "y")
-    found = {
+    by_name = {
         "x": declare_input("x", types, x, "items", same_as=changed * "y"),
         "ids": declare_input("ids", IDS, ids, ABOUT_IDS),
         "y": Binding(
@@ -63,7 +63,7 @@ def bindings(
         ),
     }
     names = (first, last, "ids") if changed else (first, "ids", last)
-    return tuple(found[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 def lying(problem: Problem, binding: str) -> Layout:

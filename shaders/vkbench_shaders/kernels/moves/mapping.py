@@ -38,11 +38,11 @@ class Axis:
 
 def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
     """The same in as few dimensions as will do, and ones of one index before them: four."""
-    found = [axes[-1]]
+    merged = [axes[-1]]
     for axis in reversed(axes[:-1]):
-        joined = _join_axes(axis, found[0])
-        found[:1] = [joined] if joined else [axis, found[0]]
-    return [Axis(size=1, source=1)] * (4 - len(found)) + found
+        joined = _join_axes(axis, merged[0])
+        merged[:1] = [joined] if joined else [axis, merged[0]]
+    return [Axis(size=1, source=1)] * (4 - len(merged)) + merged
 
 
 def _join_axes(outer: Axis, inner: Axis) -> Axis | None:

@@ -26,7 +26,7 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
 
 
 def recurrence_of(problem: Problem) -> Recurrence:
-    each = problem.params["gate"] == "lane"
+    by_key = problem.params["gate"] == "lane"
     s, t, h, g, d = (problem.shape[dim] for dim in "sthgd")
     return Recurrence(
         sequences=s,
@@ -35,8 +35,8 @@ def recurrence_of(problem: Problem) -> Recurrence:
         columns=d,
         keys=d,
         key_heads=g,
-        vectors=2 + each,
-        each=each,
+        vectors=2 + by_key,
+        each=by_key,
         scale=1 / sqrt(d),
     )
 

@@ -147,9 +147,9 @@ def ends(values: str, state: str, what: str) -> tuple[Binding, ...]:
     )
 
 
-def flops(problem: Problem, each: int) -> int:
+def flops(problem: Problem, per_key: int) -> int:
     """So many for each number of the state and token."""
-    return each * prod(problem.array_shape("state")) * problem.shape["t"]
+    return per_key * prod(problem.array_shape("state")) * problem.shape["t"]
 
 
 def exact(inputs: Arrays) -> dict[str, Numbers]:

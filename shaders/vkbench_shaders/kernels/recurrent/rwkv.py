@@ -44,11 +44,11 @@ def _of(problem: Problem, vectors: int, scale: float = 1.0) -> Recurrence:
 
 def _read_heads(inputs: Arrays, rows: Array | None) -> dict[str, Numbers]:
     """In double precision; of some heads, if given."""
-    found = exact(inputs)
+    arrays = exact(inputs)
     if rows is None:
-        return found
+        return arrays
     axes = {"state": 1, "first": 0}
-    return {name: np.take(array, rows, axes.get(name, 2)) for name, array in found.items()}
+    return {name: np.take(array, rows, axes.get(name, 2)) for name, array in arrays.items()}
 
 
 def gla_of(problem: Problem) -> Recurrence:
@@ -89,9 +89,9 @@ def wkv7_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict
     state = given.pop("state")
 
     def step(state: Numbers, token: Mapping[str, Numbers]) -> Numbers:
-        found = read(state, token["a"])
+        projected = read(state, token["a"])
         state *= token["decay"][:, :, None, :]
-        state += outer(token["v"], token["k"]) + outer(found, token["b"])
+        state += outer(token["v"], token["k"]) + outer(projected, token["b"])
         return read(state, token["r"])
 
     y = walk_tokens(step, state, given, problem.shape["t"])
@@ -116,10 +116,10 @@ def _draw_input(problem: Problem, name: str, low: float) -> Array:
 
 def wkv7_inputs(problem: Problem) -> dict[str, Array]:
     """b takes some of a's direction out of the state, as in a model."""
-    found = _inputs(0.545)(problem)
+    arrays = _inputs(0.545)(problem)
     a = unit(problem, "a")
     part = data.uniform(problem, "b", 0.0, 1.0)
-    return {**found, "a": a, "b": -a * part}
+    return {**arrays, "a": a, "b": -a * part}
 
 
 _TOKENS = (

@@ -167,17 +167,17 @@ def scan_layout(problem: Problem, binding: str) -> Layout:
 def scan_of(problem: Problem) -> Recurrence:
     """Mamba-1's heads of one value are columns of one head."""
     s, t, h, g, p, d = (problem.shape[dim] for dim in "sthgpd")
-    each = is_each(problem)
+    by_key = is_each(problem)
     return Recurrence(
         sequences=s,
         tokens=t,
-        heads=1 if each else h,
-        columns=h if each else p,
+        heads=1 if by_key else h,
+        columns=h if by_key else p,
         keys=d,
         key_heads=g,
         vectors=2,
-        rows=1 + each,
-        each=each,
+        rows=1 + by_key,
+        each=by_key,
     )
 
 

@@ -60,9 +60,9 @@ def _max(x: Array, along: tuple[int, ...]) -> Array:
     """numpy leaves the sign of 0 to chance."""
     if x.dtype != np.float64:
         return np.asarray(x.max(axis=along, keepdims=True, initial=np.iinfo(x.dtype.str).min))
-    found = x.max(axis=along, keepdims=True, initial=-inf)
+    largest = x.max(axis=along, keepdims=True, initial=-inf)
     positive = ((x == 0) & ~np.signbit(x)).any(axis=along, keepdims=True)
-    return np.asarray(np.where(found == 0, np.where(positive, 0.0, -0.0), found))
+    return np.asarray(np.where(largest == 0, np.where(positive, 0.0, -0.0), largest))
 
 
 def _min(x: Array, along: tuple[int, ...]) -> Array:
@@ -74,8 +74,8 @@ def _argmax(x: Array, along: tuple[int, ...]) -> Array:
     kept = tuple(1 if axis in along else size for axis, size in enumerate(x.shape))
     length = prod(x.shape[axis] for axis in along)
     rows = np.moveaxis(x, along, range(-len(along), 0)).reshape(prod(kept), length)
-    found = rows.argmax(axis=1) if length else np.full(prod(kept), -1)
-    return found.astype(np.int32).reshape(kept)
+    places = rows.argmax(axis=1) if length else np.full(prod(kept), -1)
+    return places.astype(np.int32).reshape(kept)
 
 
 def _argmin(x: Array, along: tuple[int, ...]) -> Array:
@@ -182,8 +182,8 @@ def _kernel(
         fmt = problem.types["x"]
         x = inputs["x"] if fmt in INTEGERS else quants.dequantise(fmt, inputs["x"])
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = reduce(x, axes(problem))
-        return {"y": quants.quantise(problem.types["y"], found) if y is _NUMBER else found}
+            reduced = reduce(x, axes(problem))
+        return {"y": quants.quantise(problem.types["y"], reduced) if y is _NUMBER else reduced}
 
     return Kernel(
         name=name,

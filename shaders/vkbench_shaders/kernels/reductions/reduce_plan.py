@@ -80,8 +80,8 @@ def plan(problem: Problem, device: DeviceFacts, in_order: bool) -> ReducePlan:
     """By what lies side by side; numbers keep their order where that counts."""
     x, y, chosen = problem.layout("x"), problem.layout("y"), axes(problem)
     dims = [
-        Dimension(size=size, steps=(ours, theirs))
-        for size, ours, theirs in zip(x.shape, x.strides, y.strides, strict=True)
+        Dimension(size=size, steps=(x_step, y_step))
+        for size, x_step, y_step in zip(x.shape, x.strides, y.strides, strict=True)
     ]
     kept = _merge_dimensions(
         _sort_dimensions(dim for at, dim in enumerate(dims) if at not in chosen)
@@ -93,9 +93,9 @@ def plan(problem: Problem, device: DeviceFacts, in_order: bool) -> ReducePlan:
     form = ANY if len(rest) > 1 else WITHOUT_GAPS if along else ONE_STRIDE
     threads = int(problem.params.get("threads", 0)) or THREADS
     wide = AT_ONCE * 16 // problem.item_bytes("x")
-    each = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
-    down = _down(results, length, each, along, threads)
-    part, parts = _parts(device, -(-results * down // threads), length, down * each)
+    at_once = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
+    down = _down(results, length, at_once, along, threads)
+    part, parts = _parts(device, -(-results * down // threads), length, down * at_once)
     return ReducePlan(
         kept=kept,
         reduced=rest,
@@ -146,8 +146,8 @@ def portable(
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
         made = make_plan(problem, device)
-        each = 8 if name != "position" or problem.types["x"] in FLOATS else 16
-        return (each * made.results * made.parts if made.parts > 1 else each,)
+        item = 8 if name != "position" or problem.types["x"] in FLOATS else 16
+        return (item * made.results * made.parts if made.parts > 1 else item,)
 
     def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
         return _reduction(name, types["x"]), _values(types["x"]), _results(types["y"])
@@ -270,19 +270,19 @@ def _sort_dimensions(dims: Iterable[Dimension]) -> list[Dimension]:
 
 def _merge_dimensions(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
     """Without those of size 1; those that lie like one are one."""
-    found: list[Dimension] = []
+    merged: list[Dimension] = []
     for dim in dims:
         if dim.size == 1:
             continue
-        if found and found[-1].around(dim):
-            dim = Dimension(size=found.pop().size * dim.size, steps=dim.steps)
-        found.append(dim)
-    return tuple(found)
+        if merged and merged[-1].around(dim):
+            dim = Dimension(size=merged.pop().size * dim.size, steps=dim.steps)
+        merged.append(dim)
+    return tuple(merged)
 
 
-def _down(results: int, length: int, each: int, along: bool, threads: int) -> int:
+def _down(results: int, length: int, at_once: int, along: bool, threads: int) -> int:
     """Threads a result, of which each has so many numbers at once; few across columns."""
-    enough = min(threads, power_of_two(-(-length // each)))
+    enough = min(threads, power_of_two(-(-length // at_once)))
     if along:
         return enough
     return max(min(enough, 4), min(enough, threads // power_of_two(results)), 1)
@@ -291,9 +291,9 @@ def _down(results: int, length: int, each: int, along: bool, threads: int) -> in
 def _parts(device: DeviceFacts, tiles: int, length: int, step: int) -> tuple[int, int]:
     """Numbers a workgroup takes of each result, some steps of them, and workgroups a result."""
     few = tiles < busy(device, ENOUGH_GROUPS)
-    wanted = -(-busy(device, MANY_GROUPS) // max(1, tiles)) if few else 1
+    usual = -(-busy(device, MANY_GROUPS) // max(1, tiles)) if few else 1
     least = max(LEAST_PART, step) if tiles < 2 else step
-    parts = max(1, min(wanted, length // least))
+    parts = max(1, min(usual, length // least))
     part = -(-length // (parts * step)) * step
     return (part, -(-length // part)) if part else (0, 1)
 

@@ -55,9 +55,9 @@ def _plan(problem: Problem, device: DeviceFacts) -> _ScanPlan:
     threads = min(_MOST_THREADS, max(32, power_of_two(-(-columns // 4))))
     tile = threads * _FOURS * 4
     tiles = max(1, -(-columns // tile))
-    each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // busy(device, _FULL)))
-    each = tiles if rows >= busy(device, _ENOUGH_GROUPS) else min(each, tiles)
-    return _ScanPlan(threads=threads, part=each * tile, parts=-(-tiles // each))
+    tiles_each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // busy(device, _FULL)))
+    tiles_each = tiles if rows >= busy(device, _ENOUGH_GROUPS) else min(tiles_each, tiles)
+    return _ScanPlan(threads=threads, part=tiles_each * tile, parts=-(-tiles // tiles_each))
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:

@@ -52,11 +52,11 @@ def _tiles(entries: int) -> int:
 
 def _places(problem: Problem, *names: str) -> dict[str, int]:
     """Push constants: where rows lie."""
-    found: dict[str, int] = {}
+    push: dict[str, int] = {}
     for name in names:
         lay = problem.layout(name)
-        found |= {f"{name}_offset": lay.offset, f"{name}_stride": lay.strides[0]}
-    return found
+        push |= {f"{name}_offset": lay.offset, f"{name}_stride": lay.strides[0]}
+    return push
 
 
 def argsort_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -90,11 +90,11 @@ def argsort_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 def ranks_launch(problem: Problem) -> Launch:
     """As many short rows a workgroup as it has threads for."""
     rows, columns = problem.shape.values()
-    each = _MOST_THREADS // columns
-    groups = grid(-(-rows // each))
+    at_once = _MOST_THREADS // columns
+    groups = grid(-(-rows // at_once))
     push = {
         "columns": columns,
-        "tiles": each,
+        "tiles": at_once,
         "groups": rows,
         "groups_x": groups[0],
         **_places(problem, "x", "y"),

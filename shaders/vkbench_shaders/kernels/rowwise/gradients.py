@@ -75,8 +75,8 @@ class Gradient:
 def cut_of(gradient: Gradient, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     aligned = row_values.are_rows_aligned(problem, gradient.arrays, w)
-    each, many = 4 // problem.item_bytes("dx"), busy(device, row_values.BUSY)
-    return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many)
+    at_once, many = 4 // problem.item_bytes("dx"), busy(device, row_values.BUSY)
+    return Cut(rows=b * c * h, columns=w, aligned=aligned, each=at_once, busy=many)
 
 
 def launch(gradient: Gradient, problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:

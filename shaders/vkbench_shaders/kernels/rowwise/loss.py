@@ -49,8 +49,8 @@ def cut_of(problem: Problem, *bindings: str) -> Cut:
     """A row is one team's, however long."""
     n, k = problem.shape["n"], problem.shape["k"]
     aligned = row_values.are_rows_aligned(problem, bindings, k)
-    each = 4 // problem.item_bytes("x")
-    return Cut(rows=n, columns=k, aligned=aligned, each=each, split=False)
+    at_once = 4 // problem.item_bytes("x")
+    return Cut(rows=n, columns=k, aligned=aligned, each=at_once, split=False)
 
 
 def push_of(problem: Problem, cut: Cut, *bindings: str) -> Push:
@@ -104,15 +104,15 @@ def _logarithms(x: Numbers) -> Numbers:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     with np.errstate(invalid="ignore"):  # x may be NaN or Inf
-        each = _logarithms(quants.dequantise(problem.types["x"], inputs["x"]))
-        return {"loss": -(each * inputs["targets"]).sum(axis=-1).mean(keepdims=True)}
+        logarithms = _logarithms(quants.dequantise(problem.types["x"], inputs["x"]))
+        return {"loss": -(logarithms * inputs["targets"]).sum(axis=-1).mean(keepdims=True)}
 
 
 def back_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     chosen = slice(None) if rows is None else rows
     with np.errstate(invalid="ignore"):
-        each = _logarithms(quants.dequantise(problem.types["x"], inputs["x"][chosen]))
-        less = np.exp(each) - inputs["targets"][chosen].astype(np.float64)
+        logarithms = _logarithms(quants.dequantise(problem.types["x"], inputs["x"][chosen]))
+        less = np.exp(logarithms) - inputs["targets"][chosen].astype(np.float64)
     return {"dx": less * float(inputs["gradient"][0]) / problem.shape["n"]}
 
 

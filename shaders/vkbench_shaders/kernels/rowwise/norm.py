@@ -84,17 +84,17 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def cut_of(norm: Norm, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    many, asked = busy(device, row_values.BUSY), int(problem.params["lanes"])
+    many, lanes = busy(device, row_values.BUSY), int(problem.params["lanes"])
     if not norm.grouped:
         aligned = row_values.are_rows_aligned(problem, norm.rows, w)
-        each = 4 // problem.item_bytes("y")
-        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many, asked=asked)
+        at_once = 4 // problem.item_bytes("y")
+        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=at_once, busy=many, asked=lanes)
     groups = int(problem.params["groups"])
     columns = c // groups * h * w
-    each = 16 // problem.item_bytes("x")
-    fits = columns % each == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
+    at_once = 16 // problem.item_bytes("x")
+    fits = columns % at_once == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
     return Cut(
-        rows=b * groups, columns=columns, aligned=fits, each=each // 4, busy=many, asked=asked
+        rows=b * groups, columns=columns, aligned=fits, each=at_once // 4, busy=many, asked=lanes
     )
 
 
@@ -170,8 +170,8 @@ def reference(norm: Norm, problem: Problem, inputs: Arrays, rows: Array | None) 
         )
         for fused, (name, combine) in enumerate((("weights", np.multiply), ("biases", np.add))):
             if FUSED.index(str(problem.params["fused"])) > fused:
-                each = inputs[name].astype(np.float64)
-                y = combine(y, each[:, None, None] if norm.grouped else each)
+                factors = inputs[name].astype(np.float64)
+                y = combine(y, factors[:, None, None] if norm.grouped else factors)
     return {"y": y, "sum": total} if norm.added else {"y": y}
 
 
@@ -199,7 +199,7 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 def params(norm: Norm) -> dict[str, Param]:
-    found = {
+    shared = {
         "eps": Param(default=norm.eps, least=0, description="what keeps a row of zeros finite"),
         "fused": Param(
             default="none",
@@ -210,8 +210,8 @@ def params(norm: Norm) -> dict[str, Param]:
         "lanes": row_values.LANES,
     }
     if norm.grouped:
-        return {"groups": Param(default=32, least=1, description="groups of channels"), **found}
-    return {"layout": rows.LAYOUT, **found}
+        return {"groups": Param(default=32, least=1, description="groups of channels"), **shared}
+    return {"layout": rows.LAYOUT, **shared}
 
 
 def bindings(norm: Norm) -> tuple[Binding, ...]:

@@ -49,11 +49,11 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 def inputs(problem: Problem) -> dict[str, Array]:
     """Each sequence of the batch has a stretch of the table, as in a cache."""
-    b, each = problem.shape["b"], problem.shape["m"] // problem.shape["b"]
-    firsts = np.arange(b, dtype=np.int32)[:, None] * each
+    b, rows = problem.shape["b"], problem.shape["m"] // problem.shape["b"]
+    firsts = np.arange(b, dtype=np.int32)[:, None] * rows
     return {
         **rope.inputs(problem),
-        "ids": data.distinct(problem, "ids", each) + firsts,
+        "ids": data.distinct(problem, "ids", rows) + firsts,
         "y": data.uniform(problem, "y", -2, 2),
     }
 

@@ -73,16 +73,16 @@ def cut_of(problem: Problem, device: DeviceFacts) -> Cut:
     aligned = row_values.are_rows_aligned(problem, ("x", "y"), w)
     rows = b * c * h
     few = rows < busy(device, _MANY_ROWS) or not aligned
-    each = 4 // problem.item_bytes("y")
-    asked = int(problem.params["lanes"])
+    at_once = 4 // problem.item_bytes("y")
+    lanes = int(problem.params["lanes"])
     return Cut(
         rows=rows,
         columns=w,
         aligned=aligned,
-        each=each,
+        each=at_once,
         split=few,
         busy=busy(device, row_values.BUSY),
-        asked=asked,
+        asked=lanes,
     )
 
 

@@ -188,15 +188,17 @@ def choose(problem: Problem, device: DeviceFacts) -> tuple[Tile, Cut]:
 def ways(problem: Problem, device: DeviceFacts) -> list[Way]:
     """The tiles and cuts that a problem leaves open, the one that should be fastest first."""
     rates = rates_of(device)
-    asked, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
-    found: dict[tuple[Tile, Cut], Way] = {}
-    for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
+    named, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
+    by_cut: dict[tuple[Tile, Cut], Way] = {}
+    for tile in TILES if named == "auto" else [tile for tile in TILES if tile.name == named]:
         for parts in (split,) if split else SPLITS:
             cut = tile.cut(parts, k)
             if cut.parts == 1 or split or cut.part >= _LEAST_PART:
                 seconds = _seconds(problem, rates, tile, cut)
-                found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts, seconds=seconds))
-    return sorted(found.values(), key=lambda way: way.seconds)
+                by_cut.setdefault(
+                    (tile, cut), Way(tile=tile, cut=cut, split=parts, seconds=seconds)
+                )
+    return sorted(by_cut.values(), key=lambda way: way.seconds)
 
 
 def nearest_parts(usual: int, k: int) -> list[int]:

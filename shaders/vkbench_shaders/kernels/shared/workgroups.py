@@ -18,9 +18,9 @@ def tuning(usual: int) -> Tuning:
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         most = device.limits.get("max_workgroup_invocations", usual)
-        found = [size for size in SIZES if size <= most]
-        found.sort(key=lambda size: (size > usual, abs(size - usual)))
-        return [{"threads": size} for size in found]
+        sizes = [size for size in SIZES if size <= most]
+        sizes.sort(key=lambda size: (size > usual, abs(size - usual)))
+        return [{"threads": size} for size in sizes]
 
     return Tuning(params=("threads",), candidates=candidates)
 

@@ -52,13 +52,13 @@ class ModelPlan:
         return header(keys, [placed for _, placed in self.tensors])
 
 
-def make(plan: ModelPlan, file: IO[bytes], told: Callable[[int], None]) -> None:
+def make(plan: ModelPlan, file: IO[bytes], report: Callable[[int], None]) -> None:
     """Write the model; tells how many bytes are written, after each part."""
     written = 0
     for part in _parts(plan):
         file.write(part)
         written += len(part)
-        told(written)
+        report(written)
 
 
 def outline(plan: ModelPlan, file: IO[bytes], size: int) -> None:

@@ -82,9 +82,9 @@ def format_of(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
 
 def _fitting(fmt: str, tensor: TensorPlan) -> str:
     """The format, or one like it that rows of this length can have."""
-    for each in (fmt, _INSTEAD.get(fmt, "f16"), "f16"):
-        if tensor.shape[-1] % format_named(each).elements == 0:
-            return each
+    for possible in (fmt, _INSTEAD.get(fmt, "f16"), "f16"):
+        if tensor.shape[-1] % format_named(possible).elements == 0:
+            return possible
     raise AssertionError("f16 has no blocks")
 
 

@@ -153,4 +153,4 @@ def _rope_factors(shape: Shape) -> tuple[float, ...]:
     exponents = np.arange(0, shape.head_size, 2) / shape.head_size
     waves = 2 * pi * shape.rope_base**exponents
     smooth = np.clip((trained / waves - long) / (short - long), 0, 1)
-    return tuple(float(1 / ((1 - each) / most + each)) for each in smooth)
+    return tuple(float(1 / ((1 - share) / most + share)) for share in smooth)

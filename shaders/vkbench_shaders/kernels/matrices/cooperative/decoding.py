@@ -93,9 +93,9 @@ def _plan(product: Product, device: DeviceFacts) -> _Plan:
     tiles_m = -(-n // (_MOST_TALL * side))
     tall = -(-n // (tiles_m * side))
     groups = (tiles_m, -(-product.right.rows // tile.rows))
-    wanted = busy(device, _RESIDENT) // (groups[0] * groups[1] * product.results["matrices"])
+    parts = busy(device, _RESIDENT) // (groups[0] * groups[1] * product.results["matrices"])
     most = product.left.numbers // (_LEAST_STEPS * tile.depth)
-    cut = dense.Cut.into(max(1, min(wanted, most)), product.left.numbers, tile.depth)
+    cut = dense.Cut.into(max(1, min(parts, most)), product.left.numbers, tile.depth)
     return _Plan(tile=tile, tall=tall, groups=groups, cut=cut)
 
 

@@ -105,9 +105,9 @@ def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
     room = products.room(problem, device)
     groups = (tiles_m, -(-m // (tall * kind.shape.m)))
     while True:
-        found = _Plan(kind=kind, tall=tall, subgroups=subgroups, groups=groups, chunks=chunks)
-        if subgroups == 1 or (subgroups <= most and 16 * found.shared_eights <= room):
-            return found
+        plan = _Plan(kind=kind, tall=tall, subgroups=subgroups, groups=groups, chunks=chunks)
+        if subgroups == 1 or (subgroups <= most and 16 * plan.shared_eights <= room):
+            return plan
         subgroups //= 2
 
 
@@ -140,9 +140,9 @@ def _launch(problem: Problem, product: Product, device: DeviceFacts) -> Launch:
 
 
 def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | None:
-    asked = problem.params.get("tile", "auto")
-    if asked != "auto":
-        return no_tiles(asked)
+    tile = problem.params.get("tile", "auto")
+    if tile != "auto":
+        return no_tiles(tile)
     if _kind(product, device) is None:
         return lacks(device, "f16", "f32", "auto")
     if reason := why_pointless(product):

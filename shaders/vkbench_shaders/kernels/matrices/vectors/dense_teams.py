@@ -72,8 +72,8 @@ class Plan:
 
 def _count_kept_sums(problem: Problem, device: DeviceFacts, plan: Plan) -> int:
     """Sums that a workgroup keeps: of each number, one of every subgroup of its team."""
-    each = plan.team // products.least_threads(device)
-    return plan.height * products.columns(problem) * each
+    subgroups = plan.team // products.least_threads(device)
+    return plan.height * products.columns(problem) * subgroups
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:

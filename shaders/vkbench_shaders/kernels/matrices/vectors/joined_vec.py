@@ -153,12 +153,12 @@ def _name_case(name: str, form: Form, fmt: str, first: Form, shape: str) -> Case
 
 
 def _list_cases(
-    name: str, *of: Form, shapes: tuple[str, ...] = (), each: tuple[str, ...] = _SHAPES
+    name: str, *of: Form, shapes: tuple[str, ...] = (), usual: tuple[str, ...] = _SHAPES
 ) -> tuple[Case, ...]:
     """Cases: some of each format, and more of a few, these shapes too."""
 
     def shapes_of(fmt: str) -> Iterator[str]:
-        yield from each
+        yield from usual
         elements = format_named(fmt).elements
         yield from _RAGGED if elements == 1 else ()
         yield from _SHORT if elements == BLOCK else ()
@@ -208,7 +208,7 @@ _RMS = Kernel(
     inputs=reference.inputs,
     check=Check(reference=reference.rms, rows="m"),
     work=Work(flops=products.flops),
-    cases=_list_cases("mul_mat_vec_rms", *_FORMS, each=("m32_n1_k4096", "m109_n3_k512")),
+    cases=_list_cases("mul_mat_vec_rms", *_FORMS, usual=("m32_n1_k4096", "m109_n3_k512")),
     timed=_timed_cases("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
 )
 
@@ -258,7 +258,7 @@ def _gated_kernel(gate: Gate, form: Form) -> Kernel:
             name,
             form,
             shapes=("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
-            each=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
+            usual=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
         ),
         timed=_timed_cases(name, "m8192_n1_k2048", "m14336_n1_k4096", form),
     )

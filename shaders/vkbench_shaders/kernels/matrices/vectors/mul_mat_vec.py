@@ -32,12 +32,12 @@ from vkbench_shaders.rounded_factors import Floats, Of
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n = problem.shape["m"], problem.shape["n"]
-    each = products.columns(problem)
-    groups = grid(-(-m // products.ROWS), depth=-(-n // each))
+    columns = products.columns(problem)
+    groups = grid(-(-m // products.ROWS), depth=-(-n // columns))
     return Launch(
         groups=groups,
         push=products.sizes(problem, groups),
-        constants=paths.constants(problem, device, each),
+        constants=paths.constants(problem, device, columns),
     )
 
 

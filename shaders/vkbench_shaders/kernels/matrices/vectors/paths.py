@@ -35,8 +35,8 @@ def threads(problem: Problem, columns: int) -> int:
 
     More are slower once a thread has much to do; tuning finds how many are the fastest.
     """
-    if asked := int(problem.params["threads"]):
-        return asked
+    if named := int(problem.params["threads"]):
+        return named
     units = problem.shape["k"] // products.unit(problem)
     fmt, most = problem.format("weights"), 128
     if fmt.quantised and fmt.grid not in LARGE_TABLES:
@@ -53,8 +53,8 @@ def tuning(columns: Callable[[Problem], int], *more: str) -> Tuning:
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         usual = threads(problem, columns(problem))
         most = device.limits.get("max_workgroup_invocations", usual)
-        found = [size for size in SIZES if size == usual or size <= most]
-        return [{"threads": size} for size in sorted(found, key=lambda size: size != usual)]
+        sizes = [size for size in SIZES if size == usual or size <= most]
+        return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
 
     return Tuning(params=("threads", *more), candidates=candidates)
 

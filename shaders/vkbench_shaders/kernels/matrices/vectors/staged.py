@@ -109,8 +109,8 @@ def _passes(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
     """So many that no multiprocessor has to wait for a second workgroup."""
     measured = thresholds(device, ByteProducts)
     places = device.compute_units * max(1, measured.unit_threads // plan.threads)
-    wanted = -(-problem.shape["m"] // (plan.height * places)) if places else 1
-    return max(1, min(measured.most_passes, wanted))
+    passes = -(-problem.shape["m"] // (plan.height * places)) if places else 1
+    return max(1, min(measured.most_passes, passes))
 
 
 def _fitting(plan: Plan, problem: Problem, device: DeviceFacts) -> Plan | None:
@@ -118,7 +118,7 @@ def _fitting(plan: Plan, problem: Problem, device: DeviceFacts) -> Plan | None:
     if device.subgroup_size > plan.team or _blocks(problem) % plan.units:
         return None
     plans = (replace(plan, passes=passes) for passes in (_passes(plan, problem, device), 1))
-    return next((each for each in plans if _fits(each, problem, device)), None)
+    return next((possible for possible in plans if _fits(possible, problem, device)), None)
 
 
 def _usual_units(problem: Problem, device: DeviceFacts) -> int:
@@ -159,8 +159,8 @@ def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
     )
     usual = _usual(problem, device)
     most = device.limits.get("max_workgroup_invocations", 0)
-    for each in dict.fromkeys((usual, *others) if usual else others):
-        if each.threads <= most and (plan := _fitting(each, problem, device)):
+    for possible in dict.fromkeys((usual, *others) if usual else others):
+        if possible.threads <= most and (plan := _fitting(possible, problem, device)):
             yield plan
 
 
@@ -198,10 +198,10 @@ def _plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
     rounding = problem.params["rounding"] or (INSIDE if pays(problem, device) else BEFORE)
     if rounding == BEFORE:
         return None
-    asked = {name: problem.params[name] for name in ("threads", "team", "units", "team_rows")}
+    named = {name: problem.params[name] for name in ("threads", "team", "units", "team_rows")}
     for plan in _plans(problem, device):
-        found = _settings(plan)
-        if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
+        planned = _settings(plan)
+        if all(not value or planned[name] == value for name, value in named.items()):
             return plan
     return None
 

@@ -67,8 +67,8 @@ def _count_kept_sums(
 ) -> int:
     """Sums that a workgroup keeps: of rows a number a team's subgroup, of squares one of each."""
     least = min(products.least_threads(device), team)
-    each = height * _halves(problem) * (team // least) + threads // least
-    return each * products.columns(problem)
+    sums = height * _halves(problem) * (team // least) + threads // least
+    return sums * products.columns(problem)
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
@@ -83,14 +83,14 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         has_room = _count_kept_sums(problem, device, team, size, height) <= _MOST_KEPT
         return is_shared and has_room and _are_even(problem, team, units)
 
-    found = [
+    possible = [
         {"team": team, "threads": size, "units": units}
         for units in _order(problem)
         for team in teams
         for size in _SIZES
         if fits(team, size, units)
     ]
-    return [dict(each) for each in sorted(found, key=_distance_from_likely(problem))]
+    return [dict(settings) for settings in sorted(possible, key=_distance_from_likely(problem))]
 
 
 def _distance_from_likely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, float]]:
@@ -104,12 +104,12 @@ def _distance_from_likely(problem: Problem) -> Callable[[Mapping[str, int]], tup
 
 def _settings(problem: Problem, device: DeviceFacts) -> tuple[int, int, int]:
     """Threads of a team, of a workgroup, and blocks a thread; those of a case may be 0, for any."""
-    asked = {name: int(problem.params[name]) for name in SPEED}
-    for found in candidates(problem, device):
-        if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
-            return int(found["team"]), int(found["threads"]), int(found["units"])
-    team = asked["team"] or max(_TEAMS[0], device.subgroup_size)
-    return team, asked["threads"] or _SIZES[0], asked["units"] or _UNITS[0]
+    named = {name: int(problem.params[name]) for name in SPEED}
+    for settings in candidates(problem, device):
+        if all(not value or settings[name] == value for name, value in named.items()):
+            return int(settings["team"]), int(settings["threads"]), int(settings["units"])
+    team = named["team"] or max(_TEAMS[0], device.subgroup_size)
+    return team, named["threads"] or _SIZES[0], named["units"] or _UNITS[0]
 
 
 def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:

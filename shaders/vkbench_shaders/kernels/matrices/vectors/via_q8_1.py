@@ -150,8 +150,8 @@ def _at_once(problem: Problem, device: DeviceFacts) -> int:
     """Blocks that a thread of the product takes at a time: a power of two that divides a row's."""
     if not _is_fast(device):
         return 1
-    asked = int(problem.params.get("units", 0))
-    return gcd(asked or _usual_at_once(problem, device), _units(problem))
+    units = int(problem.params.get("units", 0))
+    return gcd(units or _usual_at_once(problem, device), _units(problem))
 
 
 def _usual_at_once(problem: Problem, device: DeviceFacts) -> int:
@@ -190,17 +190,17 @@ def _either(staging: Staging, problem: Problem, device: DeviceFacts) -> list[Set
     both = [staging.candidates(problem, device), _of_two(problem, device)]
     if not staging.pays(problem, device):
         both.reverse()
-    return [found for each in zip_longest(*both) for found in each if found]
+    return [settings for pair in zip_longest(*both) for settings in pair if settings]
 
 
 def _of_two(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Threads and units of a product behind the launch that rounds."""
     usual = _at_once(problem, device)
-    others = [each for each in _UNITS if _units(problem) % each == 0 and _is_fast(device)]
+    others = [units for units in _UNITS if _units(problem) % units == 0 and _is_fast(device)]
     return [
-        {"rounding": "before", "units": count, **each}
+        {"rounding": "before", "units": count, **units}
         for count in dict.fromkeys((usual, *others))
-        for each in candidates(problem, device)
+        for units in candidates(problem, device)
     ]
 
 

@@ -126,8 +126,8 @@ def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
     padded = factor.padded_rows(side)
     blocks = -(-padded // _ROWS)
     eights = -(-factor.steps // _STEPS)
-    each = min(_MOST_EACH, max(1, factor.matrices * blocks * eights // _ENOUGH_GROUPS))
-    parts = -(-eights // each)
+    repeats = min(_MOST_EACH, max(1, factor.matrices * blocks * eights // _ENOUGH_GROUPS))
+    parts = -(-eights // repeats)
     groups = grid(factor.matrices * blocks * parts)
     item = 1 if factor.quantised else format_named(factor.fmt).bytes
     wide = factor.quantised or (
@@ -138,7 +138,7 @@ def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
         groups=groups,
         push={
             **_push(factor, side, groups, item),
-            "part": each * _STEPS,
+            "part": repeats * _STEPS,
             "parts": parts,
             "blocks": blocks,
         },

@@ -82,14 +82,14 @@ NAMES = tuple(dict.fromkeys(tile.name for tile in TILES))
 EXACT_NAMES = tuple(dict.fromkeys(tile.name for tile in TILES if "f32" in tile.costs))
 
 
-def no_tiles(asked: object) -> str:
+def no_tiles(tile: object) -> str:
     """Why a code path cannot take a case that asks for other code's tiles."""
-    return f"has no tiles of {asked}"
+    return f"has no tiles of {tile}"
 
 
-def lacks(device: DeviceFacts, element: str, sums: str, asked: str) -> str:
+def lacks(device: DeviceFacts, element: str, sums: str, tile: str) -> str:
     """Why a device cannot multiply by the tiles that were asked for, or by any."""
-    needed = "" if asked == "auto" else f" for tiles of {asked}"
+    needed = "" if tile == "auto" else f" for tiles of {tile}"
     kind = f"{element} with sums in {sums}"
     return f"needs cooperative matrices of {kind}{needed}, which {device.name} lacks"
 
