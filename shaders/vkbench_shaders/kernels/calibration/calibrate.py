@@ -30,6 +30,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.calibration.matrix_rate import MATRIX_RATE, MATRIX_RATE_8
+from vkbench_shaders.kernels.shared.portable import portable
 
 GROUP = "calibrate"
 THREADS = 128
@@ -87,15 +88,7 @@ READ_BANDWIDTH = Kernel(
             f"sums modulo 2^32, each of every g-th stretch of {STRETCH} words",
         ),
     ),
-    variants=(
-        Variant(
-            name="portable",
-            module="read_bandwidth",
-            launch=_read,
-            arithmetic="exact",
-            refuses=_refuses,
-        ),
-    ),
+    variants=(portable("read_bandwidth", _read, "exact", refuses=_refuses),),
     inputs=lambda problem: {"x": data.bell(problem, "x")},
     check=Check(reference=_sums),
     work=Work(flops=lambda problem: 0),
@@ -238,14 +231,7 @@ LAUNCH = Kernel(
     group=GROUP,
     dims=("n",),
     bindings=(declare_output("y", ("u32",), ("n",), "1, 2, 3, ..."),),
-    variants=(
-        Variant(
-            name="portable",
-            module="launch",
-            launch=_launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("launch", _launch, "exact"),),
     inputs=lambda problem: {},
     check=Check(
         reference=lambda problem, inputs, rows: {

@@ -20,10 +20,10 @@ from vkbench_shaders.kernel import (
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
@@ -86,13 +86,7 @@ def _kernel(
         params={**params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            Variant(
-                name="portable",
-                module="affine",
-                arguments=lambda types: (types["x"], types["y"]),
-                launch=launch,
-                arithmetic="exact",
-            ),
+            portable("affine", launch, "exact", arguments=lambda types: (types["x"], types["y"])),
         ),
         inputs=inputs,
         check=Check(reference=reference),

@@ -22,10 +22,10 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Stage,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import broadcast, strided
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8  # as in compare.slang
@@ -162,13 +162,12 @@ def kernel(comparison: CompareOperation) -> Kernel:
         },
         forms=Forms(empty=strided.DIMS, layout=layout, infer=broadcast.infer),
         variants=(
-            Variant(
-                name="portable",
-                module="compare",
+            portable(
+                "compare",
+                launch,
+                "exact",
                 arguments=lambda types: (_LOADED.get(types["a"], types["a"]),),
                 more=(Stage(entry="compare_64"), Stage(entry="compare_flat_64")),
-                launch=launch,
-                arithmetic="exact",
             ),
         ),
         inputs=inputs,

@@ -25,11 +25,11 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
@@ -125,13 +125,12 @@ def _kernel(gate: Gate) -> Kernel:
         params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            Variant(
-                name="portable",
-                module="glu",
+            portable(
+                "glu",
+                partial(launch_of_two, gate),
+                "f32_each",
                 entry="of_two",
                 arguments=lambda types: (gate.struct(types["y"]), types["y"], types["y"]),
-                launch=partial(launch_of_two, gate),
-                arithmetic="f32_each",
             ),
         ),
         inputs=inputs,

@@ -10,10 +10,11 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, Variant, grid
+from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, grid
 from vkbench_shaders.kernels.elementwise import glu, strided
 from vkbench_shaders.kernels.shared import gates
 from vkbench_shaders.kernels.shared.gates import GATES, Gate
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 
 _NAMES = ("swiglu", "geglu")  # of the gates that models put before a product
@@ -87,12 +88,8 @@ def _kernel(gate: Gate, halves: Kernel) -> Kernel:
         params={name: halves.params[name] for name in ("gate", *gate.params)},
         forms=replace(halves.forms, empty=(), layout=_layout),
         variants=(
-            Variant(
-                name="portable",
-                module="glu_rounded",
-                arguments=partial(_arguments, gate),
-                launch=partial(launch, gate),
-                arithmetic="f32",
+            portable(
+                "glu_rounded", partial(launch, gate), "f32", arguments=partial(_arguments, gate)
             ),
         ),
         inputs=inputs,

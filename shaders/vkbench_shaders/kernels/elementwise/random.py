@@ -22,10 +22,10 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 THREADS = 128
@@ -138,12 +138,11 @@ def _kernel(
         params=params,
         forms=Forms(layout=layout, empty=("n",), infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="random",
+            portable(
+                "random",
+                launch,
+                "exact",
                 arguments=lambda types: (name.removeprefix("rand_"), types["y"]),
-                launch=launch,
-                arithmetic="exact",
             ),
         ),
         inputs=inputs,

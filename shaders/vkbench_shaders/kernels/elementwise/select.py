@@ -17,10 +17,10 @@ from vkbench_shaders.kernel import (
     Kernel,
     Layout,
     Problem,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import broadcast, strided
+from vkbench_shaders.kernels.shared.portable import portable
 
 FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32")
 _REPEATED = {"b": "broadcast", "condition": "condition"}
@@ -94,13 +94,12 @@ SELECT = (
         },
         forms=Forms(empty=strided.DIMS, layout=layout, infer=broadcast.infer),
         variants=(
-            Variant(
-                name="portable",
-                module="select",
+            portable(
+                "select",
+                lambda problem, device: strided.launch(problem),
+                "exact",
                 entry="where_cond",
                 arguments=arguments,
-                launch=lambda problem, device: strided.launch(problem),
-                arithmetic="exact",
             ),
         ),
         inputs=inputs,

@@ -25,12 +25,12 @@ from vkbench_shaders.kernel import (
     Kernel,
     Launch,
     Problem,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
 from vkbench_shaders.kernels.shared.activations import silu_slope
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
@@ -83,12 +83,11 @@ def kernel(operation: UnaryOperation) -> Kernel:
         params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            Variant(
-                name="portable",
-                module="unary",
+            portable(
+                "unary",
+                partial(launch, operation),
+                operation.path,
                 arguments=lambda types: (operation.struct(types["y"]), types["x"], types["y"]),
-                launch=partial(launch, operation),
-                arithmetic=operation.path,
             ),
         ),
         inputs=partial(inputs, operation),
@@ -154,12 +153,11 @@ SILU_BACK = Kernel(
     params={"layout": strided.LAYOUT, "values": data.VALUES},
     forms=Forms(empty=strided.DIMS, layout=strided.layout),
     variants=(
-        Variant(
-            name="portable",
-            module="silu_back",
+        portable(
+            "silu_back",
+            lambda problem, device: strided.launch(problem),
+            "f32",
             arguments=_silu_back_arguments,
-            launch=lambda problem, device: strided.launch(problem),
-            arithmetic="f32",
         ),
     ),
     inputs=_silu_back_inputs,

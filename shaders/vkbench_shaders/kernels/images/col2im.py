@@ -22,11 +22,11 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
     too_large,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
 from vkbench_shaders.quantisers import quants
 
@@ -117,14 +117,7 @@ _ALONG_ONE = Kernel(
     },
     forms=Forms(layout=layout, empty=("n",)),
     variants=(
-        Variant(
-            name="portable",
-            module="col2im",
-            arguments=lambda types: (types["x"],),
-            launch=launch,
-            arithmetic="f32",
-            refuses=refuses,
-        ),
+        portable("col2im", launch, "f32", arguments=lambda types: (types["x"],), refuses=refuses),
     ),
     inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=sums, rows="o"),

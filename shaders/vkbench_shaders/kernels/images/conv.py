@@ -23,7 +23,6 @@ from vkbench_shaders.kernel import (
     Settings,
     Stage,
     Tuning,
-    Variant,
     Work,
     grid,
 )
@@ -39,6 +38,7 @@ from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
 from vkbench_shaders.kernels.shared import sums
 from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
@@ -307,15 +307,14 @@ def _kernel(conv: Conv) -> Kernel:
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
             conv_matrices.variant(_pose_product, orders),
-            Variant(
-                name="portable",
-                module="conv",
+            portable(
+                "conv",
+                launch,
+                "f32",
                 entry="conv_8x8",
                 arguments=lambda types: (types["weights"],),
-                more=tuple(_stages(orders)),
-                launch=launch,
-                arithmetic="f32",
                 refuses=refuses,
+                more=tuple(_stages(orders)),
             ),
         ),
         inputs=inputs,

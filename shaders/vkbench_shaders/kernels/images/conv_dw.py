@@ -20,7 +20,6 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
 )
@@ -32,6 +31,7 @@ from vkbench_shaders.kernels.images.conv_layout import (
     is_last,
     put_channels_last,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 from vkbench_shaders.quantisers import quants
 
@@ -114,15 +114,7 @@ CONV_DW = (
         ),
         params={**windows.params("hw", "stride", "padding", "dilation"), "layout": LAYOUT},
         forms=Forms(layout=layout, empty=("n",)),
-        variants=(
-            Variant(
-                name="portable",
-                module="conv_dw",
-                arguments=lambda types: (types["weights"],),
-                launch=launch,
-                arithmetic="f32",
-            ),
-        ),
+        variants=(portable("conv_dw", launch, "f32", arguments=lambda types: (types["weights"],)),),
         inputs=lambda problem: {name: data.bell(problem, name) for name in ("weights", "x")},
         check=Check(reference=reference, rows="c"),
         work=Work(

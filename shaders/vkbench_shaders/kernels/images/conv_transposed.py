@@ -30,13 +30,13 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Stage,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.images import patches, windows
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS, setting
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 _AXES = 2  # of the shader's windows
@@ -319,17 +319,16 @@ def _kernel(conv: Transposed) -> Kernel:
         params=_params(conv),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="conv_transposed",
+            portable(
+                "conv_transposed",
+                launch,
+                "f32",
                 entry="conv_transposed_8x8",
                 arguments=lambda types: (types["weights"],),
+                refuses=patches.refuses,
                 more=(
                     Stage(entry="conv_transposed_4x4", arguments=lambda types: (types["weights"],)),
                 ),
-                launch=launch,
-                arithmetic="f32",
-                refuses=patches.refuses,
             ),
         ),
         inputs=lambda problem: {name: data.bell(problem, name) for name in ("weights", "x")},

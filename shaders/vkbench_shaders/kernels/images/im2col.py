@@ -21,13 +21,13 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
     too_large,
 )
 from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import TAPS, Window
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
 
@@ -160,12 +160,11 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
         params=windows.params(axes, "kernel", "stride", "padding", "dilation"),
         forms=Forms(accepts=accepts, layout=patches_layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="im2col",
+            portable(
+                "im2col",
+                patches_launch,
+                "exact",
                 arguments=lambda types: (types["x"], types["y"]),
-                launch=patches_launch,
-                arithmetic="exact",
                 refuses=patches_refuses,
             ),
         ),

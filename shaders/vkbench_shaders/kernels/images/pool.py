@@ -28,12 +28,12 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import Window
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 
 FORMATS = ("f32", "f16")
@@ -214,13 +214,7 @@ def _kernel(pool: Pool) -> Kernel:
         params=_params(pool),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="pool",
-                arguments=lambda types: (pool.type, types["x"]),
-                launch=launch,
-                arithmetic=pool.path,
-            ),
+            portable("pool", launch, pool.path, arguments=lambda types: (pool.type, types["x"])),
         ),
         inputs=lambda problem: {"x": data.values(problem, "x")},
         check=Check(reference=mean if pool.type == "Mean" else largest, rows="c"),

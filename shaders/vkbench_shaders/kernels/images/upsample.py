@@ -28,11 +28,11 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
     too_large,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
 
 FORMATS = ("f32", "f16")
@@ -255,12 +255,11 @@ def _kernel(upsample: Upsample) -> Kernel:
         params=_params(upsample),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="upsample",
+            portable(
+                "upsample",
+                launch,
+                upsample.path,
                 arguments=lambda types: (f"{upsample.type}<{types['x']}>", types["x"]),
-                launch=launch,
-                arithmetic=upsample.path,
                 refuses=refuses,
             ),
         ),

@@ -40,6 +40,7 @@ from vkbench_shaders.kernels.shared import dense, rows, sums
 from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 from vkbench_shaders.kernels.shared.cooperative.panels import Factor
 from vkbench_shaders.kernels.shared.cooperative.product import Product, element
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 
@@ -182,11 +183,13 @@ def _stage(entry: str, module: str = "") -> Stage:
     return Stage(entry=entry, module=module, arguments=_arguments)
 
 
-PORTABLE = Variant(
-    name="portable",
-    module="matmul",
+PORTABLE = portable(
+    "matmul",
+    launch,
+    "f32_true",
     entry="matmul_8x8",
     arguments=_arguments,
+    refuses=refuses,
     more=(
         _stage("matmul_8x4"),
         _stage("matmul_4x4"),
@@ -194,10 +197,7 @@ PORTABLE = Variant(
         _stage("matmul_columns", "matmul_vec"),
         Stage(entry="add_parts", arguments=lambda types: (types["y"],)),
     ),
-    launch=launch,
     own=Memory(scratch=scratch),
-    arithmetic="f32_true",
-    refuses=refuses,
 )
 
 

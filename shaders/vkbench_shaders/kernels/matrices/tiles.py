@@ -9,6 +9,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Refuses, Settings, Tuning, Variant
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.tuning.rates import busy
 
 
@@ -146,12 +147,11 @@ def variants(
             accepts=products.is_blocks,
             refuses=refuses,
         ),
-        Variant(
-            name="portable",
-            module=name,
+        portable(
+            name,
+            launch,
+            "f32",
             arguments=lambda types: argument(types, "byte_dot"),
-            launch=launch,
-            arithmetic="f32",
             refuses=refuses,
         ),
     )

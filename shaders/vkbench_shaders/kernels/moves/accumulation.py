@@ -19,7 +19,6 @@ from vkbench_shaders.kernel import (
     Memory,
     Problem,
     Stage,
-    Variant,
     each_once,
     grid,
 )
@@ -38,6 +37,7 @@ from vkbench_shaders.kernels.moves.indexed import (
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, groups_of
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.quantisers import quants
 
@@ -153,19 +153,18 @@ def singles(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     return (4 if in_y else 4 * segments * prod(problem.array_shape("y")),)
 
 
-_ADDING = Variant(
-    name="portable",
-    module="accumulate",
+_ADDING = portable(
+    "accumulate",
+    summing,
+    "f32",
     entry="sums",
     arguments=number,
-    launch=summing,
-    arithmetic="f32",
+    refuses=refuse_large_scratch(singles),
     more=tuple(
         Stage(entry=entry, arguments=number)
         for entry in ("combine", "begin", "fetch", "columns", "put")
     ),
     own=Memory(scratch=singles),
-    refuses=refuse_large_scratch(singles),
 )
 
 SCATTER_ADD = kernel(

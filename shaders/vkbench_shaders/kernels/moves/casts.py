@@ -21,11 +21,11 @@ from vkbench_shaders.kernel import (
     Launch,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.shared.places import DIMS, LAYOUT, is_flat, layout, place, sizes
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import list_cases
 from vkbench_shaders.quantisers import quants
 
@@ -174,15 +174,7 @@ TO_DTYPE = Kernel(
     ),
     params={"layout": LAYOUT},
     forms=Forms(accepts=lambda types: types["x"] != types["y"], layout=layout, empty=DIMS),
-    variants=(
-        Variant(
-            name="portable",
-            module="cast",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("cast", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(flops=lambda problem: prod(problem.array_shape("y"))),

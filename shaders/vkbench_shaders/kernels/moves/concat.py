@@ -22,12 +22,12 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Shapes,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of, item_bytes
 from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.kernels.shared.portable import portable
 
 
 def concat_shape(problem: Problem) -> list[int]:
@@ -109,15 +109,7 @@ CONCAT = Kernel(
         "layout": places.LAYOUT,
     },
     forms=Forms(layout=concat_layout, infer=concat_sizes, empty=("n",)),
-    variants=(
-        Variant(
-            name="portable",
-            module="concat",
-            arguments=item_bytes,
-            launch=concat,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("concat", concat, "exact", arguments=item_bytes),),
     inputs=lambda problem: {name: data.plain_values(problem, name) for name in "ab"},
     check=Check(
         reference=lambda problem, inputs, rows: {

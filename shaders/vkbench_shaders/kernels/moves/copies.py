@@ -22,7 +22,6 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Stage,
-    Variant,
     Work,
     grid,
 )
@@ -30,6 +29,7 @@ from vkbench_shaders.kernels.moves import mapping
 from vkbench_shaders.kernels.moves.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
 from vkbench_shaders.kernels.shared import places, rows
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 
 SIDE = 64  # of a tile that is turned, in items
@@ -113,12 +113,11 @@ CONT = Kernel(
     },
     forms=Forms(layout=cont_layout, empty=DIMS),
     variants=(
-        Variant(
-            name="portable",
-            module="mapped",
+        portable(
+            "mapped",
+            lambda problem, device: launch_copy(problem, problem.layout("x")),
+            "exact",
             arguments=item_bytes,
-            launch=lambda problem, device: launch_copy(problem, problem.layout("x")),
-            arithmetic="exact",
             more=(_TURNING,),
         ),
     ),
@@ -191,15 +190,7 @@ TRANSPOSE = Kernel(
     ),
     params={"layout": rows.LAYOUT},
     forms=Forms(layout=transpose_layout, empty=("b", "h", "w")),
-    variants=(
-        Variant(
-            name="portable",
-            module="transpose",
-            arguments=item_bytes,
-            launch=transpose,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("transpose", transpose, "exact", arguments=item_bytes),),
     inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(
         reference=lambda problem, inputs, rows: {
@@ -270,14 +261,7 @@ COPY2D = Kernel(
     ),
     params={"layout": rows.LAYOUT},
     forms=Forms(layout=rows.layout, empty=("h", "w")),
-    variants=(
-        Variant(
-            name="portable",
-            module="copy2d",
-            launch=copy2d,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("copy2d", copy2d, "exact"),),
     inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=lambda problem, inputs, rows: {"y": inputs["x"]}),
     work=Work(flops=lambda problem: 0),

@@ -14,10 +14,10 @@ from vkbench_shaders.kernel import (
     Kernel,
     Launch,
     Problem,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 
 THREADS = 128  # of which each copies 64 bytes; every device has as many
 WORKGROUP_BYTES = THREADS * 64
@@ -46,14 +46,7 @@ COPY = Kernel(
         declare_input("x", ("f32", "f16"), ("n",), "what is copied"),
         declare_output("y", ("f32", "f16"), ("n",), "the copy", same_as="x"),
     ),
-    variants=(
-        Variant(
-            name="portable",
-            module="copy",
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("copy", launch, "exact"),),
     inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=reference),
     work=Work(flops=lambda problem: 0),

@@ -18,11 +18,11 @@ from vkbench_shaders.kernel import (
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.moves.mapping import SHARE, THREADS, Change
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 _FILLED = ("f32", "f16", "bf16", "i32", "i64", "u8")
@@ -68,14 +68,7 @@ def filler(name: str, description: str, params: Mapping[str, Param], change: Cha
         dims=("n",),
         bindings=(declare_output("y", _FILLED, ("n",), "the array"),),
         params=params,
-        variants=(
-            Variant(
-                name="portable",
-                module="fill",
-                launch=fill,
-                arithmetic="exact",
-            ),
-        ),
+        variants=(portable("fill", fill, "exact"),),
         inputs=lambda problem: {},
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 0),
@@ -136,13 +129,7 @@ ARANGE = Kernel(
         "step": Param(default=1.0, description="from one to the next, as f32; whole for i32"),
     },
     variants=(
-        Variant(
-            name="portable",
-            module="arange",
-            arguments=lambda types: (_SEQUENCES[types["y"]],),
-            launch=arange,
-            arithmetic="exact",
-        ),
+        portable("arange", arange, "exact", arguments=lambda types: (_SEQUENCES[types["y"]],)),
     ),
     inputs=lambda problem: {},
     check=Check(reference=sequence),

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Array, Arrays, Launch, Memory, Problem, Stage, Variant, grid
+from vkbench_shaders.kernel import Array, Arrays, Launch, Memory, Problem, Stage, grid
 from vkbench_shaders.kernels.moves.indexed import (
     SMALL,
     TABLE,
@@ -23,6 +23,7 @@ from vkbench_shaders.kernels.moves.indexed import (
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of
+from vkbench_shaders.kernels.shared.portable import portable
 
 HELD = 2048  # items of a workgroup that has whole columns
 WIDE = 16  # bytes side by side that are worth moving together
@@ -108,14 +109,7 @@ INDEX_SELECT = kernel(
     "Takes items along any dimension by numbers that are the same for all others:"
     " y[o, n, k] = x[o, ids[n], k], and 0 for numbers that x does not have.",
     bindings(TABLE, ("n",), TAKEN, TYPES),
-    Variant(
-        name="portable",
-        module="index_select",
-        arguments=item_bytes,
-        launch=index_select,
-        arithmetic="exact",
-        more=_GATHERS,
-    ),
+    portable("index_select", index_select, "exact", arguments=item_bytes, more=_GATHERS),
     take_items,
     cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1))),
     timed_of(
@@ -130,14 +124,7 @@ GATHER = kernel(
     "Takes items along any dimension by numbers of their own: y[o, n, k] = x[o, ids[o, n, k], k],"
     " and 0 for numbers that x does not have.",
     bindings(TABLE, TAKEN, TAKEN, TYPES),
-    Variant(
-        name="portable",
-        module="gather",
-        arguments=item_bytes,
-        launch=gather,
-        arithmetic="exact",
-        more=_GATHERS[1:],
-    ),
+    portable("gather", gather, "exact", arguments=item_bytes, more=_GATHERS[1:]),
     take_items,
     cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1))),
     timed_of("gather", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
@@ -148,19 +135,18 @@ SCATTER = kernel(
     "Sets items along any dimension by their numbers: y[o, ids[o, n, k], k] = x[o, n, k]; of"
     " several for one item the last along n stays, and others of y stay as they are.",
     bindings(TAKEN, TAKEN, TABLE, TYPES),
-    Variant(
-        name="portable",
-        module="scatter",
+    portable(
+        "scatter",
+        scatter,
+        "exact",
         arguments=item_bytes,
-        launch=scatter,
-        arithmetic="exact",
+        refuses=refuse_large_scratch(last_bytes),
         more=(
             Stage(entry="forget"),
             Stage(entry="claim"),
             Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
         ),
         own=Memory(scratch=last_bytes),
-        refuses=refuse_large_scratch(last_bytes),
     ),
     scatter_items,
     cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2))),

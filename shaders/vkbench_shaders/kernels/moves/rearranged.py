@@ -21,7 +21,6 @@ from vkbench_shaders.kernel import (
     Layout,
     Param,
     Problem,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.moves.mapping import (
@@ -37,6 +36,7 @@ from vkbench_shaders.kernels.moves.mapping import (
 )
 from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.kernels.shared.portable import portable
 
 
 def numbers(problem: Problem, name: str) -> tuple[int, int, int, int]:
@@ -93,12 +93,8 @@ def mover(
         params={**own, "layout": places.LAYOUT},
         forms=Forms(layout=layout(shape), empty=empty),
         variants=(
-            Variant(
-                name="portable",
-                module="mapped",
-                arguments=item_bytes,
-                launch=lambda problem, device: launch(problem),
-                arithmetic="exact",
+            portable(
+                "mapped", lambda problem, device: launch(problem), "exact", arguments=item_bytes
             ),
         ),
         inputs=lambda problem: {"x": data.plain_values(problem, "x")},

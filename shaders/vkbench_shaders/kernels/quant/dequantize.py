@@ -21,10 +21,10 @@ from vkbench_shaders.kernel import (
     Launch,
     Problem,
     Shapes,
-    Variant,
     Work,
     matrix_shape,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, STRETCH, layout, list_cases, stretches
 from vkbench_shaders.quantisers import quants
 
@@ -56,12 +56,8 @@ def _place(problem: Problem, binding: str) -> dict[str, int]:
     return {f"{binding}_{name}": number * unit for name, number in numbers.items()}
 
 
-DECODE = Variant(
-    name="portable",
-    module="decode_rows",
-    arguments=lambda types: (types["weights"], types["y"]),
-    launch=launch,
-    arithmetic="exact",
+DECODE = portable(
+    "decode_rows", launch, "exact", arguments=lambda types: (types["weights"], types["y"])
 )
 
 

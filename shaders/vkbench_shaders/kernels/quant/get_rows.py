@@ -20,11 +20,11 @@ from vkbench_shaders.kernel import (
     Launch,
     Problem,
     Shapes,
-    Variant,
     Work,
     matrix_shape,
 )
 from vkbench_shaders.kernels.quant.dequantize import decode_rows
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, layout, list_cases, stretches
 
 TABLES = (*formats.WEIGHTS, *formats.PLAIN, "i32")
@@ -125,15 +125,7 @@ GET_ROWS = Kernel(
     ),
     params={"layout": LAYOUT},
     forms=Forms(accepts=accepts, layout=layout, infer=infer),
-    variants=(
-        Variant(
-            name="portable",
-            module="get_rows",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("get_rows", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference, rows="n"),
     work=Work(

@@ -24,11 +24,11 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Shapes,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.shared import rows as in_rows
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, list_cases
 from vkbench_shaders.quantisers import quants
 
@@ -141,15 +141,7 @@ QUANTIZE = Kernel(
         )
     },
     forms=Forms(layout=layout, infer=infer),
-    variants=(
-        Variant(
-            name="portable",
-            module="quantize",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("quantize", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference, rows="m"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),

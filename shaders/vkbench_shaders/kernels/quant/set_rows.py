@@ -23,12 +23,12 @@ from vkbench_shaders.kernel import (
     Launch,
     Problem,
     Shapes,
-    Variant,
     Work,
     grid,
     matrix_shape,
 )
 from vkbench_shaders.kernels.quant.quantize import SHARE, THREADS, arguments, block_of, numbers
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.quantisers import quants
 
@@ -126,15 +126,7 @@ SET_ROWS = Kernel(
     ),
     params={"layout": LAYOUT},
     forms=Forms(layout=layout, infer=infer),
-    variants=(
-        Variant(
-            name="portable",
-            module="set_rows",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("set_rows", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(

@@ -22,7 +22,6 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
-    Variant,
     Work,
     too_large,
 )
@@ -40,6 +39,7 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
     walk_tokens,
 )
 from vkbench_shaders.kernels.shared.activations import silu
+from vkbench_shaders.kernels.shared.portable import portable
 
 # --- convolution
 
@@ -132,15 +132,7 @@ SSM_CONV = Kernel(
         ),
     },
     forms=Forms(layout=conv_layout, infer=conv_infer, empty=("s", "t")),
-    variants=(
-        Variant(
-            name="portable",
-            module="ssm_conv",
-            launch=conv_launch,
-            refuses=conv_refuses,
-            arithmetic="f32",
-        ),
-    ),
+    variants=(portable("ssm_conv", conv_launch, "f32", refuses=conv_refuses),),
     inputs=lambda problem: {name: data.bell(problem, name) for name in ("x", "weights", "bias")},
     check=Check(reference=conv_reference, rows="c"),
     work=Work(flops=lambda problem: 2 * prod(problem.array_shape("y")) * problem.shape["w"]),

@@ -23,10 +23,10 @@ from vkbench_shaders.kernel import (
     Memory,
     Problem,
     Stage,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 
 THREADS = 256
 _LEAST_STRETCH = 8 * THREADS  # fours of numbers that are worth a workgroup
@@ -88,13 +88,12 @@ COUNT_EQUAL = Kernel(
         declare_output("y", ("i64", "i32"), ("n",), "the count, one number"),
     ),
     variants=(
-        Variant(
-            name="portable",
-            module="count_equal",
+        portable(
+            "count_equal",
+            launch,
+            "exact",
             more=(Stage(entry="count_parts"),),
-            launch=launch,
             own=Memory(scratch=lambda problem, device: (4 * _stretch(problem)[1],)),
-            arithmetic="exact",
         ),
     ),
     inputs=inputs,

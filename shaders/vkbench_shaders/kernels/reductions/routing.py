@@ -22,12 +22,12 @@ from vkbench_shaders.kernel import (
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
     grid,
     too_large,
 )
 from vkbench_shaders.kernels.reductions.sort import order_of
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.quantisers import quants
@@ -180,13 +180,8 @@ TOP_K_MOE = Kernel(
         "layout": LAYOUT,
     },
     variants=(
-        Variant(
-            name="portable",
-            module="top_k_moe",
-            arguments=lambda types: (types["logits"],),
-            launch=launch,
-            refuses=refuses,
-            arithmetic="f32",
+        portable(
+            "top_k_moe", launch, "f32", arguments=lambda types: (types["logits"],), refuses=refuses
         ),
     ),
     inputs=inputs,

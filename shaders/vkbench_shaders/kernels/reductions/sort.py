@@ -25,11 +25,11 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Stage,
-    Variant,
     Work,
     grid,
     too_large,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
@@ -233,18 +233,17 @@ ARGSORT = Kernel(
         "values": data.VALUES,
     },
     variants=(
-        Variant(
-            name="portable",
-            module="argsort",
+        portable(
+            "argsort",
+            argsort_launch,
+            "exact",
             entry="sort_tiles",
             arguments=lambda types: (types["x"],),
             more=(
                 Stage(entry="merge_runs"),
                 Stage(entry="rank_rows", arguments=lambda types: (types["x"],)),
             ),
-            launch=argsort_launch,
             own=Memory(scratch=argsort_scratch),
-            arithmetic="exact",
         ),
     ),
     inputs=lambda problem: {"x": data.values(problem, "x")},
@@ -271,14 +270,13 @@ TOP_K = Kernel(
     ),
     params={"layout": LAYOUT, "values": data.VALUES},
     variants=(
-        Variant(
-            name="portable",
-            module="top_k",
+        portable(
+            "top_k",
+            top_k_launch,
+            "exact",
             arguments=lambda types: (types["x"], types["x"]),
-            launch=top_k_launch,
-            own=Memory(scratch=top_k_scratch),
             refuses=top_k_refuses,
-            arithmetic="exact",
+            own=Memory(scratch=top_k_scratch),
         ),
     ),
     inputs=lambda problem: {"x": data.values(problem, "x")},

@@ -25,12 +25,12 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
@@ -135,14 +135,13 @@ def kernel(gradient: Gradient) -> Kernel:
         params={gradient.param: number, "layout": rows.LAYOUT},
         forms=Forms(layout=rows.layout),
         variants=(
-            Variant(
-                name="portable",
-                module=gradient.name,
+            portable(
+                gradient.name,
+                lambda problem, device: launch(gradient, problem, device),
+                "f32",
                 arguments=arguments,
                 more=row_values.stages(arguments, gradient.name, gradient.parts, "finish"),
-                launch=lambda problem, device: launch(gradient, problem, device),
                 own=Memory(scratch=lambda problem, device: scratch(gradient, problem, device)),
-                arithmetic="f32",
             ),
         ),
         inputs=lambda problem: inputs(gradient, problem),

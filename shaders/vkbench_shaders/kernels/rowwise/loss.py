@@ -25,13 +25,13 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
     matrix_shape,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 DIMS = ("n", "k")
@@ -161,15 +161,14 @@ LOSS = (
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="loss",
+            portable(
+                "loss",
+                launch,
+                "f32",
                 entry="row_losses",
                 arguments=_arguments,
                 more=(*row_values.stages(_arguments, "row_losses"), Stage(entry="mean_loss")),
-                launch=launch,
                 own=Memory(scratch=lambda problem, device: (4 * problem.shape["n"],)),
-                arithmetic="f32",
             ),
         ),
         inputs=inputs,
@@ -200,14 +199,13 @@ LOSS = (
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="loss",
+            portable(
+                "loss",
+                back_launch,
+                "f32",
                 entry="gradients",
                 arguments=_arguments,
                 more=row_values.stages(_arguments, "gradients"),
-                launch=back_launch,
-                arithmetic="f32",
             ),
         ),
         inputs=back_inputs,

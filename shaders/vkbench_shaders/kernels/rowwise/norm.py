@@ -34,7 +34,6 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
     grid,
     too_large,
@@ -43,6 +42,7 @@ from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import RMS_NORM_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
@@ -324,18 +324,17 @@ def kernel(norm: Norm) -> Kernel:
         forms=Forms(layout=None if norm.grouped else layout, whole=norm.grouped, infer=infer),
         # which of them are channels
         variants=(
-            Variant(
-                name="portable",
-                module="norm",
+            portable(
+                "norm",
+                lambda problem, device: launch(norm, problem, device),
+                "f32",
                 arguments=arguments,
+                refuses=lambda problem, device: refuses(norm, problem, device),
                 more=(
                     *row_values.stages(arguments, "norm", "moments", "finish"),
                     Stage(entry="gather", arguments=lambda types: (source,)),
                 ),
-                launch=lambda problem, device: launch(norm, problem, device),
                 own=Memory(scratch=lambda problem, device: scratch(norm, problem, device)),
-                refuses=lambda problem, device: refuses(norm, problem, device),
-                arithmetic="f32",
             ),
         ),
         inputs=inputs,

@@ -23,12 +23,12 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     too_large,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
+from vkbench_shaders.kernels.shared.portable import portable
 
 DIMS = ("b", "c", "h", "w")
 _LANES = row_values.THREADS  # a workgroup holds a row
@@ -144,13 +144,12 @@ def _kernel(norm: Norm) -> Kernel:
         bindings=_bindings(norm),
         params={"eps": Param(default=1e-5, least=0, description="what keeps a row of 0 finite")},
         variants=(
-            Variant(
-                name="portable",
-                module="norm_rounded",
+            portable(
+                "norm_rounded",
+                partial(launch, norm),
+                "f32",
                 arguments=partial(_arguments, norm),
-                launch=partial(launch, norm),
                 refuses=partial(refuses, norm),
-                arithmetic="f32",
             ),
         ),
         inputs=inputs,

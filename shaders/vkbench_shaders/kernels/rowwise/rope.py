@@ -33,7 +33,6 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
     grid,
     too_large,
@@ -41,6 +40,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import place
 from vkbench_shaders.kernels.shared import rotation, rows
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 DIMS = ("b", "n", "h", "k")
@@ -359,14 +359,13 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="rope",
+            portable(
+                "rope",
+                lambda problem, device: launch(problem, sign),
+                "f32",
                 arguments=arguments,
-                more=(Stage(entry="rope_ragged", arguments=arguments),),
-                launch=lambda problem, device: launch(problem, sign),
                 refuses=refuses,
-                arithmetic="f32",
+                more=(Stage(entry="rope_ragged", arguments=arguments),),
             ),
         ),
         inputs=inputs,

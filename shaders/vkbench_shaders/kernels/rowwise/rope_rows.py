@@ -25,10 +25,10 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Shapes,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.rowwise import rope
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 DIMS = ("m", "b", "n", "h", "k")
@@ -120,14 +120,13 @@ ROPE_SET_ROWS = Kernel(
     params={name: param for name, param in rope.PARAMS.items() if name != "layout"},
     forms=Forms(layout=layout, infer=infer),
     variants=(
-        Variant(
-            name="portable",
-            module="rope",
+        portable(
+            "rope",
+            launch,
+            "f32",
             entry="rope_rows",
             arguments=lambda types: (types["y"],),
-            launch=launch,
             refuses=refuses,
-            arithmetic="f32",
         ),
     ),
     inputs=inputs,

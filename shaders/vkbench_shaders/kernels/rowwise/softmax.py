@@ -30,13 +30,13 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import SOFTMAX_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
@@ -288,17 +288,16 @@ SOFTMAX_ROWS = Kernel(
     },
     forms=Forms(accepts=accepts, layout=layout, infer=infer),
     variants=(
-        Variant(
-            name="portable",
-            module="softmax",
+        portable(
+            "softmax",
+            launch,
+            "f32",
             arguments=_arguments,
             more=(
                 Stage(entry="long_rows", arguments=_arguments),
                 *row_values.stages(_arguments, "softmax", "parts", "finish"),
             ),
-            launch=launch,
             own=Memory(scratch=scratch),
-            arithmetic="f32",
         ),
     ),
     inputs=inputs,

@@ -25,10 +25,10 @@ from vkbench_shaders.kernel import (
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 
 THREADS = 128
 _EACH = 8  # parameters a thread
@@ -165,15 +165,7 @@ def _kernel(
         bindings=bindings("" if is_sgd else "mv"),
         params=params,
         forms=Forms(empty=("n",)),
-        variants=(
-            Variant(
-                name="portable",
-                module="optimisers",
-                entry="sgd" if is_sgd else "adam",
-                launch=launch,
-                arithmetic="f32",
-            ),
-        ),
+        variants=(portable("optimisers", launch, "f32", entry="sgd" if is_sgd else "adam"),),
         inputs=inputs,
         check=Check(reference=sgd_reference if is_sgd else adam_reference),
         work=Work(flops=lambda problem: problem.shape["n"] * (3 if is_sgd else 16)),

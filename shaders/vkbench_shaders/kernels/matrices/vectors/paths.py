@@ -20,6 +20,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.vectors import via_q8_1
 from vkbench_shaders.kernels.matrices.vectors.via_q8_1 import Vectors
+from vkbench_shaders.kernels.shared.portable import portable
 
 LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
 
@@ -127,12 +128,5 @@ def variants(
             refuses=refuses,
         ),
         via_q8_1.variant(name, buffers, vectors, launch, products.refuses, staging),
-        Variant(
-            name="portable",
-            module=name,
-            arguments=arguments("byte_dot", "tree_sum"),
-            launch=launch,
-            arithmetic="f32",
-            refuses=refuses,
-        ),
+        portable(name, launch, "f32", arguments=arguments("byte_dot", "tree_sum"), refuses=refuses),
     )
