@@ -31,8 +31,8 @@ SMALL = 1 << 14
 _FLAT, _WIDE, _LINES, _WORDS = range(4)  # the ways of strided.slang
 _OUTPUT = -1  # place of the output in the tables below
 
-# strided: items of the gap behind each row and in front of all, by the binding's place
-_GAPS = {0: (3, 5), 1: (1, 2), 2: (4, 1), _OUTPUT: (2, 7)}
+# strided: items in front of all and of the gap behind each row, by the binding's place
+_GAPS = {0: (5, 3), 1: (2, 1), 2: (1, 4), _OUTPUT: (7, 2)}
 # permuted: the order in which dimensions lie in memory, outermost first
 _ORDERS = {0: "bhwc", 1: "bcwh", 2: "whcb", _OUTPUT: "cbhw"}
 
@@ -56,25 +56,11 @@ def lay_out_array(problem: Problem, binding: str, shape: tuple[int, ...]) -> Lay
     place = _OUTPUT if problem.kernel.binding(binding).is_output else names.index(binding)
     match problem.params["layout"]:
         case "strided":
-            return _strided_layout(shape, *_GAPS[place])
+            return Layout.strided(shape, *_GAPS[place])
         case "permuted":
-            return _permuted_layout(shape, _ORDERS[place])
+            return Layout.permuted(shape, [DIMS.index(dim) for dim in _ORDERS[place]])
         case _:
             return Layout.contiguous(shape)
-
-
-def _strided_layout(shape: tuple[int, ...], gap: int, offset: int) -> Layout:
-    padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
-    return Layout(
-        shape=shape, strides=padded.strides, offset=offset, storage=offset + padded.storage
-    )
-
-
-def _permuted_layout(shape: tuple[int, ...], order: str) -> Layout:
-    size = dict(zip(DIMS, shape, strict=True))
-    stored = Layout.contiguous([size[dim] for dim in order])
-    stride = dict(zip(order, stored.strides, strict=True))
-    return Layout(shape=shape, strides=tuple(stride[dim] for dim in DIMS), storage=stored.storage)
 
 
 def launch(problem: Problem, params: Sequence[float] = ()) -> Launch:

@@ -37,10 +37,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def channels_last(shape: tuple[int, ...]) -> Layout:
     """The second dimension innermost."""
-    first, channels, *others = shape
-    stored = Layout.contiguous((first, *others, channels))
-    strides = (stored.strides[0], stored.strides[-1], *stored.strides[1:-1])
-    return Layout(shape=shape, strides=strides, storage=stored.storage)
+    return Layout.permuted(shape, (0, *range(2, len(shape)), 1))
 
 
 def put_channels_last(case: str) -> Case:

@@ -68,22 +68,15 @@ def layout(problem: Problem, binding: str) -> Layout:
     shape = (dense.matrices(problem, binding), rows_, columns)
     match str(problem.params["layout"]):
         case "strided":
-            return rows.strided_layout(shape, *rows.gaps(problem, binding))
+            return Layout.strided(shape, *rows.gaps(problem, binding))
         case "permuted" if problem.kernel.binding(binding).dims == ("b", "k", "n"):
-            return _reorder_axes(shape, (2, 0, 1))
+            return Layout.permuted(shape, (2, 0, 1))
         case "permuted":
-            return _reorder_axes(shape, (1, 0, 2))
+            return Layout.permuted(shape, (1, 0, 2))
         case order if binding in _TRANSPOSED.get(order, ""):
-            return _reorder_axes(shape, (0, 2, 1))
+            return Layout.permuted(shape, (0, 2, 1))
         case _:
             return Layout.contiguous(shape)
-
-
-def _reorder_axes(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
-    """Matrices whose axes lie in another order in memory, outermost first."""
-    stored = Layout.contiguous([shape[axis] for axis in order])
-    strides = tuple(stored.strides[order.index(axis)] for axis in range(len(shape)))
-    return Layout(shape=shape, strides=strides, storage=stored.storage)
 
 
 def accepts(types: Mapping[str, str]) -> bool:

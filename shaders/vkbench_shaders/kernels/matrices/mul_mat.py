@@ -54,7 +54,7 @@ def batches(problem: Problem, binding: str) -> tuple[int, ...]:
 def layout(problem: Problem, binding: str) -> Layout:
     shape = (*batches(problem, binding), *problem.full_shape(binding))
     if problem.params["layout"] == "strided":
-        return rows.strided_layout(shape, *rows.gaps(problem, binding))
+        return Layout.strided(shape, *rows.gaps(problem, binding))
     return Layout.contiguous(shape)
 
 

@@ -84,11 +84,7 @@ def cont_layout(problem: Problem, binding: str) -> Layout:
     if binding == "y":
         return Layout.contiguous(shape)
     order = [DIMS.index(dim) for dim in str(problem.params["order"])]
-    stored = rows.strided_layout(
-        [shape[axis] for axis in order], *_GAPS[str(problem.params["layout"])]
-    )
-    strides = [stored.strides[order.index(axis)] for axis in range(4)]
-    return Layout(shape=shape, strides=tuple(strides), offset=stored.offset, storage=stored.storage)
+    return Layout.permuted(shape, order, *_GAPS[str(problem.params["layout"])])
 
 
 _GAPS = {"contiguous": (0, 0), "strided": (5, 3)}

@@ -9,7 +9,7 @@ from math import inf, prod
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Layout, Memory, Problem, Push, Stage, Variant, grid
-from vkbench_shaders.kernels.shared.rows import gaps, strided_layout
+from vkbench_shaders.kernels.shared.rows import gaps
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.launch import divisor
 from vkbench_shaders.tuning.rates import busy
@@ -69,9 +69,9 @@ def layout(problem: Problem, binding: str) -> Layout:
         shape = [1 if at in axes(problem) else size for at, size in enumerate(shape)]
     match problem.params["layout"]:
         case "strided":
-            return strided_layout(shape, *gaps(problem, binding))
+            return Layout.strided(shape, *gaps(problem, binding))
         case "permuted":
-            return _permuted_layout(shape, ORDERS[binding])
+            return Layout.permuted(shape, [DIMS.index(dim) for dim in ORDERS[binding]])
         case _:
             return Layout.contiguous(shape)
 
@@ -296,12 +296,3 @@ def _parts(device: DeviceFacts, tiles: int, length: int, step: int) -> tuple[int
     parts = max(1, min(usual, length // least))
     part = -(-length // (parts * step)) * step
     return (part, -(-length // part)) if part else (0, 1)
-
-
-def _permuted_layout(shape: list[int], order: str) -> Layout:
-    size = dict(zip(DIMS, shape, strict=True))
-    stored = Layout.contiguous([size[dim] for dim in order])
-    stride = dict(zip(order, stored.strides, strict=True))
-    return Layout(
-        shape=tuple(shape), strides=tuple(stride[dim] for dim in DIMS), storage=stored.storage
-    )
