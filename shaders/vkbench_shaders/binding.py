@@ -96,7 +96,7 @@ class Param:
     least: int | None = None  # smallest value, if numbers have one
 
     def with_choices(self, *more: Value) -> Param:
-        """The same parameter with further choices."""
+        """This parameter with further choices."""
         return replace(self, choices=(*self.choices, *more))
 
     def pick_value(self, value: Value, what: str) -> Value:

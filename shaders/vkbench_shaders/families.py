@@ -29,7 +29,7 @@ class Family:
 
     @property
     def name(self) -> str:
-        """As in the names of cases: mul_mat_vec:x=q8_1."""
+        """Name as in the names of cases: mul_mat_vec:x=q8_1."""
         return f"{self.kernel.name}:{VECTORS}={self.x}" if self.x else self.kernel.name
 
     def types(self, fmt: str) -> dict[str, str] | None:

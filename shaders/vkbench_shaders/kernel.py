@@ -100,7 +100,7 @@ class Variant:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """All its entry points, its own first."""
+        """All entry points of the variant, its own first."""
         own = Stage(entry=self.entry, module=self.module, arguments=self.arguments)
         return (own, *(replace(stage, module=stage.module or self.module) for stage in self.more))
 
@@ -113,7 +113,7 @@ class Variant:
         return next(stage for stage in self.stages if stage.entry == (entry or self.entry))
 
     def launches(self, problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-        """All that is launched, in order."""
+        """All launches of the variant, in order."""
         launches = self.launch(problem, device)
         return (launches,) if isinstance(launches, Launch) else launches
 

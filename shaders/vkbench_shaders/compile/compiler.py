@@ -58,7 +58,7 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Its name in a bundle."""
+        """Name of the unit in a bundle."""
         generic = f"<{','.join(self.arguments)}>" if self.arguments else ""
         return f"{self.module}/{self.entry}{generic}"
 

@@ -75,7 +75,7 @@ class FirstNeed(Files):
         return not self.lacking()
 
     def lacking(self, shas: Iterable[str] | None = None) -> list[str]:
-        """Those of some blobs, or of all, that are not compiled yet."""
+        """Hashes of blobs that are not compiled yet, of some or of all."""
         needed = self._units if shas is None else shas
         return [sha for sha in needed if not self._paths[sha].exists()]
 

@@ -157,7 +157,7 @@ def _f32_weights(seed: Seed, rows: int, columns: int) -> Array:
 
 
 def _narrow_weights(name: str, seed: Seed, rows: int, columns: int) -> Array:
-    """From the table on in 16 bits: numpy rounds singles too slowly for large matrices."""
+    """Weights in 16 bits from a table: numpy rounds singles too slowly for large matrices."""
     bits = noise.raw(seed("values"), 2 * rows * columns).view("<u2").reshape(rows, columns)
     values = noise.looked_up(_table(name, 1.0), bits.reshape(-1)).reshape(rows, columns)
     factors = noise.channels(seed("channels"), columns, one_in=128)

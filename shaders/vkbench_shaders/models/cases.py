@@ -95,7 +95,7 @@ class ModelCase:
 
 
 def parts_of(count: int) -> list[tuple[int, int]]:
-    """So many tokens as parts that are read at once: the first of each, and the one behind it."""
+    """Parts of so many tokens that are read at once: the first token of each, and the end."""
     return [(at, min(at + PART, count)) for at in range(0, count, PART)]
 
 

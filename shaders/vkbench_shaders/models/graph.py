@@ -163,7 +163,7 @@ class Graph:
 
     @property
     def bytes_moved(self) -> int:
-        """By one run: what each step reads and writes."""
+        """Bytes that one run moves: what each step reads and writes."""
         return sum(step.problem.bytes_moved for step in self.steps)
 
     @property

@@ -43,7 +43,7 @@ class Rope:
 
     @property
     def back(self) -> Rope:
-        """The same that leaves lengths as they are: for what was turned before."""
+        """This rope without a change of lengths, for what was turned before."""
         return replace(self, attn_factor=1 / self._stretch)
 
     @property

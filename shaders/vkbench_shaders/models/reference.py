@@ -42,7 +42,7 @@ class Reference:
     held: dict[str, Floats] = field(default_factory=dict)  # weights outside of layers
 
     def logits(self, tokens: Tokens) -> Floats:
-        """Of each of these tokens, which follow those read before: (tokens, vocabulary)."""
+        """Logits of these tokens, which follow those read before: (tokens, vocabulary)."""
         first = len(self.caches[0].keys) if self.caches else 0
         positions = np.arange(first, first + len(tokens))
         x = self.embed_tokens(tokens, positions)
@@ -200,7 +200,7 @@ class Reference:
         return _product(weight, "ffn_down", _GATES[gate](gated) * up)
 
     def _experts(self, weight: _Weights, x: Floats) -> Floats:
-        """Each token by its experts: softmax over all, shares of the best made to add up to 1."""
+        """Tokens through their experts: softmax over all, shares of the best scaled to a sum of 1."""
         logits = _product(weight, "ffn_gate_inp", x)
         best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.hyper.used]
         shares = np.exp(np.take_along_axis(logits, best, -1) - logits.max(axis=-1, keepdims=True))

@@ -127,7 +127,7 @@ def _variants(own: OwnKernel) -> tuple[Variant, ...]:
 
 
 def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
-    """One of a shadow is named with its kernel, so that its history is not the catalogue's."""
+    """A variant; a shadow's name has its kernel's, so that its history is not the catalogue's."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
         launches = _case(own, problem).launches[variant.name]

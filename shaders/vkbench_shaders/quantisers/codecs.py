@@ -111,7 +111,7 @@ def _inverse(scales: Floats) -> Floats:
 
 
 def _round_half_away(values: Floats) -> Floats:
-    """To the nearest integer, halves away from 0: C's roundf."""
+    """Numbers rounded to the nearest integer, halves away from 0: C's roundf."""
     whole = np.trunc(values)
     return np.asarray(whole + np.trunc(2 * (values - whole)))
 

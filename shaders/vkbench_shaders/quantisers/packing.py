@@ -39,7 +39,7 @@ def pack_q4_k(fitted: Fitted, levels: Levels) -> Codes:
 
 
 def pack_q5_k(fitted: Fitted, levels: Levels) -> Codes:
-    """As q4_K, with a fifth bit of each code before the others."""
+    """Blocks like q4_K's, with a fifth bit of each code before the others."""
     codes = _in_order(fitted.levels, levels)
     return _join_fields(_head(fitted), _planes(codes >> 4, 32), nibbles(codes & 15, 32))
 

@@ -115,7 +115,7 @@ def _parts(fitted: Fitted, levels: Levels, negative: NDArray[np.bool_]) -> Parts
 
 
 def _no_signs(blocks: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """None: the vectors have their own."""
+    """No signs apart: the vectors have their own."""
     return np.zeros(blocks.shape, np.bool_)
 
 
@@ -125,7 +125,7 @@ def _all_signs(blocks: Floats, weights: Floats) -> NDArray[np.bool_]:
 
 
 def _even_signs(blocks: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """The same, but of each eight an even number: the one that matters least is the wrong one."""
+    """Signs, an even number of each eight: the one that matters least is changed."""
     eights = blocks.reshape(-1, 8)
     negative = eights < 0
     odd = np.flatnonzero(negative.sum(axis=1) & 1)
@@ -165,7 +165,7 @@ def _nibbles(values: Words) -> Codes:
 
 
 def _together(values: Words, count: int, bits: int) -> Codes:
-    """So many values of so many bits in each byte, the first in the lowest bits."""
+    """Bytes of so many values, so many bits each, the first in the lowest bits."""
     runs = values.reshape(len(values), -1, count) << np.arange(count) * bits
     return np.asarray(np.bitwise_or.reduce(runs, axis=2), np.uint8)
 

@@ -46,7 +46,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """In singles, product and sum each rounded: compared bit for bit."""
+    """Product and sum in singles, each rounded; results are compared bit for bit."""
     x = quants.dequantise(problem.types["x"], inputs["x"]).astype(np.float32)
     with np.errstate(all="ignore"):
         factor, summand = np.array(numbers(problem), np.float32)

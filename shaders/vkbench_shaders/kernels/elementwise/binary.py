@@ -94,7 +94,7 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 
 def _struct(name: str, types: Mapping[str, str]) -> str:
-    """Its struct in binary.slang; quotients of halves have one of their own."""
+    """Name of the operation's struct in binary.slang; quotients of halves have their own."""
     halves = name == "div" and types["a"] == types["b"] == "f16"
     return "DivHalves" if halves else name.title()
 
@@ -106,7 +106,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 def reference(
     operation: BinaryOperation,
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
-    """In singles as IEEE 754 rounds them, then in y's format: compared bit for bit.
+    """Results in singles as IEEE 754 rounds them, then in y's format; compared bit for bit.
 
     Integers and f64 in their own format.
     """
@@ -148,7 +148,7 @@ _MOVED = ("permuted", "strided")
 
 
 def _first_cases() -> Iterator[Case]:
-    """Those of sums of singles: every shape in every layout, every repetition in each."""
+    """Cases of sums of singles: every shape in every layout, every repetition in each."""
     for shape in _SHAPES:
         yield parse(f"add/f32/{shape}")
         yield from (parse(f"add/f32/{shape}/layout={how}") for how in _MOVED)

@@ -75,7 +75,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
 def reference(
     distribution: Callable[[philox.Words], philox.Floats],
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
-    """The same numbers in numpy: they are compared bit for bit."""
+    """The random numbers as numpy makes them, which are compared bit for bit."""
 
     def make_numbers(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         count, state = -(-problem.shape["n"] // 4), inputs["state"]

@@ -89,7 +89,7 @@ def _constants(way: int, repeated: int, *, is_single: bool = False) -> dict[str,
 
 @dataclass(frozen=True, kw_only=True)
 class _Walk:
-    """In which order, and how much at once, a launch goes over its arrays."""
+    """The order in which a launch goes over its arrays, and how much it takes at once."""
 
     sizes: tuple[int, ...]  # b, c, h, w after merging
     strides: tuple[tuple[int, ...], ...]  # of each binding, along them
@@ -121,7 +121,7 @@ class _Walk:
 
     @property
     def tile_power(self) -> int:
-        """Of lines: the power of two of a tile's columns, many of them but few beyond a row."""
+        """Logarithm of a tile's columns: many, but few of them beyond the end of a row."""
         return min(range(THREADS.bit_length()), key=self._tile_cost)
 
     def _tile_cost(self, power: int) -> float:

@@ -84,7 +84,7 @@ def phases(spread: Spread) -> list[Phase]:
 
 
 def _phase(spread: Spread, at: int, step: int) -> Phase:
-    """Of output `at` and those behind it."""
+    """The phase of output `at` and of those a stride behind it."""
     from_first = at + spread.padding
     fitting = (
         tap

@@ -101,7 +101,7 @@ class Slide:
 
     @property
     def push(self) -> dict[str, int]:
-        """Its part of a shader's Windows."""
+        """Push constants of this axis in a shader's Windows."""
         by_outputs, by_taps = divisor(self.outputs), divisor(max(1, self.taps))
         return {
             "size": self.size,

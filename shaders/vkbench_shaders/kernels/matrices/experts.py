@@ -99,7 +99,7 @@ deviations = sums.deviations(_sums)
 
 
 def flops(problem: Problem) -> int:
-    """Of every token with every expert it uses."""
+    """Operations for every token with every expert it uses."""
     return 2 * problem.shape["n"] * problem.shape["u"] * problem.shape["m"] * problem.shape["k"]
 
 

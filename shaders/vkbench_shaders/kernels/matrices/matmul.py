@@ -63,7 +63,7 @@ def layouts(*more: str) -> Param:
 
 
 def layout(problem: Problem, binding: str) -> Layout:
-    """By the parameter `layout`; permuted ones lie as heads of attention do, b along k as well."""
+    """Where matrices lie; permuted ones as heads of attention do, b along k as well."""
     _, rows_, columns = problem.full_shape(binding)
     shape = (dense.matrices(problem, binding), rows_, columns)
     match str(problem.params["layout"]):

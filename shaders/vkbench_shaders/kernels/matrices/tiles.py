@@ -83,7 +83,7 @@ def rank_tiles(
 
 
 def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
-    """By tiles; `sizes` are rows and columns of a problem's products, and how many there are."""
+    """Tuning of tiles; `sizes` gives rows and columns of a problem's products, and their count."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         ranked = rank_tiles(problem, device, *sizes(problem))

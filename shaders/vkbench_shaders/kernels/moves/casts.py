@@ -110,7 +110,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def _cut(values: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Without what is behind the point, the nearest integer there is, 0 for NaN."""
+    """Numbers without their fractions, as the nearest integer of a format; 0 for NaN."""
     limits = np.iinfo(dtype.str)
     inside = (values > float(limits.min) - 1) & (values < float(limits.max) + 1)
     inside &= values < 2.0 ** (8 * dtype.itemsize - (limits.min < 0))

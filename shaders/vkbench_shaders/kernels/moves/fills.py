@@ -102,7 +102,7 @@ def arange(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def sequence(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """In single precision, as the definition says."""
+    """The sequence in single precision, as the definition says."""
     start, step = (float(problem.params[name]) for name in ("start", "step"))
     numbers = np.arange(problem.shape["n"])
     if problem.types["y"] == "i32":

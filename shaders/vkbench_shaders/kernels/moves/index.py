@@ -37,7 +37,7 @@ _GATHERS = (
 
 
 def index_select(problem: Problem, device: DeviceFacts) -> Launch:
-    """By fours of words where items come side by side; else as numbers of their own are taken."""
+    """A launch by fours of words where items lie side by side; else as `gather` has it."""
     if problem.shape["k"] * problem.item_bytes("x") < WIDE:
         return gather(problem, device)
     groups = groups_of(problem)
@@ -70,7 +70,7 @@ def scatter(problem: Problem, device: DeviceFacts) -> Launch | tuple[Launch, ...
 
 
 def by_columns(problem: Problem) -> Launch:
-    """All items of a few columns to a workgroup."""
+    """A launch whose workgroups take all items of a few columns."""
     o, _, n, k = problem.shape.values()
     tile = 1 << (min(HELD // max(n, 1), k).bit_length() - 1)
     groups = grid(o * -(-k // tile))
@@ -89,7 +89,7 @@ def take_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str
 
 
 def scatter_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """One after the other along n, so that the last one stays."""
+    """y with the items of x set one after the other along n, so that the last one stays."""
     y, x, ids = inputs["y"].copy(), inputs["x"], inputs["ids"]
     o, k = np.ogrid[: len(x), : x.shape[2]]
     for n in range(x.shape[1]):
@@ -100,7 +100,7 @@ def scatter_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[
 
 
 def last_bytes(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    """For each item of y, which one of x is its last, where shared memory does not hold it."""
+    """Bytes that say for each item of y which of x is its last, if shared memory is too small."""
     return (4 if problem.shape["n"] <= HELD else 4 * prod(problem.array_shape("y")),)
 
 

@@ -67,7 +67,7 @@ def bindings(
 
 
 def lying(problem: Problem, binding: str) -> Layout:
-    """By the parameter `layout`; what is made anew has no gaps."""
+    """Where an array lies, by the parameter `layout`; outputs have no gaps."""
     if problem.kernel.binding(binding).access == "out":
         return Layout.contiguous(problem.full_shape(binding))
     return layout(problem, binding)
@@ -178,7 +178,7 @@ TABLE, TAKEN = ("o", "m", "k"), ("o", "n", "k")
 def cases_of(
     name: str, formats: Iterable[str], shapes: Iterable[tuple[int, ...]]
 ) -> Iterator[Case]:
-    """By all kinds of numbers, and both of rows."""
+    """Cases with all formats of numbers and both layouts of rows."""
     yield from list_cases(name, "f32", {}, DIMS, [(2, 3, 0, 5)])
     for fmt in formats:
         yield from list_cases(name, fmt, {}, DIMS, shapes)

@@ -37,7 +37,7 @@ class Axis:
 
 
 def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
-    """The same in as few dimensions as will do, and ones of one index before them: four."""
+    """The axes as four: as few as will do, after others of a single index."""
     merged = [axes[-1]]
     for axis in reversed(axes[:-1]):
         joined = _join_axes(axis, merged[0])

@@ -62,7 +62,7 @@ DECODE = portable(
 
 
 def decode_rows(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
-    """In float64; rounded once to y's format, which is what a CPU defines."""
+    """Rows decoded in float64 and rounded once to y's format, as a CPU does it."""
     exact = quants.dequantise(problem.types[binding], stored)
     with np.errstate(over="ignore"):  # what does not fit is infinite
         return {"y": exact.astype(problem.format("y").dtype).astype(np.float64)}

@@ -75,7 +75,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Of the table only the rows that are taken."""
+    """Bytes moved: of the table, only the rows that are taken."""
     n, k = problem.shape["n"], problem.shape["k"]
     rows = problem.format("table").items(k) * problem.item_bytes("table")
     return n * (rows + problem.item_bytes("ids") + k * problem.item_bytes("y"))

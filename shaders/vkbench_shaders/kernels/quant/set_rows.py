@@ -73,7 +73,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Of y only the rows that are set."""
+    """Bytes moved: of y, only the rows that are set."""
     n, k = problem.shape["n"], problem.shape["k"]
     row = problem.format("y").items(k) * problem.item_bytes("y")
     return n * (row + problem.item_bytes("ids") + k * problem.item_bytes("x"))

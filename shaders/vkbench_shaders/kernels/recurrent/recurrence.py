@@ -52,7 +52,7 @@ class Recurrence:
 
     @property
     def threads(self) -> int:
-        """Of a workgroup: few to keep the device busy, enough to stage several tokens."""
+        """Threads of a workgroup: few, to keep the device busy; enough to stage several tokens."""
         whole = self.columns * self.lanes
         least = 64 if self.tokens < _FEW else 128
         for threads in (256, 128, 64):
@@ -131,7 +131,7 @@ def variants(
 def binding(
     name: str, dims: str, description: str, access: str = "in", fmt: str = "f32"
 ) -> Binding:
-    """One of a recurrence; dimensions by their letters."""
+    """A binding of a recurrence, its dimensions by their letters."""
     return Binding(
         name=name, access=access, types=(fmt,), dims=tuple(dims), description=description
     )
@@ -148,7 +148,7 @@ def ends(values: str, state: str, what: str) -> tuple[Binding, ...]:
 
 
 def flops(problem: Problem, per_key: int) -> int:
-    """So many for each number of the state and token."""
+    """Operations, so many for each number of the state and each token."""
     return per_key * prod(problem.array_shape("state")) * problem.shape["t"]
 
 

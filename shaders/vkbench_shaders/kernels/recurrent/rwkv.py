@@ -43,7 +43,7 @@ def _of(problem: Problem, vectors: int, scale: float = 1.0) -> Recurrence:
 
 
 def _read_heads(inputs: Arrays, rows: Array | None) -> dict[str, Numbers]:
-    """In double precision; of some heads, if given."""
+    """Inputs in double precision, of some heads if given."""
     arrays = exact(inputs)
     if rows is None:
         return arrays

@@ -70,7 +70,7 @@ def _min(x: Array, along: tuple[int, ...]) -> Array:
 
 
 def _argmax(x: Array, along: tuple[int, ...]) -> Array:
-    """Of two and more dimensions, the index as if they were one."""
+    """Places of the largest numbers; several dimensions are numbered as if they were one."""
     kept = tuple(1 if axis in along else size for axis, size in enumerate(x.shape))
     length = prod(x.shape[axis] for axis in along)
     rows = np.moveaxis(x, along, range(-len(along), 0)).reshape(prod(kept), length)

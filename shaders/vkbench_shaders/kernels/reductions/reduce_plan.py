@@ -27,7 +27,7 @@ LEAST_PART = 8192  # numbers that are worth a workgroup
 
 @dataclass(frozen=True, kw_only=True)
 class Dimension:
-    """Its size, and the step along it in each of some arrays."""
+    """Size of a dimension, and the step along it in each of some arrays."""
 
     size: int
     steps: tuple[int, ...]
@@ -77,7 +77,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 
 def plan(problem: Problem, device: DeviceFacts, in_order: bool) -> ReducePlan:
-    """By what lies side by side; numbers keep their order where that counts."""
+    """The plan of a reduction, by what lies side by side; numbers keep their order if asked."""
     x, y, chosen = problem.layout("x"), problem.layout("y"), axes(problem)
     dims = [
         Dimension(size=size, steps=(x_step, y_step))
@@ -259,17 +259,17 @@ def _push(problem: Problem, made: ReducePlan, groups_x: int, scale: float) -> Pu
 
 
 def _four(dims: tuple[Dimension, ...], arrays: int) -> tuple[Dimension, ...]:
-    """With dimensions of size 1 in front."""
+    """Four dimensions: these, after others of size 1."""
     return (Dimension(size=1, steps=(0,) * arrays),) * (4 - len(dims)) + dims
 
 
 def _sort_dimensions(dims: Iterable[Dimension]) -> list[Dimension]:
-    """As they lie in the first array, outermost first."""
+    """Dimensions as they lie in the first array, outermost first."""
     return sorted(dims, key=lambda dim: -dim.steps[0])
 
 
 def _merge_dimensions(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
-    """Without those of size 1; those that lie like one are one."""
+    """Dimensions without those of size 1; two that lie like one become one."""
     merged: list[Dimension] = []
     for dim in dims:
         if dim.size == 1:

@@ -88,7 +88,7 @@ def argsort_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 
 def ranks_launch(problem: Problem) -> Launch:
-    """As many short rows a workgroup as it has threads for."""
+    """A launch whose workgroups sort as many short rows as they have threads for."""
     rows, columns = problem.shape.values()
     at_once = _MOST_THREADS // columns
     groups = grid(-(-rows // at_once))

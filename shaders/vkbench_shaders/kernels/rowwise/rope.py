@@ -230,7 +230,7 @@ def reference(
 
 
 def angles(problem: Problem, inputs: Arrays) -> Numbers:
-    """Of each token and pair."""
+    """Angles of each token and pair."""
     turn = turning(problem)
     pair = np.arange(turn.pairs)
     axis, power = courses(str(problem.params["mode"]), turn)

@@ -78,7 +78,7 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Of y only the rows that are set."""
+    """Bytes moved: of y, only the rows that are set."""
     b, n, h, k = (problem.shape[dim] for dim in DIMS[1:])
     return b * n * (h * k * (4 + problem.item_bytes("y")) + 4) + 4 * n
 

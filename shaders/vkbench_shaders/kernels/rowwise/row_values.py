@@ -109,7 +109,7 @@ class Cut:
         return name if self.aligned else name + RAGGED
 
     def stretches_of(self, lanes: int) -> int:
-        """Of a row that so many threads hold."""
+        """Stretches of a row, each held by so many threads."""
         return -(-self.columns // self._most(lanes))
 
     def _most(self, lanes: int) -> int:
@@ -118,7 +118,7 @@ class Cut:
 
 
 def tuning(cut: Callable[[Problem, DeviceFacts], Cut]) -> Tuning:
-    """By the lanes of a problem's cut."""
+    """Tuning of the lanes of a problem's cut."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         made = cut(problem, device)

@@ -28,7 +28,7 @@ class Cut:
 
     @staticmethod
     def into(parts: int, k: int, step: int = STEP) -> Cut:
-        """At most so many parts, whole steps each."""
+        """A cut into at most so many parts of whole steps."""
         part = max(1, -(-k // (parts * step))) * step
         return Cut(part=part, parts=max(1, -(-k // part)))
 

@@ -30,7 +30,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 
 def lying(problem: Problem, binding: str, shape: Sequence[int]) -> Layout:
-    """The same of a binding whose shape follows from parameters."""
+    """Where items of a binding lie whose shape follows from parameters."""
     match problem.params["layout"]:
         case "strided":
             return Layout.strided(shape, *gaps(problem, binding))

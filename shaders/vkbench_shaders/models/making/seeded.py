@@ -72,7 +72,7 @@ class Seeded:
 
     @contextmanager
     def write_outline(self) -> Iterator[GgufFile]:
-        """Its file without most of the weights, made in a moment: keys, tensors and the hash."""
+        """The model's file without most weights, made in a moment: keys, tensors and the hash."""
         from vkbench_shaders.models.making.making import outline
 
         with NamedTemporaryFile(suffix=".gguf") as file:

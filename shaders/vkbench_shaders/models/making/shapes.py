@@ -33,7 +33,7 @@ class Shape:
 
     @property
     def architecture(self) -> str:
-        """As general.architecture names it."""
+        """The architecture as the key general.architecture names it."""
         return "llama" if self.arch == "mixtral" else self.arch
 
     @property

@@ -87,7 +87,7 @@ def _tile(device: DeviceFacts) -> Tile | None:
 
 
 def _plan(product: Product, device: DeviceFacts) -> _Plan:
-    """As many vectors a tile as divide them evenly, and parts of k for all multiprocessors."""
+    """The plan whose tiles share vectors evenly, with parts of k for all multiprocessors."""
     tile = _tile(device) or _TILES[0]
     n, side = product.left.rows, tile.shape.m
     tiles_m = -(-n // (_MOST_TALL * side))

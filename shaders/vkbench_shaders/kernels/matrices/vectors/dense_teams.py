@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def settings(self) -> Settings:
-        """As parameters of the kernel."""
+        """The plan as parameters of the kernel."""
         return {
             "rows": self.rows,
             "team": self.team,
@@ -77,7 +77,7 @@ def _count_kept_sums(problem: Problem, device: DeviceFacts, plan: Plan) -> int:
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
-    """All that a device has room for."""
+    """All plans that a device has room for."""
     most = device.limits.get("max_workgroup_invocations", _SIZES[2])
     for rows, team, threads, ahead in product(_ENTRIES, _TEAMS, _SIZES, (True, False)):
         plan = Plan(rows=rows, team=team, threads=threads, ahead=ahead)
@@ -92,14 +92,14 @@ def _groups(problem: Problem, height: int) -> int:
 
 
 def _likely_height(problem: Problem, device: DeviceFacts) -> int:
-    """So many rows that x is a small part of what is read, and each compute unit has two groups."""
+    """Rows of a group: x is a small part of what it reads, and each compute unit has two groups."""
     vectors = products.columns(problem) * problem.item_bytes("x")
     is_high = vectors > _SHARE * _LOW * problem.item_bytes("weights")
     return _HIGH if is_high and _groups(problem, _HIGH) >= busy(device, 2) else _LOW
 
 
 def _likely_team(problem: Problem) -> int:
-    """As many threads as have something to do."""
+    """Threads of a team: as many as have something to do."""
     units = problem.shape["k"] // products.PLAIN_UNIT
     return next((team for team in _TEAMS if units <= team < _LIKELY_TEAM), _LIKELY_TEAM)
 
@@ -110,7 +110,7 @@ def _loads_early(problem: Problem) -> bool:
 
 
 def _order_plans(problem: Problem, device: DeviceFacts) -> list[Plan]:
-    """First what should be the fastest; tuning finds what is."""
+    """Plans for a device, the one first that should be fastest; tuning finds which is."""
     height, team = _likely_height(problem, device), _likely_team(problem)
 
     def distance_from_likely(plan: Plan) -> float:

@@ -32,7 +32,7 @@ THREADS = Param(
 
 
 def threads(problem: Problem, columns: int) -> int:
-    """As asked for; else a power of two, so many that each has a unit of a row, or several.
+    """Threads of a workgroup: as asked for, or as many as have units of a row to multiply.
 
     More are slower once a thread has much to do; tuning finds how many are the fastest.
     """
@@ -49,7 +49,7 @@ def threads(problem: Problem, columns: int) -> int:
 
 
 def tuning(columns: Callable[[Problem], int], *more: str) -> Tuning:
-    """By threads, of which a workgroup has the fewer the more columns it makes."""
+    """Tuning of threads: a workgroup has the fewer the more columns it makes."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         usual = threads(problem, columns(problem))

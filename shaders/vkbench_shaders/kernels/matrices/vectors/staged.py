@@ -93,7 +93,7 @@ def _blocks(problem: Problem) -> int:
 
 
 def _sums(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
-    """That a workgroup keeps."""
+    """Sums that a workgroup keeps."""
     return plan.height * products.columns(problem) * (plan.team // products.least_threads(device))
 
 
@@ -106,7 +106,7 @@ def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
 
 
 def _passes(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
-    """So many that no multiprocessor has to wait for a second workgroup."""
+    """Passes of a workgroup: so many that no multiprocessor waits for a second workgroup."""
     measured = thresholds(device, ByteProducts)
     places = device.compute_units * max(1, measured.unit_threads // plan.threads)
     passes = -(-problem.shape["m"] // (plan.height * places)) if places else 1
@@ -114,7 +114,7 @@ def _passes(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
 
 
 def _fitting(plan: Plan, problem: Problem, device: DeviceFacts) -> Plan | None:
-    """The same with as many passes as should be fastest, or with one; None if none fits."""
+    """The plan with as many passes as should be fastest, or with one; None if neither fits."""
     if device.subgroup_size > plan.team or _blocks(problem) % plan.units:
         return None
     plans = (replace(plan, passes=passes) for passes in (_passes(plan, problem, device), 1))
@@ -128,7 +128,7 @@ def _usual_units(problem: Problem, device: DeviceFacts) -> int:
 
 
 def _usual_height(problem: Problem, device: DeviceFacts) -> int:
-    """As many rows as leave workgroups for all multiprocessors."""
+    """Rows of a workgroup: as many as leave workgroups for all multiprocessors."""
     measured = thresholds(device, ByteProducts)
     busy = measured.least_busy * device.compute_units
     heights = (height for height in measured.heights if problem.shape["m"] / height >= busy)
@@ -150,7 +150,7 @@ def _usual(problem: Problem, device: DeviceFacts) -> Plan | None:
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
-    """All that a device has room for, the likeliest first."""
+    """All settings that a device has room for, the likeliest first."""
     if not set(FEATURES) <= set(device.features) or device.subgroup_size < products.LEAST_SUBGROUP:
         return
     others = (
@@ -189,7 +189,7 @@ def _settings(plan: Plan) -> Settings:
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """All that a device has room for, the likeliest first."""
+    """All settings that a device has room for, the likeliest first."""
     return [_settings(plan) for plan in _plans(problem, device)]
 
 

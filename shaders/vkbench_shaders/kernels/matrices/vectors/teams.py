@@ -123,7 +123,7 @@ def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Launch:
-    """Of teams, or with all threads as one team where that is not `fast`."""
+    """A launch by teams, or by all threads as one team where teams are not `fast`."""
     m, n, k = (problem.shape[dim] for dim in "mnk")
     columns = products.columns(problem)
     team, threads, units = _settings(problem, device) if fast else (_SIZES[0], _SIZES[0], 1)

@@ -165,7 +165,7 @@ def _usual_at_once(problem: Problem, device: DeviceFacts) -> int:
 
 
 def _threads(problem: Problem, device: DeviceFacts) -> int:
-    """Of the product: so many that each has something to do, and fewer for several columns."""
+    """Threads of a product: as many as have something to do, and fewer for several columns."""
     steps = _units(problem) // _at_once(problem, device)
     measured = thresholds(device, ByteProducts)
     most = measured.threads if _columns(problem) == 1 else measured.threads_for_columns
@@ -173,7 +173,7 @@ def _threads(problem: Problem, device: DeviceFacts) -> int:
 
 
 def _columns(problem: Problem) -> int:
-    """Of y, that share what a workgroup reads of the weights; experts' tokens share nothing."""
+    """Columns of y that share what a workgroup reads of the weights; experts' tokens share none."""
     return 1 if "u" in problem.shape else problem.shape["n"]
 
 
@@ -186,7 +186,7 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
 
 
 def _either(staging: Staging, problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """Of one launch and of two by turns, so that a short sweep has the likeliest of both."""
+    """Settings of one launch and of two by turns, so that a short sweep has the best of both."""
     both = [staging.candidates(problem, device), _of_two(problem, device)]
     if not staging.pays(problem, device):
         both.reverse()

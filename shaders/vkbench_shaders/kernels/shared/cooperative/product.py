@@ -218,7 +218,7 @@ def scratch(product: Product, device: DeviceFacts) -> tuple[int, ...]:
 
 
 def sums_bytes(product: Product, cut: dense.Cut) -> int:
-    """Of sums over parts of k, which wait in scratch."""
+    """Bytes of sums over parts of k, which wait in scratch."""
     sizes = product.results
     return 4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0
 
