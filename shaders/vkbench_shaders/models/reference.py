@@ -200,7 +200,7 @@ class Reference:
         return _product(weight, "ffn_down", _GATES[gate](gated) * up)
 
     def _experts(self, weight: _Weights, x: Floats) -> Floats:
-        """Tokens through their experts: softmax over all, shares of the best scaled to a sum of 1."""
+        """Tokens through their experts: softmax over all, shares of the best that add up to 1."""
         logits = _product(weight, "ffn_gate_inp", x)
         best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.hyper.used]
         shares = np.exp(np.take_along_axis(logits, best, -1) - logits.max(axis=-1, keepdims=True))
