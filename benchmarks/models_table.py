@@ -20,7 +20,7 @@ from timings import (
     table_of_builds,
 )
 
-from vkbench_shaders.models.cases import named
+from vkbench_shaders.models.cases import model_case
 
 _OURS = (
     "Tokens a second of seeded weights, all on the GPU, one sequence; logits were judged right "
@@ -40,7 +40,7 @@ def rates(records: Sequence[Mapping[str, Any]]) -> Iterator[Rate]:
     day = day_of(records)
     for job in (record["job"] for record in records if "job" in record):
         if job["state"] == "passed" and job.get("timings"):
-            rate = named(job["case"]).timed / job["timings"][0]["seconds"]
+            rate = model_case(job["case"]).timed / job["timings"][0]["seconds"]
             yield str(job["case"]), job["attempts"][-1]["variant"], rate, build_of(job, day)
 
 

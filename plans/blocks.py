@@ -9,7 +9,7 @@ import numpy as np
 from plans.evidence import Evidence, Find, TargetResult, met, not_measured
 from vkbench_db.ask.accuracies import AccuracyRow
 from vkbench_shaders.formats import PLAIN, format_named
-from vkbench_shaders.quants import dequantise, quantise
+from vkbench_shaders.quantisers.quants import dequantise, quantise
 
 
 def error_of_blocks(_: Evidence) -> TargetResult:

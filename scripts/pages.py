@@ -16,9 +16,9 @@ from pathlib import Path
 from vkbench.words.markdown import table
 from vkbench_db.ask.sql.view_columns import MEANINGS
 from vkbench_scheduler.planning.suites import SUITES
-from vkbench_shaders import formats_page
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.compile.first_need import EXPECTED, read_expected, write_expected
+from vkbench_shaders.families import formats_page
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 1000  # rows: no table is cut
@@ -118,7 +118,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/modules.md": modules,
     "docs/suites.md": suites,
     "docs/views.md": views,
-    "docs/formats.md": formats_page.text,
+    "docs/formats.md": formats_page,
 }
 
 

@@ -131,7 +131,7 @@ def gguf_file(tmp_path: Path) -> GgufFile:
     """`gguf_file({"name": ("q4_0", values)})` is a GGUF file, written by gguf, of these tensors."""
     from gguf import GGMLQuantizationType, GGUFWriter
 
-    from vkbench_shaders import quants
+    from vkbench_shaders.quantisers import quants
 
     def written(tensors: Mapping[str, tuple[str, np.ndarray]]) -> Path:
         path = tmp_path / "model.gguf"

@@ -87,7 +87,7 @@ def _params(kernel: Kernel, typed: Mapping[str, str]) -> dict[str, Value]:
             raise UsageError(
                 f"{kernel.name}'s {name} is of type {kind.__name__}: {text}"
             ) from error
-        values[name] = kernel.params[name].chosen(value, f"value of {kernel.name}'s {name}")
+        values[name] = kernel.params[name].pick_value(value, f"value of {kernel.name}'s {name}")
     return values
 
 

@@ -19,7 +19,7 @@ from vkbench_db.database import Database
 from vkbench_shaders.bundle import Bundle, entry_key, packaged, packaged_sha
 from vkbench_shaders.compile.cached import progress_bar
 from vkbench_shaders.compile.first_need import FirstNeed
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.posing import pose_case
 from vkbench_worker.runner.variants import AUTO, choose
 
 
@@ -52,7 +52,7 @@ def blobs_of(bundle: Bundle, case: str, variant: str, device: DeviceFacts) -> It
 
 
 def _find_launched(bundle: Bundle, case: str, variant: str, device: DeviceFacts) -> Iterator[str]:
-    chosen = choose(posed(bundle, case), variant, device)
+    chosen = choose(pose_case(bundle, case), variant, device)
     problem = chosen.problem
     for launch in chosen.variant.launches(problem, device):
         stage = chosen.variant.stage(launch.entry)

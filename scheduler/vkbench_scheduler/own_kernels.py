@@ -46,7 +46,7 @@ def _kernels_declared_by(stored: OwnBundle) -> Iterator[DeclaredKernel]:
             records.check(own)
             cases = tuple(parse(case.name) for case in own.cases)
             timed = tuple(parse(case.name) for case in own.cases if case.is_timed)
-            kernel = posing.declared(own)
+            kernel = posing.outline_kernel(own)
             yield DeclaredKernel(
                 own=own,
                 kernel=replace(kernel, name=own.name, group="own", cases=cases, timed=timed),

@@ -45,7 +45,7 @@ def from_archive(data: bytes, sha: str = "") -> Bundle:
             if sha and bundle.sha != sha:
                 raise CorruptBundle(f"it came as bundle {bundle.sha[:12]}")
             left = min(MOST_BYTES, most_unpacked(len(data))) - len(text)
-            blobs = dict(_blobs(archive, _named(members, bundle.manifest), left))
+            blobs = dict(_blobs(archive, _find_blobs(members, bundle.manifest), left))
     except (*FAULTS, RefusedMember) as error:
         raise _refusal(error) from error
     return replace(bundle, blobs=blobs).check()
@@ -56,25 +56,25 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     members = archive.infolist()
     if len(members) > MOST_BLOBS + 1:
         raise _refusal(f"it has {len(members)} members, and {MOST_BLOBS + 1} are allowed")
-    found = {member.filename: member for member in members}
-    if len(found) < len(members):
+    by_name = {member.filename: member for member in members}
+    if len(by_name) < len(members):
         raise _refusal("a member comes twice")
-    return found
+    return by_name
 
 
-def _named(
+def _find_blobs(
     members: Mapping[str, zipfile.ZipInfo], manifest: Manifest
 ) -> dict[str, zipfile.ZipInfo]:
     """The members that hold blobs, by the blobs' hashes."""
-    named, found = frozenset(manifest.blobs), {}
+    named, blobs = frozenset(manifest.blobs), {}
     for name, member in members.items():
         blob = _BLOB.fullmatch(name)
         if not blob:
             raise _refusal(f"a member is named {name[:80]!r}")
         if blob[1] not in named:
             raise _refusal(f"the manifest does not name {blob[1]}")
-        found[blob[1]] = member
-    return found
+        blobs[blob[1]] = member
+    return blobs
 
 
 def _blobs(

@@ -1,11 +1,14 @@
-"""What a kernel is given: storage buffers, and parameters, which may switch some of them off."""
+"""What a kernel is given: storage buffers, where items lie in them, and parameters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Protocol
+
+import numpy as np
 
 from vkbench.case import SEED, WEIGHTS, Value
 from vkbench.errors import UsageError
@@ -41,6 +44,48 @@ class Binding:
         return self.access in ("out", "inout")
 
 
+def declare_input(
+    name: str,
+    types: tuple[str, ...],
+    dims: tuple[str, ...],
+    description: str,
+    *,
+    same_as: str = "",
+    when: Mapping[str, tuple[Value, ...]] | None = None,
+) -> Binding:
+    """A binding that a kernel only reads."""
+    return Binding(
+        name=name,
+        access="in",
+        types=types,
+        dims=dims,
+        same_as=same_as,
+        description=description,
+        when=when or {},
+    )
+
+
+def declare_output(
+    name: str,
+    types: tuple[str, ...],
+    dims: tuple[str, ...],
+    description: str,
+    *,
+    same_as: str = "",
+    exact: bool = False,
+) -> Binding:
+    """A binding that a kernel only writes."""
+    return Binding(
+        name=name,
+        access="out",
+        types=types,
+        dims=dims,
+        same_as=same_as,
+        description=description,
+        exact=exact,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Param:
     """A parameter of a kernel that is neither a size nor a format."""
@@ -51,10 +96,10 @@ class Param:
     least: int | None = None  # smallest value, if numbers have one
 
     def with_choices(self, *more: Value) -> Param:
-        """The same parameter with further choices."""
+        """This parameter with further choices."""
         return replace(self, choices=(*self.choices, *more))
 
-    def chosen(self, value: Value, what: str) -> Value:
+    def pick_value(self, value: Value, what: str) -> Value:
         """A value as declared, whatever its case; UsageError for one that may not be."""
         if self.choices:
             by_text = {str(choice): choice for choice in self.choices}
@@ -104,8 +149,8 @@ def sizes_of(kernel: Declared, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     for name, shape in shapes.items():
         dims = kernel.binding(name).dims
         if len(shape) != len(dims):
-            wanted = f"{len(dims)} dimensions ({', '.join(dims)})"
-            raise UsageError(f"{name} has {wanted}, got {len(shape)}")
+            expected = f"{len(dims)} dimensions ({', '.join(dims)})"
+            raise UsageError(f"{name} has {expected}, got {len(shape)}")
         for dim, size in zip(dims, shape, strict=True):
             if 1 not in (size, known := sizes.get(dim, size)) and known != size:
                 raise UsageError(f"{dim} is {known} in one array and {size} in {name}")
@@ -137,7 +182,45 @@ def changed_params(kernel: Declared, given: Mapping[str, Value]) -> dict[str, Va
             changed |= {SEED: seed} if (seed := seed_of(value)) else {}
             continue
         name = names.pick(param, list(kernel.params), f"parameter of {kernel.name}")
-        chosen = kernel.params[name].chosen(value, f"value of {kernel.name}'s {name}")
+        chosen = kernel.params[name].pick_value(value, f"value of {kernel.name}'s {name}")
         if chosen != kernel.params[name].default:
             changed[name] = chosen
     return changed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where a binding's items lie in its storage, in items of its array type."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    storage: int  # items that the buffer holds, gaps included
+
+    @staticmethod
+    def contiguous(shape: Sequence[int]) -> Layout:
+        """Rows after rows, no gaps."""
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        return Layout(shape=tuple(shape), strides=tuple(strides), storage=prod(shape))
+
+    @staticmethod
+    def strided(shape: Sequence[int], offset: int, gap: int) -> Layout:
+        """Rows with a gap behind each, after an offset."""
+        padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
+        return replace(padded, shape=tuple(shape), offset=offset, storage=offset + padded.storage)
+
+    @staticmethod
+    def permuted(
+        shape: Sequence[int], axes: Sequence[int], offset: int = 0, gap: int = 0
+    ) -> Layout:
+        """Dimensions that lie in memory in the order of `axes`, outermost first."""
+        stored = Layout.strided([shape[axis] for axis in axes], offset, gap)
+        strides = tuple(stored.strides[axes.index(axis)] for axis in range(len(shape)))
+        return replace(stored, shape=tuple(shape), strides=strides)
+
+    def view(self, storage: np.ndarray) -> np.ndarray:
+        """The items of a flat storage array, shaped."""
+        item = storage.itemsize
+        return np.lib.stride_tricks.as_strided(
+            storage[self.offset :], self.shape, [stride * item for stride in self.strides]
+        )

@@ -57,7 +57,7 @@ class Packed(Mapping[str, bytes]):
     def __init__(self, archive: bytes, entries: Iterable[Entry]) -> None:
         self._archive = zipfile.ZipFile(io.BytesIO(archive))
         self._places = _places(entries)
-        self._module = lru_cache(_KEPT_MODULES)(self._unpacked)
+        self._module = lru_cache(_KEPT_MODULES)(self._unpack_module)
 
     def __getitem__(self, sha: str) -> bytes:
         place = self._places[sha]
@@ -69,7 +69,7 @@ class Packed(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def _unpacked(self, module: str) -> bytes:
+    def _unpack_module(self, module: str) -> bytes:
         """The blobs of a module, no more bytes than there should be; none if they are damaged."""
         most = max(place.end for place in self._places.values() if place.module == module)
         try:
@@ -94,14 +94,14 @@ def pack(blobs: Mapping[str, bytes], entries: Iterable[Entry]) -> bytes:
 
 def _places(entries: Iterable[Entry]) -> dict[str, _Place]:
     """Where each blob lies, by its hash: in the module of the first entry that has it."""
-    found: dict[str, _Place] = {}
+    places: dict[str, _Place] = {}
     ends: dict[str, int] = {}
     for entry in entries:
-        if entry.sha256 not in found:
+        if entry.sha256 not in places:
             begin = ends.get(entry.module, 0)
             ends[entry.module] = begin + entry.bytes
-            found[entry.sha256] = _Place(entry.module, begin, ends[entry.module])
-    return found
+            places[entry.sha256] = _Place(entry.module, begin, ends[entry.module])
+    return places
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:

@@ -107,8 +107,8 @@ class Bundle:
 
     def entry(self, key: str) -> Entry:
         """An entry by key; UnknownName with the nearest keys."""
-        if found := self.entries.get(key):
-            return found
+        if entry := self.entries.get(key):
+            return entry
         return self.entries[names.pick(key, self.entries, f"kernel of bundle {self.sha[:12]}")]
 
     def code(self, key: str) -> bytes:
@@ -139,7 +139,7 @@ class Bundle:
 
     def array(self, parts: Iterable[str]) -> bytes:
         """The bytes of an array that a user's kernel brings, its parts' hashes checked."""
-        return b"".join(self._checked(sha, "an array") for sha in parts)
+        return b"".join(self._check_blob(sha, "an array") for sha in parts)
 
     def archive(self) -> bytes:
         """The whole bundle as one zip file, the same bytes every time."""
@@ -161,15 +161,15 @@ class Bundle:
         for sha, blob in self.blobs.items():
             replace_file(folder / f"{sha}{SUFFIX}", blob, mode)
         replace_file(folder / MANIFEST, self.text.encode(), mode)
-        wanted = frozenset(self.manifest.blobs)
+        shas = frozenset(self.manifest.blobs)
         for path in folder.glob(f"*{SUFFIX}"):
-            if path.stem not in wanted:
+            if path.stem not in shas:
                 path.unlink()
 
     def _blob(self, entry: Entry) -> bytes:
-        return self._checked(entry.sha256, f"the code of {entry.key}")
+        return self._check_blob(entry.sha256, f"the code of {entry.key}")
 
-    def _checked(self, sha: str, what: str) -> bytes:
+    def _check_blob(self, sha: str, what: str) -> bytes:
         try:
             blob = self.blobs.get(sha)
         except OSError as error:
@@ -185,7 +185,7 @@ class Bundle:
         except VkbenchError as error:
             raise self._refusal(f"kernel {kernel.name[:80]}: {error}") from error
         for sha in kernel.stored:
-            self._checked(sha, f"an array of {kernel.name}")
+            self._check_blob(sha, f"an array of {kernel.name}")
         for variant in kernel.variants:
             if f"{kernel.name}/{variant.name}" not in self.entries:
                 raise self._refusal(f"the code of {kernel.name}/{variant.name} is missing")
@@ -245,8 +245,8 @@ def packaged_sha() -> str:
     """The packaged bundle's hash, without a look at its blobs; "" where it was never built."""
     manifest = PACKAGED / MANIFEST
     try:
-        found = manifest.stat()
-        return _sha_of(manifest, (found.st_ino, found.st_size, found.st_mtime_ns))
+        status = manifest.stat()
+        return _sha_of(manifest, (status.st_ino, status.st_size, status.st_mtime_ns))
     except FileNotFoundError:
         return ""
 
@@ -273,16 +273,16 @@ class BundleStore:
         """A bundle by its hash or the beginning of it; "" is the packaged one."""
         if not sha:
             return packaged()
-        found = self.beginning(sha)
-        if len(found) > 1:
+        begun = self.beginning(sha)
+        if len(begun) > 1:
             raise AmbiguousBundle(sha)
-        if not found:
+        if not begun:
             raise UnknownBundle(f"unknown bundle '{sha}': none here begins so")
-        if found == [packaged_sha()] and packaged().sha == found[0]:
+        if begun == [packaged_sha()] and packaged().sha == begun[0]:
             return packaged()
-        bundle = load(self.folder / found[0])
-        if bundle.sha != found[0]:
-            raise CorruptBundle(f"bundle {found[0][:12]}: its manifest was changed")
+        bundle = load(self.folder / begun[0])
+        if bundle.sha != begun[0]:
+            raise CorruptBundle(f"bundle {begun[0][:12]}: its manifest was changed")
         return bundle
 
     def is_whole(self, sha: str) -> bool:

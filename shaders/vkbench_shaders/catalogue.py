@@ -27,15 +27,18 @@ from vkbench_shaders.kernels.images.conv_transposed import CONV_TRANSPOSED
 from vkbench_shaders.kernels.images.im2col import IM2COL
 from vkbench_shaders.kernels.images.pool import POOL
 from vkbench_shaders.kernels.images.upsample import UPSAMPLE
-from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.matmul import MATMUL
 from vkbench_shaders.kernels.matrices.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.matrices.mul_mat_id import MUL_MAT_ID
-from vkbench_shaders.kernels.matrices.mul_mat_vec import MUL_MAT_VEC
-from vkbench_shaders.kernels.matrices.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
+from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec import MUL_MAT_VEC
+from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.moves.accumulation import INDEX_SUMS
 from vkbench_shaders.kernels.moves.casts import CASTS
+from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.copies import COPIES
 from vkbench_shaders.kernels.moves.copy import COPY
+from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.index import INDEX
 from vkbench_shaders.kernels.moves.rearranged import MOVES
 from vkbench_shaders.kernels.quant.copy_from import COPY_FROM
@@ -43,7 +46,9 @@ from vkbench_shaders.kernels.quant.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.quant.get_rows import GET_ROWS
 from vkbench_shaders.kernels.quant.quantize import QUANTIZE
 from vkbench_shaders.kernels.quant.set_rows import SET_ROWS
-from vkbench_shaders.kernels.recurrent.entries import RECURRENT
+from vkbench_shaders.kernels.recurrent.delta import GATED_DELTA_NET
+from vkbench_shaders.kernels.recurrent.rwkv import RWKV
+from vkbench_shaders.kernels.recurrent.ssm import SSM
 from vkbench_shaders.kernels.reductions.reduce import REDUCE
 from vkbench_shaders.kernels.reductions.routing import ROUTING
 from vkbench_shaders.kernels.reductions.scan import SCAN
@@ -86,9 +91,12 @@ KERNELS: tuple[Kernel, ...] = (
     *ROPE,
     ROPE_SET_ROWS,
     *COPIES,
+    *FILLS,
     *CASTS,
+    CONCAT,
     *MOVES,
     *INDEX,
+    *INDEX_SUMS,
     *MATMUL,
     *CONV,
     *CONV_DW,
@@ -100,7 +108,9 @@ KERNELS: tuple[Kernel, ...] = (
     *ROUTING,
     *ATTENTION,
     FLASH_ATTN_TOKEN,
-    *RECURRENT,
+    *SSM,
+    GATED_DELTA_NET,
+    *RWKV,
     *OPTIMISERS,
     MUON,
     *RANDOM,
@@ -120,10 +130,10 @@ def kernel_named(name: str) -> Kernel:
 
 def problem(case: Case | str) -> Problem:
     """A case, or its name, checked against the catalogue: UsageError for what does not exist."""
-    asked = parse(case) if isinstance(case, str) else case
-    kernel = kernel_named(asked.kernel)
-    types = {kernel.bindings[0].name: asked.format, **asked.types}
-    return Problem(kernel, kernel.case(types, asked.shape, asked.params))
+    named = parse(case) if isinstance(case, str) else case
+    kernel = kernel_named(named.kernel)
+    types = {kernel.bindings[0].name: named.format, **named.types}
+    return Problem(kernel, kernel.case(types, named.shape, named.params))
 
 
 def expand(
@@ -142,10 +152,10 @@ def expand(
     known = list(dict.fromkeys(fmt for kernel in kernels for fmt in kernel.bindings[0].types))
     formats = names.matching(format_glob, known, f"format of {kernel_glob}")
     shape = shape or {}
-    found = [case for kernel in kernels for case in _cases(kernel, formats, shape, timed)]
-    if not found:
+    cases = [case for kernel in kernels for case in _cases(kernel, formats, shape, timed)]
+    if not cases:
         raise _nothing(kernels, formats, shape)
-    return found
+    return cases
 
 
 def groups() -> list[str]:
@@ -202,13 +212,13 @@ def _cases(kernel: Kernel, formats: list[str], shape: Mapping[str, int], timed: 
         return []
     if shape.keys() == set(kernel.dims):
         chosen = [fmt for fmt in kernel.bindings[0].types if fmt in formats]
-        return [case for fmt in chosen if (case := _made(kernel, fmt, shape))]
+        return [case for fmt in chosen if (case := _make_case(kernel, fmt, shape))]
     listed = kernel.timed if timed else kernel.cases
     agrees = [case for case in listed if shape.items() <= case.shape.items()]
     return [case for case in agrees if case.format in formats]
 
 
-def _made(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
+def _make_case(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
     """The case of a shape, in the first formats that may meet this one."""
     first = kernel.bindings[0].name
     types = next(types for types in kernel.type_choices() if types[first] == fmt)
@@ -220,7 +230,7 @@ def _made(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
 
 def _nothing(kernels: list[Kernel], formats: list[str], shape: Mapping[str, int]) -> Exception:
     """Why a selection is empty: the one kernel's own complaint where there is one kernel."""
-    wanted = ",".join(f"{dim}={size}" for dim, size in shape.items())
+    sizes = ",".join(f"{dim}={size}" for dim, size in shape.items())
     for kernel in kernels:
         if shape.keys() == set(kernel.dims):
             try:
@@ -229,5 +239,5 @@ def _nothing(kernels: list[Kernel], formats: list[str], shape: Mapping[str, int]
                 return error
     dims = "; ".join(f"{kernel.name} has {','.join(kernel.dims)}" for kernel in kernels)
     return NothingToDo(
-        f"no case of {', '.join(k.name for k in kernels)} has the shape {wanted or 'any'} ({dims})"
+        f"no case of {', '.join(k.name for k in kernels)} has the shape {sizes or 'any'} ({dims})"
     )

@@ -1,4 +1,4 @@
-"""Which kernels exist for each storage format: the columns of the formats' grid.
+"""Which kernels exist for each storage format: columns of the formats' grid, and docs/formats.md.
 
 Derived from the kernels alone: a family is a kernel that takes or makes blocks, once for each
 format that its vectors x may have.
@@ -29,7 +29,7 @@ class Family:
 
     @property
     def name(self) -> str:
-        """As in the names of cases: mul_mat_vec:x=q8_1."""
+        """Name as in the names of cases: mul_mat_vec:x=q8_1."""
         return f"{self.kernel.name}:{VECTORS}={self.x}" if self.x else self.kernel.name
 
     def types(self, fmt: str) -> dict[str, str] | None:
@@ -50,7 +50,7 @@ class Family:
 
     def cases(self, fmt: str) -> list[Case]:
         """The listed cases of a format, the smallest first."""
-        return _listed(self.kernel.name).get(frozenset((self.types(fmt) or {}).items()), [])
+        return _checked_cases(self.kernel.name).get(frozenset((self.types(fmt) or {}).items()), [])
 
 
 def families() -> tuple[Family, ...]:
@@ -81,8 +81,8 @@ def _holds_blocks(binding: Binding) -> bool:
 def _vectors(kernel: Kernel, subject: Binding) -> tuple[str, ...]:
     if subject.access != "in":
         return ("",)
-    found = [b for b in kernel.bindings if b.name == VECTORS and b is not subject]
-    return found[0].types if found else ("",)
+    vectors = [b for b in kernel.bindings if b.name == VECTORS and b is not subject]
+    return vectors[0].types if vectors else ("",)
 
 
 @cache
@@ -91,9 +91,53 @@ def _choices(kernel: str) -> list[dict[str, str]]:
 
 
 @cache
-def _listed(kernel: str) -> Mapping[frozenset[tuple[str, str]], list[Case]]:
+def _checked_cases(kernel: str) -> Mapping[frozenset[tuple[str, str]], list[Case]]:
     """Checked cases by the formats of their bindings."""
-    found: dict[frozenset[tuple[str, str]], list[Case]] = {}
+    by_types: dict[frozenset[tuple[str, str]], list[Case]] = {}
     for case in sorted(kernel_named(kernel).cases, key=lambda case: prod(case.shape.values())):
-        found.setdefault(frozenset(problem(case).types.items()), []).append(case)
-    return found
+        by_types.setdefault(frozenset(problem(case).types.items()), []).append(case)
+    return by_types
+
+
+_HEAD = """\
+# Storage formats
+
+Written by `make pages` from the table in
+`shaders/vkbench_shaders/formats.py` and the catalogue; a test compares. Layouts are those of GGML,
+byte for byte. Bits are per weight, scales and minima included; the ratio is how many times smaller
+than f32 a format is. `vkbench kernels --formats` prints the same with --json or --csv, and
+`vkbench kernels --grid` says which code path each device takes.
+
+| format | GGML type | block | bytes | bits | ratio | what a block holds |
+|---|--:|--:|--:|--:|--:|---|
+"""
+
+_FAMILIES = """
+## What can be done with each
+
+A mark is a kernel of the catalogue, with f32, f16 or q8_1 vectors x where it says so.
+
+"""
+
+
+def formats_page() -> str:
+    """Markdown of docs/formats.md, which `make pages` writes."""
+    return _HEAD + "".join(map(_line, FORMATS)) + _FAMILIES + _matrix()
+
+
+def _line(fmt: Format) -> str:
+    size = f"{fmt.elements} | {fmt.bytes} | {fmt.bits:g} | {fmt.ratio:.2f}"
+    number = "–" if fmt.ggml is None else fmt.ggml
+    return f"| {fmt.name} | {number} | {size} | {fmt.description} |\n"
+
+
+def _matrix() -> str:
+    columns = families()
+    head = f"| format | {' | '.join(family.name for family in columns)} |\n"
+    rule = "|---|" + ":-:|" * len(columns) + "\n"
+    return head + rule + "".join(map(_marks, formats_in_use()))
+
+
+def _marks(fmt: Format) -> str:
+    marks = ("✓" if family.types(fmt.name) else "–" for family in families())
+    return f"| {fmt.name} | {' | '.join(marks)} |\n"

@@ -15,6 +15,8 @@ import numpy as np
 from vkbench.errors import UsageError
 from vkbench.words import names
 
+Array = np.ndarray  # of a format's storage type
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -99,15 +101,15 @@ def _row(
     )
 
 
-def _plain(name: str, ggml: int, bytes: int, description: str) -> Format:
+def _plain_row(name: str, ggml: int, bytes: int, description: str) -> Format:
     return _row(name, ggml, 1, bytes, {}, description, use="plain")
 
 
-def _container(name: str, ggml: int | None, bytes: int, description: str) -> Format:
+def _container_row(name: str, ggml: int | None, bytes: int, description: str) -> Format:
     return _row(name, ggml, 1, bytes, {}, description, use="container")
 
 
-def _encoded(
+def _encoded_row(
     name: str,
     ggml: int,
     elements: int,
@@ -121,24 +123,28 @@ def _encoded(
 
 # Name, GGML type number, elements and bytes a block, unit of the scale at each offset, description.
 FORMATS = (
-    _plain("f32", 0, 4, "IEEE single"),
-    _plain("f16", 1, 2, "IEEE half"),
-    _plain("bf16", 30, 2, "upper half of an IEEE single, rounded to nearest even"),
-    _container("f64", 28, 8, "IEEE double"),
-    _container("i8", 24, 1, "signed integers of 8 bits"),
-    _container("i16", 25, 2, "signed integers of 16 bits"),
-    _container("i32", 26, 4, "signed integers of 32 bits: indices and positions"),
-    _container("i64", 27, 8, "signed integers of 64 bits: row numbers"),
-    _container("u8", None, 1, "unsigned integers of 8 bits: truth values, masks"),
-    _container("u32", None, 4, "unsigned integers of 32 bits: indices, random bits"),
-    _container("f8_e4m3", None, 1, "OCP's 8-bit float: 4 bits of exponent, 3 of mantissa, no Inf"),
-    _encoded("q4_0", 2, 32, 18, {0: 1 / 8}, "f16 scale, 32 nibbles: d * (q - 8)"),
-    _encoded("q4_1", 3, 32, 20, {0: 1 / 8, 2: 1}, "f16 scale and minimum, 32 nibbles: d * q + m"),
-    _encoded("q5_0", 6, 32, 22, {0: 1 / 16}, "f16 scale, fifth bits, 32 nibbles: d * (q - 16)"),
-    _encoded(
+    _plain_row("f32", 0, 4, "IEEE single"),
+    _plain_row("f16", 1, 2, "IEEE half"),
+    _plain_row("bf16", 30, 2, "upper half of an IEEE single, rounded to nearest even"),
+    _container_row("f64", 28, 8, "IEEE double"),
+    _container_row("i8", 24, 1, "signed integers of 8 bits"),
+    _container_row("i16", 25, 2, "signed integers of 16 bits"),
+    _container_row("i32", 26, 4, "signed integers of 32 bits: indices and positions"),
+    _container_row("i64", 27, 8, "signed integers of 64 bits: row numbers"),
+    _container_row("u8", None, 1, "unsigned integers of 8 bits: truth values, masks"),
+    _container_row("u32", None, 4, "unsigned integers of 32 bits: indices, random bits"),
+    _container_row(
+        "f8_e4m3", None, 1, "OCP's 8-bit float: 4 bits of exponent, 3 of mantissa, no Inf"
+    ),
+    _encoded_row("q4_0", 2, 32, 18, {0: 1 / 8}, "f16 scale, 32 nibbles: d * (q - 8)"),
+    _encoded_row(
+        "q4_1", 3, 32, 20, {0: 1 / 8, 2: 1}, "f16 scale and minimum, 32 nibbles: d * q + m"
+    ),
+    _encoded_row("q5_0", 6, 32, 22, {0: 1 / 16}, "f16 scale, fifth bits, 32 nibbles: d * (q - 16)"),
+    _encoded_row(
         "q5_1", 7, 32, 24, {0: 1 / 16, 2: 1}, "f16 scale and minimum, 5-bit values: d * q + m"
     ),
-    _encoded("q8_0", 8, 32, 34, {0: 1 / 64}, "f16 scale, 32 signed bytes: d * q"),
+    _encoded_row("q8_0", 8, 32, 34, {0: 1 / 64}, "f16 scale, 32 signed bytes: d * q"),
     _row(
         "q8_1",
         9,
@@ -252,7 +258,7 @@ FORMATS = (
         grid="IQ4_NL",
     ),
     _row("tq1_0", 34, 256, 54, {52: 1}, "ternary, five in a byte, f16 scale"),
-    _encoded("tq2_0", 35, 256, 66, {64: 1}, "ternary, four in a byte, f16 scale"),
+    _encoded_row("tq2_0", 35, 256, 66, {64: 1}, "ternary, four in a byte, f16 scale"),
     _row(
         "mxfp4",
         39,
@@ -272,8 +278,8 @@ FORMATS = (
         "four UE4M3 scales, 64 E2M1 nibbles",
         kind="ue4m3",
     ),
-    _encoded("q1_0", 41, 128, 18, {0: 1}, "f16 scale, 128 sign bits: d or -d", planes=8),
-    _encoded("q2_0", 42, 64, 18, {0: 1}, "f16 scale, 64 2-bit values: d * (q - 1)", planes=4),
+    _encoded_row("q1_0", 41, 128, 18, {0: 1}, "f16 scale, 128 sign bits: d or -d", planes=8),
+    _encoded_row("q2_0", 42, 64, 18, {0: 1}, "f16 scale, 64 2-bit values: d * (q - 1)", planes=4),
 )
 
 QUANTISED = tuple(fmt.name for fmt in FORMATS if fmt.quantised)

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from vkbench.errors import UnknownName, UsageError
 from vkbench.process.plain_file import open_plain
 from vkbench.words import names
-from vkbench_shaders.formats import FORMATS, Format
-from vkbench_shaders.kernel import Array
+from vkbench_shaders.formats import FORMATS, Array, Format
 
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (2, 3)
@@ -87,18 +86,18 @@ class GgufFile:
 
     def check_unchanged(self) -> None:
         """BadGguf if the file at this path is not what it was when it was opened."""
-        with _opened(self.path) as file:
+        with _open_gguf(self.path) as file:
             if _stamp(file) != self.stamp:
                 raise BadGguf(f"{self.path} was changed while it was in use")
 
     def tensor(self, name: str) -> Tensor:
         """A tensor by name, of a known type; UsageError says what is wrong with the wish."""
-        found = self.tensors.get(name)
-        if not found:
-            raise UnknownName(f"tensor of {self.path}", name, self._near(name))
-        if not found.format:
-            raise BadGguf(f"{self.path}: tensor {name} has type {found.number}, which is unknown")
-        return found
+        known = self.tensors.get(name)
+        if not known:
+            raise UnknownName(f"tensor of {self.path}", name, self._nearest_names(name))
+        if not known.format:
+            raise BadGguf(f"{self.path}: tensor {name} has type {known.number}, which is unknown")
+        return known
 
     def read(self, name: str) -> Array:
         """A tensor as an array of its format; rows of quantised formats are bytes."""
@@ -115,7 +114,7 @@ class GgufFile:
         assert fmt
         row = fmt.items(tensor.shape[-1])
         stored = np.empty((count, row), fmt.dtype)
-        with _opened(self.path) as file:
+        with _open_gguf(self.path) as file:
             file.seek(tensor.offset + first * row * fmt.dtype.itemsize)
             _fill(self.path, file, stored.reshape(-1).view(np.uint8))
         return stored
@@ -128,7 +127,7 @@ class GgufFile:
         return digest.hexdigest()[:SHA_DIGITS]
 
     def _parts(self, tensor: Tensor) -> Iterator[bytes]:
-        with _opened(self.path) as file:
+        with _open_gguf(self.path) as file:
             file.seek(tensor.offset)
             left = tensor.bytes
             while left:
@@ -138,7 +137,7 @@ class GgufFile:
                 left -= len(part)
                 yield part
 
-    def _near(self, name: str) -> tuple[str, ...]:
+    def _nearest_names(self, name: str) -> tuple[str, ...]:
         return names.nearest(name, list(self.tensors)) or tuple(self.tensors)[:3]
 
 
@@ -175,18 +174,18 @@ def part_of(stored: Array, shape: tuple[int, ...]) -> Array:
     return part
 
 
-def check_part(has: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+def check_part(has: tuple[int, ...], shape_needed: tuple[int, ...]) -> None:
     """UsageError unless `part_of` can take such a part; shapes are in items of storage."""
-    padded = (1,) * (len(wanted) - len(has)) + has[max(0, len(has) - len(wanted)) :]
-    rows = all(one <= other for one, other in zip(wanted[:-1], padded[:-1], strict=True))
-    if not rows or wanted[-1] != padded[-1]:
-        asked, found = (" x ".join(map(str, shape)) for shape in (wanted, has))
-        raise UsageError(f"the weights are {asked} items of storage; the tensor has {found}")
+    padded = (1,) * (len(shape_needed) - len(has)) + has[max(0, len(has) - len(shape_needed)) :]
+    rows = all(one <= other for one, other in zip(shape_needed[:-1], padded[:-1], strict=True))
+    if not rows or shape_needed[-1] != padded[-1]:
+        expected, actual = (" x ".join(map(str, shape)) for shape in (shape_needed, has))
+        raise UsageError(f"the weights are {expected} items of storage; the tensor has {actual}")
 
 
 def open_gguf(path: Path) -> GgufFile:
     """The file's tensors; BadGguf says what is wrong with it."""
-    with _opened(path) as file:
+    with _open_gguf(path) as file:
         stamp, header = _stamp(file), _Header(path, file)
         tensors = header.tensors()
     by_name = {tensor.name: tensor for tensor in tensors}
@@ -195,13 +194,13 @@ def open_gguf(path: Path) -> GgufFile:
 
 def long_values(path: Path, keys: Collection[str]) -> dict[str, tuple[int | float | str, ...]]:
     """What these keys have if it is an array, however long: the words of a vocabulary."""
-    with _opened(path) as file:
+    with _open_gguf(path) as file:
         header = _Header(path, file, frozenset(keys))
         header.tensors()
     return {key: values for key in keys if isinstance(values := header.keys.get(key), tuple)}
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_gguf(path: Path) -> BinaryIO:
     try:
         return open_plain(path)
     except UsageError as error:
@@ -209,8 +208,8 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _stamp(file: BinaryIO) -> tuple[int, ...]:
-    found = os.fstat(file.fileno())
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class _Header:
@@ -234,9 +233,9 @@ class _Header:
             self._read_key()
         described = [self._tensor() for _ in range(count)]
         start = -(-self._file.tell() // self._alignment) * self._alignment
-        found = [self._placed(*one, start) for one in described]
-        self._check_places(found)
-        return found
+        tensors = [self._place_tensor(*one, start) for one in described]
+        self._check_places(tensors)
+        return tensors
 
     def _check_version(self, version: int) -> None:
         if version in VERSIONS:
@@ -271,8 +270,8 @@ class _Header:
             return self._array(key, depth)
         if kind not in _CODES:
             raise self._corrupt(f"the value of {key} has the unknown type {kind}")
-        found: int | float = _CODES[kind].unpack(self._take(_SIZES[kind], key))[0]
-        return found
+        number: int | float = _CODES[kind].unpack(self._take(_SIZES[kind], key))[0]
+        return number
 
     def _text(self, key: str) -> str | None:
         size = self._number("<Q", key)
@@ -315,7 +314,7 @@ class _Header:
         number, offset = self._number("<I", name), self._number("<Q", name)
         return name, tuple(reversed(inner_first)), number, offset
 
-    def _placed(
+    def _place_tensor(
         self, name: str, shape: tuple[int, ...], number: int, offset: int, start: int
     ) -> Tensor:
         tensor = Tensor(name=name, number=number, shape=shape, offset=start + offset)

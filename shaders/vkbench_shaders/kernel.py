@@ -14,15 +14,15 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-import numpy as np
-
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.words import names
 from vkbench_shaders.binding import Binding as Binding
+from vkbench_shaders.binding import Layout as Layout
 from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.binding import changed_params, fill_types, sizes_of
+from vkbench_shaders.formats import Array as Array
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.formats import matrix_shape as matrix_shape
 from vkbench_shaders.launch import MOST_GROUPS as MOST_GROUPS
@@ -30,10 +30,8 @@ from vkbench_shaders.launch import Flow as Flow
 from vkbench_shaders.launch import Launch as Launch
 from vkbench_shaders.launch import Push as Push
 from vkbench_shaders.launch import grid as grid
-from vkbench_shaders.layout import Layout as Layout
 from vkbench_shaders.rounded_factors import Rounding
 
-Array = np.ndarray
 Arrays = Mapping[str, Array]
 Shapes = Mapping[str, tuple[int, ...]]
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
@@ -86,10 +84,10 @@ class Variant:
 
     name: str  # portable, subgroup, ...
     module: str  # Slang file without its ending, in the shader tree
-    entry: str  # entry point in it
-    arguments: Arguments
     launch: Callable[[Problem, DeviceFacts], Launches]
     arithmetic: str  # how it computes, whose limits judge it: a key of tolerance.LIMITS
+    entry: str = ""  # entry point in it; "": the one of the module's name
+    arguments: Arguments = lambda types: ()
     more: tuple[Stage, ...] = ()  # further entry points that its launches name
     own: Memory = Memory()
     requires: tuple[str, ...] = ()  # device features
@@ -97,9 +95,12 @@ class Variant:
     refuses: Refuses = lambda problem, device: too_large(problem, device)
     choice: Choice = Choice()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "entry", self.entry or self.module)
+
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """All its entry points, its own first."""
+        """All entry points of the variant, its own first."""
         own = Stage(entry=self.entry, module=self.module, arguments=self.arguments)
         return (own, *(replace(stage, module=stage.module or self.module) for stage in self.more))
 
@@ -112,9 +113,9 @@ class Variant:
         return next(stage for stage in self.stages if stage.entry == (entry or self.entry))
 
     def launches(self, problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-        """All that is launched, in order."""
-        found = self.launch(problem, device)
-        return (found,) if isinstance(found, Launch) else found
+        """All launches of the variant, in order."""
+        launches = self.launch(problem, device)
+        return (launches,) if isinstance(launches, Launch) else launches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,17 +201,19 @@ class Kernel:
 
     def variant(self, name: str) -> Variant:
         """A variant by name, whatever its case."""
-        found = names.pick(name, [v.name for v in self.variants], f"variant of {self.name}")
-        return next(v for v in self.variants if v.name == found)
+        picked = names.pick(name, [v.name for v in self.variants], f"variant of {self.name}")
+        return next(v for v in self.variants if v.name == picked)
 
-    def settings(self, asked: Settings) -> dict[str, Value]:
+    def settings(self, named: Settings) -> dict[str, Value]:
         """Settings as declared, whatever their case; UsageError for what is none."""
         params = self.tuning.params if self.tuning else ()
-        found: dict[str, Value] = {}
-        for name, value in asked.items():
+        declared: dict[str, Value] = {}
+        for name, value in named.items():
             picked = names.pick(name, params, f"tunable parameter of {self.name}")
-            found[picked] = self.params[picked].chosen(value, f"value of {self.name}'s {picked}")
-        return found
+            declared[picked] = self.params[picked].pick_value(
+                value, f"value of {self.name}'s {picked}"
+            )
+        return declared
 
     def variants_for(self, types: Mapping[str, str]) -> list[Variant]:
         """The variants for these binding formats, best first."""
@@ -220,8 +223,8 @@ class Kernel:
         """Every combination of formats that the bindings may have and the kernel accepts."""
         free = [binding for binding in self.bindings if not binding.same_as]
         for chosen in product(*(binding.types for binding in free)):
-            asked = {binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)}
-            if self.forms.accepts(full := fill_types(self, asked)):
+            chosen_types = {binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)}
+            if self.forms.accepts(full := fill_types(self, chosen_types)):
                 yield full
 
     def case(
@@ -245,8 +248,8 @@ class Kernel:
         """Sizes of the dimensions, from the shapes of arrays."""
         return self.forms.infer(shapes, types) if self.forms.infer else sizes_of(self, shapes)
 
-    def _types(self, asked: Mapping[str, str]) -> dict[str, str]:
-        full = fill_types(self, asked)
+    def _types(self, named: Mapping[str, str]) -> dict[str, str]:
+        full = fill_types(self, named)
         if not self.forms.accepts(full):
             given = ", ".join(f"{name} {fmt}" for name, fmt in full.items())
             raise UsageError(f"{self.name} does not take these formats together: {given}")
@@ -256,9 +259,9 @@ class Kernel:
         too_small = any(size < (dim not in self.forms.empty) for dim, size in shape.items())
         if set(shape) != set(self.dims) or too_small:
             given = ",".join(f"{dim}={size}" for dim, size in shape.items())
-            wanted = ",".join(f"{dim}=.." for dim in self.dims)
+            declared = ",".join(f"{dim}=.." for dim in self.dims)
             raise UsageError(
-                f"{self.name} has the shape {wanted}, sizes of at least 1; got {given or 'none'}"
+                f"{self.name} has the shape {declared}, sizes of at least 1; got {given or 'none'}"
             )
         for binding in self.bindings:
             fmt, inner = format_named(types[binding.name]), binding.dims[-1]
@@ -304,8 +307,12 @@ class Problem:
         if tuning is None:
             return [{}]
         own = variant.choice.candidates if variant else None
-        found = (own or tuning.candidates)(self, device)
-        return [each for each in found if all(kept.get(n, v) == v for n, v in each.items())]
+        possible = (own or tuning.candidates)(self, device)
+        return [
+            settings
+            for settings in possible
+            if all(kept.get(n, v) == v for n, v in settings.items())
+        ]
 
     @property
     def named_settings(self) -> Settings:

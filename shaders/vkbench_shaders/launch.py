@@ -48,6 +48,11 @@ def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
     return (-(-groups // rows), rows, depth)
 
 
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not less than a number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Flow:
     """How a kernel is timed whose launches are submissions of their own, by the host's clock.
@@ -118,20 +123,20 @@ class Interface:
     @cached_property
     def counts(self) -> dict[str, int]:
         """How many numbers each push constant has, by offset."""
-        return {each.name: each.count for each in self.push}
+        return {constant.name: constant.count for constant in self.push}
 
     @cached_property
     def required(self) -> frozenset[str]:
         """Specialisation constants that every launch gives."""
-        return frozenset(each.name for each in self.constants) - SET_BY_RUNTIME
+        return frozenset(constant.name for constant in self.constants) - SET_BY_RUNTIME
 
     @cached_property
     def block(self) -> struct.Struct:
         """The block of push constants, little-endian, with its gaps."""
         form, end = "<", 0
-        for each in self.push:
-            form += f"{each.offset - end}x{each.form.format[1:]}"
-            end = each.offset + each.form.size
+        for constant in self.push:
+            form += f"{constant.offset - end}x{constant.form.format[1:]}"
+            end = constant.offset + constant.form.size
         return struct.Struct(form)
 
 
@@ -147,7 +152,7 @@ def pack(launch: Launch, interface: Interface, unit: str) -> PackedLaunch:
 def _packed_push(push: Push, interface: Interface, unit: str) -> bytes:
     given = _by_whole_name(push)
     if given.keys() != interface.counts.keys():
-        raise _misnamed(unit, "push constants", given.keys(), interface.counts.keys())
+        raise _name_mismatch(unit, "push constants", given.keys(), interface.counts.keys())
     numbers: list[float] = []
     for name, count in interface.counts.items():
         values = given[name]
@@ -166,27 +171,27 @@ def _packed_constants(
     given, required, dropped = constants.keys(), interface.required, interface.dropped
     unknown = set() if dropped is None else given - required - set(dropped)
     if unknown or required - given:
-        raise _misnamed(unit, "specialisation constants", required & given | unknown, required)
+        raise _name_mismatch(unit, "specialisation constants", required & given | unknown, required)
     return tuple((c.id, int(constants[c.name])) for c in interface.constants if c.name in required)
 
 
 def _by_whole_name(push: Push) -> dict[str, Sequence[float]]:
     """The numbers of each field, by its name with the structures around it."""
-    found: dict[str, Sequence[float]] = {}
+    numbers_by_name: dict[str, Sequence[float]] = {}
     for name, value in push.items():
         if isinstance(value, int | float):
-            found[name] = (value,)
+            numbers_by_name[name] = (value,)
         elif isinstance(value, Mapping):
             for inner, numbers in _by_whole_name(value).items():
-                found[f"{name}.{inner}"] = numbers
+                numbers_by_name[f"{name}.{inner}"] = numbers
         else:
-            found[name] = value
-    return found
+            numbers_by_name[name] = value
+    return numbers_by_name
 
 
-def _misnamed(unit: str, what: str, given: Set[str], wanted: Set[str]) -> LaunchMismatch:
+def _name_mismatch(unit: str, what: str, given: Set[str], expected: Set[str]) -> LaunchMismatch:
     """One line with the names that a launch lacks, and those that its unit does not have."""
-    lacking, unknown = ", ".join(sorted(wanted - given)), ", ".join(sorted(given - wanted))
+    lacking, unknown = ", ".join(sorted(expected - given)), ", ".join(sorted(given - expected))
     return LaunchMismatch(
         f"{unit}: {what} that the launch does not give: {lacking or 'none'}; "
         f"that it gives and the unit does not have: {unknown or 'none'}"
@@ -197,10 +202,21 @@ def _misfit(
     unit: str, interface: Interface, given: Mapping[str, Sequence[float]]
 ) -> LaunchMismatch:
     """Which number its type cannot hold."""
-    for each in interface.push:
+    for constant in interface.push:
         try:
-            each.form.pack(*given[each.name])
+            constant.form.pack(*given[constant.name])
         except (struct.error, OverflowError) as error:
-            shown = ", ".join(map(str, given[each.name]))
-            return LaunchMismatch(f"{unit}: {each.name} is {each.type}, not {shown}: {error}")
+            shown = ", ".join(map(str, given[constant.name]))
+            return LaunchMismatch(
+                f"{unit}: {constant.name} is {constant.type}, not {shown}: {error}"
+            )
     return LaunchMismatch(f"{unit}: the push constants do not fit their block")
+
+
+MOST_DIVIDED = 1 << 31  # numbers below it are divided exactly by `divisor`
+
+
+def divisor(number: int) -> dict[str, int]:
+    """Push constants by which a shader divides by a number: slang/lib/division.slang."""
+    shift = (number - 1).bit_length()
+    return {"number": number, "multiplier": -(-(1 << (31 + shift)) // number), "shift": shift}

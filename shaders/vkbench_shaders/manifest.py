@@ -77,7 +77,7 @@ def interface_name(interface: Interface) -> str:
 
 
 def _canonical(record: Manifest | Interface) -> str:
-    said = msgspec.to_builtins(record)
+    fields = msgspec.to_builtins(record)
     if isinstance(record, Manifest) and not record.kernels:
-        del said["kernels"]  # a bundle of the catalogue's kernels alone keeps its name
-    return json.dumps(said, sort_keys=True, separators=(",", ":"))
+        del fields["kernels"]  # a bundle of the catalogue's kernels alone keeps its name
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))

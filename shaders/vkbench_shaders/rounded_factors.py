@@ -79,11 +79,11 @@ def _squares(least: float, raise_by: float) -> Of:
     """
 
     def squares(values: Floats) -> Floats:
-        found = np.square(values)
-        small = found < least**2
+        squared = np.square(values)
+        small = squared < least**2
         if small.any():
-            found[small] *= raise_by**2
-        return found
+            squared[small] *= raise_by**2
+        return squared
 
     return squares
 

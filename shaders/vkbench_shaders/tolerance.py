@@ -102,20 +102,20 @@ def limits_of(path: str) -> Limits:
     """The limits of an arithmetic path, or those that it names; UsageError if it is none."""
     if "=" not in path:
         return LIMITS[names.pick(path, LIMITS, "tolerance")]
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for item in path.split(","):
         name, _, text = item.partition("=")
-        if name not in OWN_LIMITS or name in found:
+        if name not in OWN_LIMITS or name in limits:
             raise UsageError(f"a tolerance is {', '.join(OWN_LIMITS)}, each once; got '{item}'")
         try:
-            found[name] = float(text)
+            limits[name] = float(text)
         except ValueError as error:
             raise UsageError(f"the tolerance {name} is no number: '{text}'") from error
-        if not 0 <= found[name] < inf:
+        if not 0 <= limits[name] < inf:
             raise UsageError(f"the tolerance {name} is a number of at least 0, not {text}")
-    if not {"nmse", "max_abs"} <= found.keys():
+    if not {"nmse", "max_abs"} <= limits.keys():
         raise UsageError("a tolerance needs both nmse and max_abs")
-    return Limits(nmse=found["nmse"], max_abs=found["max_abs"], each=found.get("each", inf))
+    return Limits(nmse=limits["nmse"], max_abs=limits["max_abs"], each=limits.get("each", inf))
 
 
 def path_of(limits: Mapping[str, float]) -> str:

@@ -30,7 +30,7 @@ from vkbench_shaders.gguf_file import BadGguf, open_gguf
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.own import declaration
 from vkbench_shaders.own.building import build
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.posing import pose_case
 from vkbench_shaders.own.records import UnfitDeclaration
 from vkbench_shaders.own.references import from_npz
 
@@ -60,7 +60,7 @@ def refused(error: type[VkbenchError]) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def own_problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     """A case of a user's kernel, which an npz file may bring arrays of."""
-    return posed(built_own(tmp_path_factory.mktemp("own")).bundle, OWN_CASE)
+    return pose_case(built_own(tmp_path_factory.mktemp("own")).bundle, OWN_CASE)
 
 
 @pytest.mark.parametrize("name", bombs.NPZ)

@@ -19,7 +19,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.settings import settings
 from vkbench_local.selftest import trial
 from vkbench_shaders.bundle import packaged
-from vkbench_shaders.compile.compiler import NoCompiler, _fetched
+from vkbench_shaders.compile.compiler import NoCompiler, _fetch_compiler
 from vkbench_worker.judging.preparer import Preparer, Request
 from vkbench_worker.peers.processes import Peers
 from vkbench_worker.protocol import Ready
@@ -108,7 +108,7 @@ def test_pip_runs_nothing_of_the_folder(
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(NoCompiler, match="pip cannot fetch"):
-        _fetched(tmp_path / "cache")
+        _fetch_compiler(tmp_path / "cache")
     assert trapped.ran == []
 
 

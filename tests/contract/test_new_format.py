@@ -15,7 +15,7 @@ import pytest
 
 from copied_packages import ROOT, VKBENCH, CopiedPackages, copy_packages
 from vkbench_shaders.families import families
-from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
+from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 
 DRIVER = ROOT / "tests/planted/planted_format.py"
 NAME = "x4_0"

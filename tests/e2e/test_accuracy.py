@@ -15,7 +15,7 @@ from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.perplexity import Estimate, losses, perplexity, windows
 from vkbench_shaders.models.reference import Reference
-from vkbench_shaders.models.requantised import typed
+from vkbench_shaders.models.requantised import retype_file
 
 from .conftest import Vkbench
 
@@ -96,7 +96,7 @@ def test_a_model_is_quantised_and_reads_again(vkbench: Vkbench, path: Path, tmp_
     assert same["loss"] == same["loss_error"] == 0
     assert plain["bytes"] == same["bytes"] > 3 * q8_0["bytes"] > 5 * iq4_nl["bytes"]
     assert 0 < abs(q8_0["loss"]) < abs(iq4_nl["loss"])
-    wanted = foreseen(typed(open_gguf(path), "iq4_nl"), np.array(numbers), 32)
+    wanted = foreseen(retype_file(open_gguf(path), "iq4_nl"), np.array(numbers), 32)
     assert iq4_nl["perplexity"] == pytest.approx(wanted.value, rel=1e-3)
 
 

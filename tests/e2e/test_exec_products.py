@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vkbench_shaders import quants
+from vkbench_shaders.quantisers import quants
 
 Vkbench = Callable[..., Any]
 

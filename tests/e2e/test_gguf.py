@@ -13,8 +13,8 @@ from vkbench.job import Mode, PlannedJob, Source
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
-from vkbench_shaders import quants
 from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.owner.probe import local_devices
 
 Vkbench = Callable[..., Any]

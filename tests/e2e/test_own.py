@@ -28,7 +28,7 @@ from vkbench.settings import settings
 from vkbench_db.ask import job_story
 from vkbench_db.database import Database
 from vkbench_shaders.own.building import build
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.posing import pose_case
 from vkbench_web.pages.jobs import replay
 
 from .conftest import Vkbench
@@ -135,7 +135,7 @@ def test_the_size_of_batches_has_to_be_said(asked: Vkbench, tmp_path: Path) -> N
 def first_inputs(declaration: Path, count: int) -> list[float]:
     """The first number of x with each of so many seeds."""
     bundle = build(declaration, "somebody", seeds=range(1, count)).bundle
-    cases = [posed(bundle, with_seed(FLAKY, seed)) for seed in range(count)]
+    cases = [pose_case(bundle, with_seed(FLAKY, seed)) for seed in range(count)]
     return [float(case.kernel.inputs(case)["x"][0]) for case in cases]
 
 

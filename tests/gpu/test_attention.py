@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from other_facts import checked
-from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 

@@ -34,8 +34,8 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Kernel, Problem
-from vkbench_shaders.kernels.matrices import staged
-from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
+from vkbench_shaders.kernels.matrices.vectors import staged
+from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.shared.cooperative.tiles import EXACT_NAMES, NAMES
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice

@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from vkbench.case import Case
-from vkbench_shaders import catalogue, quants
+from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.formats import QUANTISED, Format, format_named
 from vkbench_shaders.inputs.blocks import other_bits, random_blocks, write_scale
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 

@@ -16,7 +16,7 @@ from vkbench.result import STEP, Result, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.kernel import Array
-from vkbench_shaders.models.cases import ModelCase, name_of, named
+from vkbench_shaders.models.cases import ModelCase, model_case, name_of
 from vkbench_shaders.models.graph import POSITIONS, ROWS, Phase, Weight
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.shifting import shift_arrays
@@ -65,7 +65,7 @@ def test_a_model_is_judged_and_timed(
     assert result.verdict.nmse is not None
     assert 0 < result.verdict.nmse < result.verdict.nmse_limit
     (hot,) = result.timings
-    wanted = named(result.case)
+    wanted = model_case(result.case)
     weights = sum(tensor.bytes for tensor in open_gguf(path).tensors.values())
     assert hot.metric == "hot"
     assert 0.5 < hot.bytes_moved / weights < 10
@@ -108,7 +108,7 @@ def test_a_long_prompt_is_read_in_parts(
     assert whole.verdict
     assert parts.verdict.compared == whole.verdict.compared
     assert 1 < parts.timings[0].bytes_moved / whole.timings[0].bytes_moved < 3
-    phases = named(parts.case).timed_phases("plain")
+    phases = model_case(parts.case).timed_phases("plain")
     assert [phase.tokens for phase in phases] == [16, 16, 8]
     room = [32, 32, 64] if case == "pp40" else [64, 64, 64]
     assert [phase.length for phase in phases] == room
@@ -200,7 +200,7 @@ def test_a_slower_kernel_shows_and_is_named(
     before, after = (steps(done(lavapipe, each, job)) for each in (bundle, slow))
     slowest = max(after, key=lambda label: after[label] - before[label])
     file = open_gguf(path)
-    (phase,) = named(job.case).timed_phases("plain")
+    (phase,) = model_case(job.case).timed_phases("plain")
     graph = graph_of(file, hyper_of(file), phase)
     assert {s.problem.kernel.name for s in graph.steps if f"{STEP}{s.label}" == slowest} == {"add"}
 
@@ -315,7 +315,7 @@ def test_a_model_s_case_has_one_name(path: Path) -> None:
     case = ModelCase(model=name_of(open_gguf(path)), phase="tg", tokens=128, batch=8, cache="q4_0")
     assert case.case.name.startswith("model/tiny.f32-")
     assert case.case.name.endswith("/tg128/batch=8,cache=q4_0")
-    assert named(case.case.name) == case
+    assert model_case(case.case.name) == case
     assert [tokens_of(replace(case, phase=phase).case.name) for phase in ("tg", "pp")] == [8, 1024]
     assert tokens_of("add/f32/b1_c1_h1_w1") == 0
     assert replace(case, batch=1, cache="f16").case.name.endswith("/tg128")

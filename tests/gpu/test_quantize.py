@@ -17,12 +17,12 @@ import platform
 import numpy as np
 import pytest
 
-from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.kernels.quant.quantize import FORMATS
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 

@@ -26,7 +26,7 @@ def check(device: VulkanDevice, bundle: Bundle, kernel: str) -> None:
     whole, end = numbers(device, bundle, f"{kernel}/f32/n4000", STATE)
     np.testing.assert_array_equal(np.concatenate([first, second]), whole)
     np.testing.assert_array_equal(after, end)
-    np.testing.assert_array_equal(end, philox.advanced(STATE, 1000))
+    np.testing.assert_array_equal(end, philox.advance_counter(STATE, 1000))
 
 
 @pytest.mark.parametrize("kernel", ["rand_uniform", "rand_normal"])

@@ -21,7 +21,7 @@ from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compile import build
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.compile.tree import TREE
-from vkbench_shaders.formats_page import text
+from vkbench_shaders.families import formats_page
 from vkbench_shaders.kernel import Kernel
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     fmt, folder = sys.argv[1], Path(sys.argv[2])
     kernels = {kernel.name: kernel for kernel in KERNELS}
     chosen = sorted({*units(KERNELS, fmt), *PROBES})
-    bundle = build.compiled(TREE, chosen, folder.name)
+    bundle = build.compile_units(TREE, chosen, folder.name)
     bundle.save(folder)
     BundleStore(settings().cache / "bundles").put(bundle)
     said = {
@@ -38,7 +38,7 @@ def main() -> None:
         "grid": list(grid_table([], {fmt}, set(kernels)).rows),
         "sizes": list(formats_table({fmt}).rows),
         "suites": {suite.name: jobs(suite, fmt) for suite in SUITES},
-        "page": [line for line in text().splitlines() if line.startswith(f"| {fmt} |")],
+        "page": [line for line in formats_page().splitlines() if line.startswith(f"| {fmt} |")],
         "bundle": bundle.sha,
         "units": sorted(set(bundle.entries) - {probe.key for probe in PROBES}),
     }

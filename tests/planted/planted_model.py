@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter
 
-from vkbench_shaders import catalogue, quants
+from vkbench_shaders import catalogue
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.quantisers import quants
 
 VOCABULARY = 61
 Keys = dict[str, int | float | str]

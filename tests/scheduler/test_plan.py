@@ -20,7 +20,7 @@ from vkbench_scheduler.planning.suites import FEW, NOISE_TIMES, SUITES, Suite, S
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.families import families
-from vkbench_shaders.models.cases import named
+from vkbench_shaders.models.cases import model_case
 
 
 def device(name: str, index: int = 0, host: str = "alpha") -> DeviceFacts:
@@ -84,7 +84,7 @@ def test_a_suite_has_its_kernels_and_only_real_cases(suite: Suite) -> None:
     for mode, kernels in zip(modes, HOLDS[suite.name], strict=True):
         assert {job.case.split("/")[0] for job in jobs if job.mode is mode} == kernels
     for job in jobs:
-        posed = named(job.case) if is_model(job.case) else problem(job.case)
+        posed = model_case(job.case) if is_model(job.case) else problem(job.case)
         assert posed.case.name == job.case
     again = sum(job.case in CANARIES and job.mode is Mode.PERFORMANCE for job in jobs)
     assert again == (len(CANARIES) + NOISE_TIMES if suite.name == "calibration" else 0)

@@ -9,7 +9,7 @@ import pytest
 from shared_folder import shared_folder
 from vkbench_shaders.bundle import MANIFEST, PROBES, Bundle, load, manifest_text
 from vkbench_shaders.catalogue import KERNELS
-from vkbench_shaders.compile.build import compiled, units_of
+from vkbench_shaders.compile.build import compile_units, units_of
 from vkbench_shaders.compile.tree import TREE
 
 
@@ -19,7 +19,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     with shared_folder(tmp_path_factory, "compiled") as folder:
         path = folder / "packaged"
         if not (path / MANIFEST).exists():
-            compiled(TREE, sorted({*units_of(KERNELS), *PROBES}), path.name).save(path)
+            compile_units(TREE, sorted({*units_of(KERNELS), *PROBES}), path.name).save(path)
     kept = load(path)
     return replace(kept, blobs=dict(kept.blobs))
 

@@ -17,7 +17,7 @@ from vkbench_shaders.inputs.blocks import (
     read_scale,
     write_scale,
 )
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quants import dequantise
 
 Bytes = NDArray[np.uint8]
 

@@ -168,7 +168,7 @@ def test_a_folder_that_is_no_tree_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_cache_is_compiled_again(tree: Path, tmp_path: Path, asked: list[str]) -> None:
     first = build(tree, tmp_path / "out")
     for kept in (settings().cache / "spirv").glob("*.spv"):
-        if spirv.nameless(kept.read_bytes()) == first.code("copy/copy"):
+        if spirv.strip_names(kept.read_bytes()) == first.code("copy/copy"):
             kept.write_bytes(b"")
     asked.clear()
     assert build(tree, tmp_path / "out").sha == first.sha
@@ -208,7 +208,7 @@ def test_a_renamed_function_makes_no_other_kernel(tree: Path) -> None:
     source = tree / "moves/copy.slang"
     source.write_text(source.read_text().replace("copy_tail", "copy_the_rest"))
     unit = Unit(module="copy", entry="copy")
-    before, after = (building.compiled(each, [unit], "one") for each in (TREE, tree))
+    before, after = (building.compile_units(each, [unit], "one") for each in (TREE, tree))
     assert before.sha != after.sha  # the manifest names the tree
     assert before.entry(unit.key).sha256 == after.entry(unit.key).sha256
     assert next(field.name for field in before.interface(unit.key).push) == "word_count"

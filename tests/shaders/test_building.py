@@ -17,7 +17,7 @@ from vkbench.errors import UsageError, VkbenchError
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import Bundle, CorruptBundle, packaged
 from vkbench_shaders.own.building import build
-from vkbench_shaders.own.posing import NotDeclared, posed
+from vkbench_shaders.own.posing import NotDeclared, pose_case
 from vkbench_shaders.own.sources import own_form
 
 SMALL = "shape = { m = 3, k = 96 }"
@@ -56,7 +56,7 @@ def test_a_declaration_makes_a_bundle(tmp_path: Path) -> None:
 def test_a_case_is_posed_from_the_bundle_alone(tmp_path: Path) -> None:
     """As a worker does, which has the archive and nothing else."""
     bundle = from_archive(built_own(tmp_path).bundle.archive())
-    problem = posed(bundle, TIMED)
+    problem = pose_case(bundle, TIMED)
     inputs = problem.kernel.inputs(problem)
     outputs = problem.kernel.check.reference(problem, inputs, None)
     x = inputs["x"].astype(np.float64)
@@ -64,10 +64,10 @@ def test_a_case_is_posed_from_the_bundle_alone(tmp_path: Path) -> None:
     shown = outputs["codes"].reshape(16, 32, 32) * outputs["scales"].astype(np.float64)[..., None]
     assert np.abs(shown.reshape(y.shape) - y).max() <= outputs["scales"].max() * 0.501
     assert problem.flops == 4 * 16 * 1024
-    assert posed(bundle, "copy/f32/n64").kernel.group != "own"
+    assert pose_case(bundle, "copy/f32/n64").kernel.group != "own"
     for case in (f"{NAME}/f32/m2_k32_b1", "lab.other/f32/m2_k32_b1"):
         with pytest.raises(NotDeclared):
-            posed(bundle, case)
+            pose_case(bundle, case)
 
 
 def test_content_decides_the_name_of_the_bundle(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_arrays_of_a_file_are_taken(tmp_path: Path) -> None:
     path = write_own(tmp_path, {SMALL: f'{SMALL}\nnpz = "three.npz"'})
     x = np.full((3, 96), 2, np.float32)
     np.savez(tmp_path / "three.npz", x=x, scales=np.full((3, 3), 0.25, np.float32))
-    problem = posed(build(path, "somebody").bundle, CASE)
+    problem = pose_case(build(path, "somebody").bundle, CASE)
     inputs = problem.kernel.inputs(problem)
     outputs = problem.kernel.check.reference(problem, inputs, None)
     assert np.array_equal(inputs["x"], x)
@@ -301,13 +301,13 @@ def test_a_slip_in_a_shadow_is_one_line(old: str, new: str, said: str, tmp_path:
 
 def test_a_shadow_has_the_inputs_and_reference_of_the_catalogue(tmp_path: Path) -> None:
     bundle = build(write_shadow(tmp_path / "own"), "somebody").bundle
-    theirs, ours = posed(bundle, SHADOWED), posed(packaged(), SHADOWED)
+    theirs, ours = pose_case(bundle, SHADOWED), pose_case(packaged(), SHADOWED)
     assert [variant.name for variant in theirs.kernel.variants] == ["lab.one_pass.slang"]
     assert theirs.kernel.check.reference is ours.kernel.check.reference
     assert theirs.kernel.inputs is ours.kernel.inputs
     assert len(bundle.blobs) == 1
     with pytest.raises(NotDeclared):
-        posed(bundle, "rms_norm/f32/b1_c2_h3_w511")
+        pose_case(bundle, "rms_norm/f32/b1_c2_h3_w511")
 
 
 MANY = """\
@@ -377,7 +377,7 @@ def test_inputs_of_all_kinds_are_made(tmp_path: Path) -> None:
     for ending, text in (("toml", MANY), ("slang", MANY_SLANG), ("py", MANY_PYTHON)):
         (tmp_path / f"many.{ending}").write_text(text)
     bundle = from_archive(build(tmp_path / "many.toml", "somebody").bundle.archive())
-    problem = posed(bundle, "lab.many/f16/n64")
+    problem = pose_case(bundle, "lab.many/f16/n64")
     inputs = problem.kernel.inputs(problem)
     assert {name: array.dtype.name for name, array in inputs.items()} == {
         "x": "float16",

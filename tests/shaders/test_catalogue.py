@@ -17,8 +17,9 @@ from vkbench.messages import wire
 from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Array, Kernel, Problem, Variant
-from vkbench_shaders.kernels.matrices import products, staged
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.cooperative import fragments
+from vkbench_shaders.kernels.matrices.vectors import staged
 from vkbench_shaders.kernels.quant.quantize import SHARE
 from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 from vkbench_shaders.kernels.shared.rows import STRETCH

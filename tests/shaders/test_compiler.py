@@ -84,23 +84,23 @@ def put_wheel(shop: Path) -> Path:
 def test_it_is_fetched_once(tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = put_wheel(shop)
     monkeypatch.setattr(compiler, "HASHES", (hashlib.sha256(wheel.read_bytes()).hexdigest(),))
-    path = compiler._fetched(tmp_path / "cache")
+    path = compiler._fetch_compiler(tmp_path / "cache")
     assert find(Settings(slangc=str(path))).version == "7.8.9"
     wheel.unlink()
-    assert compiler._fetched(tmp_path / "cache") == path
+    assert compiler._fetch_compiler(tmp_path / "cache") == path
 
 
 def test_another_file_of_its_name_is_refused(tmp_path: Path, shop: Path) -> None:
     put_wheel(shop)
     with pytest.raises(NoCompiler, match="pip cannot fetch slangtorch") as error:
-        compiler._fetched(tmp_path / "cache")
+        compiler._fetch_compiler(tmp_path / "cache")
     assert "Got" in str(error.value)
     assert not list((tmp_path / "cache").rglob("slangc"))
 
 
 def test_a_failed_fetch_says_what_to_set(tmp_path: Path, shop: Path) -> None:
     with pytest.raises(NoCompiler, match="set VKBENCH_SLANGC") as error:
-        compiler._fetched(tmp_path / "cache")
+        compiler._fetch_compiler(tmp_path / "cache")
     assert "slangtorch==1.3.22" in str(error.value)
     assert "\n" not in str(error.value)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["slang.lock"]

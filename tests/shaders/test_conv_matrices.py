@@ -11,7 +11,7 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Launch, Problem
-from vkbench_shaders.kernels.images import conv_coop, conv_panels
+from vkbench_shaders.kernels.images import conv_coop, conv_matrices
 from vkbench_shaders.kernels.shared.cooperative.panels import Lies
 
 DEVICE = DeviceFacts(
@@ -88,5 +88,5 @@ def test_tiles_of_both_ways_are_offered_and_named_apart() -> None:
     variant = posed.kernel.variant("coopmat")
     offered = {str(each["tile"]) for each in posed.candidates(DEVICE, variant)}
     assert offered & set(conv_coop.NAMES)
-    assert offered & set(conv_panels.NAMES)
-    assert not set(conv_coop.NAMES) & set(conv_panels.NAMES)
+    assert offered & set(conv_matrices.OF_PANELS)
+    assert not set(conv_coop.NAMES) & set(conv_matrices.OF_PANELS)

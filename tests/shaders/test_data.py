@@ -15,7 +15,7 @@ from vkbench_shaders.formats import FORMATS, PLAIN, WEIGHTS, format_named
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.inputs.blocks import random_blocks
 from vkbench_shaders.kernel import Array, Binding, Check, Forms, Kernel, Problem, Work
-from vkbench_shaders.quants import dequantise, quantise
+from vkbench_shaders.quantisers.quants import dequantise, quantise
 
 # Inputs as they were when measurements began: another hash would break replays of old cases.
 HASHES = {
@@ -74,7 +74,7 @@ MADE = {
     ("i32", "distinct"): "bb8cc69ebdec8f33",
 }
 MAKERS: dict[str, Callable[[Problem, str], Array]] = {
-    "plain": data.plain,
+    "plain": data.plain_values,
     "weights": data.weights,
     "activations": data.activations,
     "indices": partial(data.indices, below=1000),
@@ -109,7 +109,7 @@ def test_the_bell_is_one() -> None:
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_values_hold_special_ones(name: str) -> None:
-    stored = data.plain(posed(name, n=4097), "x")
+    stored = data.plain_values(posed(name, n=4097), "x")
     assert stored.dtype == format_named(name).dtype
     values = dequantise(name, stored)
     assert np.any((values == 0) & np.signbit(values))
@@ -121,7 +121,7 @@ def test_plain_values_hold_special_ones(name: str) -> None:
 
 
 def test_plain_integers_are_of_all_sizes() -> None:
-    values = data.plain(posed("i32", n=4097), "x")
+    values = data.plain_values(posed("i32", n=4097), "x")
     assert values.dtype == np.int32
     assert {0, -1, 2**31 - 1, -(2**31)} <= set(values.tolist())
     assert np.unique(values).size > 4000

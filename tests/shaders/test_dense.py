@@ -6,7 +6,7 @@ import pytest
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.kernels.matrices import dense_vec
+from vkbench_shaders.kernels.matrices.vectors import dense_vec
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.kernels.shared.dense import TILES, Cut, Tile
 

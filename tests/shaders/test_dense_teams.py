@@ -9,7 +9,7 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.kernels.matrices import dense_teams
+from vkbench_shaders.kernels.matrices.vectors import dense_teams
 from vkbench_shaders.tuning.configurations import for_auto
 
 H200 = DeviceFacts(

@@ -6,7 +6,7 @@ import pytest
 
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS, problem
-from vkbench_shaders.families import Family, families, formats_in_use
+from vkbench_shaders.families import Family, families, formats_in_use, formats_page
 from vkbench_shaders.formats import format_named
 
 BY_NAME = {family.name: family for family in families()}
@@ -64,3 +64,12 @@ TABLE = {  # what each family is for, at least
 def test_every_cell_of_the_table_is_there(name: str) -> None:
     lacking = [fmt for fmt in TABLE[name] if not BY_NAME[name].types(fmt)]
     assert lacking == []
+
+
+def test_the_page_has_a_line_for_every_format() -> None:
+    lines = formats_page().splitlines()
+    for fmt in formats.FORMATS:
+        number = "–" if fmt.ggml is None else fmt.ggml
+        [line] = [line for line in lines if line.startswith(f"| {fmt.name} | {number} |")]
+        assert fmt.description in line
+        assert f"| {fmt.elements} | {fmt.bytes} |" in line

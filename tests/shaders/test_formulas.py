@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench_shaders.own.formulas import Formula, Number, value_of, whole
+from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
 from vkbench_shaders.own.records import UnfitDeclaration
 
 NAMES = {"m": 10, "k": 96, "eps": 0.5}
@@ -54,6 +54,6 @@ def test_what_is_no_formula_is_refused(formula: Formula, complaint: str) -> None
 
 
 def test_a_size_is_whole() -> None:
-    assert whole("k / 32", NAMES) == 3
+    assert whole_number("k / 32", NAMES) == 3
     with pytest.raises(UnfitDeclaration, match=r"'k / 64' is 1\.5, and has to be a whole number"):
-        whole("k / 64", NAMES)
+        whole_number("k / 64", NAMES)

@@ -23,7 +23,7 @@ from vkbench_shaders.compile.examination import UnfitSpirv, examine
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.own.declaration import read
 from vkbench_shaders.own.formulas import value_of
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.posing import pose_case
 from vkbench_shaders.own.records import UnfitDeclaration
 
 KEY = "copy/copy"
@@ -107,7 +107,7 @@ def test_manifests_of_own_kernels(tmp_path: Path) -> None:
             changed.check()
             for own in changed.manifest.kernels:
                 for case in own.cases:
-                    problem = posed(changed, case.name)
+                    problem = pose_case(changed, case.name)
                     problem.kernel.check.reference(problem, problem.kernel.inputs(problem), None)
 
     check()

@@ -14,8 +14,8 @@ import pytest
 from gguf import GGUFReader, GGUFWriter
 
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.gguf_file import BadGguf, open_gguf, part_of, sha_of
+from vkbench_shaders.quantisers import quants
 
 Written = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from gguf import quants
 
-from vkbench_shaders import grids
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import FORMATS, format_named
+from vkbench_shaders.quantisers import grids
 
 TABLES = sorted({fmt.grid for fmt in FORMATS if fmt.grid})
 ENTRIES = {

@@ -63,9 +63,9 @@ def test_what_does_not_exist_is_said_in_one_line(name: str, said: str) -> None:
 
 def test_a_parameter_without_choices_keeps_its_type() -> None:
     param = Param(default=1.5)
-    assert param.chosen(2.5, "slope") == 2.5
+    assert param.pick_value(2.5, "slope") == 2.5
     with pytest.raises(UsageError, match="slope is a float; got 'x'"):
-        param.chosen("x", "slope")
+        param.pick_value("x", "slope")
 
 
 def test_a_layout_views_only_its_own_items() -> None:

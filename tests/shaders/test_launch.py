@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pytest
 
 from vkbench_shaders.kernel import Launch, Push
 from vkbench_shaders.launch import (
+    MOST_DIVIDED,
     Interface,
     LaunchMismatch,
     PackedLaunch,
     PushField,
     SpecConstant,
+    divisor,
     pack,
 )
 
@@ -99,3 +102,21 @@ def test_an_old_bundle_does_not_say_which_constants_were_dropped() -> None:
 
 def test_a_unit_without_push_constants_takes_none() -> None:
     assert packed(push={}, constants={}, interface=Interface(dropped=())).push == b""
+
+
+DIVISORS = (1, 2, 3, 5, 7, 64, 641, 1023, 1025, 65535, 65537, 6700417, 2**30 + 1, 2**31 - 1)
+
+
+@pytest.mark.parametrize("number", DIVISORS)
+def test_quotients_are_exact_at_both_sides_of_every_multiple(number: int) -> None:
+    found = divisor(number)
+    assert found["number"] == number
+    multiplier, shift = found["multiplier"], found["shift"]
+    assert multiplier < 2**32
+    times = np.unique(np.geomspace(1, max(1, (MOST_DIVIDED - 1) // number), 500).astype(np.uint64))
+    multiples = times * np.uint64(number)
+    indices = np.concatenate([multiples - np.uint64(1), multiples, [0, MOST_DIVIDED - 1]]).astype(
+        np.uint64
+    )
+    high = (indices * np.uint64(2) * np.uint64(multiplier)) >> np.uint64(32)
+    assert np.array_equal(high >> np.uint64(shift), indices // np.uint64(number))

@@ -10,8 +10,8 @@ import pytest
 
 from planted_model import Tiny, write_model
 from vkbench.errors import UsageError
-from vkbench_shaders.quantisers.losses import FORMATS, Loss, Sample, losses, of_file, seeded
-from vkbench_shaders.quants import dequantise, quantise
+from vkbench_shaders.quantisers.losses import FORMATS, Loss, Sample, draw_samples, losses, of_file
+from vkbench_shaders.quantisers.quants import dequantise, quantise
 
 CHOSEN = ("f16", "q8_0", "q6_K", "q5_K", "q4_K", "q2_K", "iq2_xxs")
 
@@ -20,7 +20,7 @@ def by_name(found: list[Loss]) -> dict[str, Loss]:
     return {loss.format.name: loss for loss in found}
 
 
-@pytest.mark.parametrize("sample", seeded(16, 1), ids=lambda sample: sample.kind)
+@pytest.mark.parametrize("sample", draw_samples(16, 1), ids=lambda sample: sample.kind)
 def test_fewer_bits_lose_more(sample: Sample) -> None:
     found = [loss.output_error or 0 for loss in losses([sample], CHOSEN, 1)]
     assert found == sorted(found)
@@ -28,7 +28,7 @@ def test_fewer_bits_lose_more(sample: Sample) -> None:
 
 
 def test_every_format_of_weights_is_tried() -> None:
-    values = seeded(2, 0)[0].values[:, :256]
+    values = draw_samples(2, 0)[0].values[:, :256]
     found = by_name(list(losses([Sample(kind="few", values=values)], FORMATS, 0)))
     assert not [loss.trouble for loss in found.values() if loss.trouble]
     assert all(0 < (loss.output_error or 0) < 1.3 for loss in found.values())
@@ -36,7 +36,7 @@ def test_every_format_of_weights_is_tried() -> None:
 
 
 def test_the_error_is_that_of_a_product_with_such_weights() -> None:
-    values = seeded(32, 0)[1].values
+    values = draw_samples(32, 0)[1].values
     [loss] = losses([Sample(kind="any", values=values)], ["q4_0"], 0)
     other = np.random.default_rng(5).standard_normal((values.shape[1], 500))
     kept = dequantise("q4_0", quantise("q4_0", values))

@@ -17,10 +17,10 @@ from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.making import weights
 from vkbench_shaders.models.making.making import ModelPlan, make
 from vkbench_shaders.models.making.mixtures import format_of, mixture_named
-from vkbench_shaders.models.making.shapes import ARCHITECTURES, SHAPES, resized, shape_named
+from vkbench_shaders.models.making.shapes import ARCHITECTURES, SHAPES, resize_shape, shape_named
 from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
 from vkbench_shaders.models.reference import Reference
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quants import dequantise
 
 # bytes of files that others made of the real models, which hold a vocabulary besides
 REAL = {
@@ -94,7 +94,7 @@ def test_a_mixture_gives_better_formats_to_what_matters() -> None:
     assert [layer for layer in range(32) if down[layer]] == [
         *(0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31)
     ]
-    short = resized(SHAPES["qwen2-0.5b"], {})
+    short = resize_shape(SHAPES["qwen2-0.5b"], {})
     assert format_of(matrix((4, 896)), mixture, short) == "q5_0"  # no blocks of 256
     assert format_of(matrix((4, 100)), mixture, short) == "f16"
     assert format_of(matrix((8, 4, 256)), mixture_named("mxfp4_moe"), short) == "mxfp4"
@@ -151,7 +151,7 @@ def test_no_tensor_is_ever_held_whole(way: str) -> None:
 )
 def test_wrong_words_are_told(arch: str, like: str, sizes: dict[str, int], hint: str) -> None:
     with pytest.raises(UsageError) as error:
-        resized(shape_named(arch, like)[1], sizes)
+        resize_shape(shape_named(arch, like)[1], sizes)
     assert hint in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -8,7 +8,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Launch
-from vkbench_shaders.kernels.moves.mapping import Axis, merged
+from vkbench_shaders.kernels.moves.mapping import Axis, merge_axes
 
 ANY = DeviceFacts(
     key="0" * 12, host="h", index=0, name="any", uuid="00", vendor_id=0, device_id=0, type="cpu",
@@ -31,12 +31,12 @@ def test_a_roll_of_rows_is_one_long_roll() -> None:
         Axis(size=7, source=7, stride=1),
     ]
     rolled = Axis(size=35, source=35, added=14, stride=1)
-    assert merged(axes) == [NOWHERE, NOWHERE, Axis(size=6, source=6, stride=35), rolled]
+    assert merge_axes(axes) == [NOWHERE, NOWHERE, Axis(size=6, source=6, stride=35), rolled]
 
 
 def test_rows_with_gaps_stay_apart() -> None:
     rows = [Axis(size=5, source=5, stride=8), Axis(size=7, source=7, stride=1)]
-    assert merged([NOWHERE, NOWHERE, *rows]) == [NOWHERE, NOWHERE, *rows]
+    assert merge_axes([NOWHERE, NOWHERE, *rows]) == [NOWHERE, NOWHERE, *rows]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vkbench_shaders import narrow
-from vkbench_shaders.narrow import Stored
+from vkbench_shaders.quantisers import narrow
+from vkbench_shaders.quantisers.narrow import Stored
 
 CODES: dict[str, Stored] = {
     "bf16": np.arange(1 << 16).astype(np.uint16),

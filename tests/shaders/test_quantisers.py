@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from vkbench.errors import UsageError
-from vkbench_shaders import codecs
 from vkbench_shaders.formats import QUANTISED
 from vkbench_shaders.kernel import Array
-from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers import codecs
+from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantise_weights
+from vkbench_shaders.quantisers.quants import dequantise
 
 # of ggml's own quantisers on normal numbers, given uniform importance: squared error over square
 GGML = {
@@ -55,7 +55,7 @@ def heavy_tailed(rows: int) -> Array:
 def lost(name: str, x: Array, importance: Array | None = None) -> float:
     """The squared error after quantising, as a fraction of the squares."""
     weights = np.ones(1) if importance is None else importance
-    off = x - dequantise(name, quantised(name, x, importance))
+    off = x - dequantise(name, quantise_weights(name, x, importance))
     return float((weights * off**2).sum() / (weights * x**2).sum())
 
 
@@ -106,7 +106,7 @@ def test_heavy_tails_lose_two_and_a_half_times_as_much_at_most(name: str) -> Non
 def test_zeros_stay_zero_beside_a_single_number(name: str) -> None:
     x = np.zeros((3, 256), np.float32)
     x[1, 5] = -3
-    found = dequantise(name, quantised(name, x))
+    found = dequantise(name, quantise_weights(name, x))
     assert not found[[0, 2]].any()
     assert found[1, 5] == pytest.approx(
         -3, rel=0.55 if name in VECTORS else 0.01
@@ -116,39 +116,39 @@ def test_zeros_stay_zero_beside_a_single_number(name: str) -> None:
 @pytest.mark.parametrize("name", QUANTISERS)
 @pytest.mark.parametrize("constant", [1.0, -1.0, 6.5, 0.1, 1e-30, 1e3])
 def test_a_constant_stays_one(name: str, constant: float) -> None:
-    found = dequantise(name, quantised(name, np.full((2, 256), constant)))
+    found = dequantise(name, quantise_weights(name, np.full((2, 256), constant)))
     assert found == pytest.approx(np.full((2, 256), constant), rel=0.06, abs=1e-7)
 
 
 @pytest.mark.parametrize("name", [name for name in QUANTISED if name in QUANTISERS])
 def test_what_was_quantised_once_hardly_changes_again(name: str) -> None:
     x = normal(4)
-    once = dequantise(name, quantised(name, x))
-    twice = dequantise(name, quantised(name, once))
+    once = dequantise(name, quantise_weights(name, x))
+    twice = dequantise(name, quantise_weights(name, once))
     assert ((twice - once) ** 2).sum() < 0.02 * ((once - x) ** 2).sum()
 
 
 @pytest.mark.parametrize("name", ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "mxfp4", "f16"])
 def test_what_gguf_quantised_once_changes_no_more(name: str) -> None:
-    once = quantised(name, normal(4))
-    assert np.array_equal(quantised(name, dequantise(name, once)), once)
+    once = quantise_weights(name, normal(4))
+    assert np.array_equal(quantise_weights(name, dequantise(name, once)), once)
 
 
 @pytest.mark.parametrize("name", QUANTISERS)
 def test_columns_that_matter_lose_less(name: str) -> None:
     x = normal(4 if name in VECTORS else 64)
     importance = np.where(np.arange(x.shape[1]) % 4, 0.01, 1).astype(np.float32)
-    heeded, plain = quantised(name, x, importance), quantised(name, x)
+    heeded, plain = quantise_weights(name, x, importance), quantise_weights(name, x)
     off = [np.square(x - dequantise(name, stored)) @ importance for stored in (heeded, plain)]
     assert off[0].sum() < 0.85 * off[1].sum()
-    assert np.array_equal(quantised(name, x, np.ones_like(x)), plain)
+    assert np.array_equal(quantise_weights(name, x, np.ones_like(x)), plain)
 
 
 def test_the_shape_is_that_of_rows_of_blocks() -> None:
     x = normal(6).reshape(2, 3, 1024)
-    stored = quantised("q4_K", x)
+    stored = quantise_weights("q4_K", x)
     assert stored.shape == (2, 3, 4 * 144)
-    assert np.array_equal(stored[1, 2], quantised("q4_K", x[1, 2]))
+    assert np.array_equal(stored[1, 2], quantise_weights("q4_K", x[1, 2]))
 
 
 @pytest.mark.parametrize("name", ["q4_K", "iq4_nl", "q8_0", "f16"])
@@ -157,14 +157,14 @@ def test_what_is_no_number_is_refused(name: str, odd: float) -> None:
     x = normal(2)
     x[1, 300] = odd
     with pytest.raises(UsageError, match=rf"the weights hold {odd} at \[1, 300\]$"):
-        quantised(name, x)
+        quantise_weights(name, x)
 
 
 @pytest.mark.parametrize("name", [*QUANTISERS, "q8_0"])
 @pytest.mark.parametrize("size", [2e9, 3e38])
 def test_what_no_scale_can_reach_is_refused(name: str, size: float) -> None:
     with pytest.raises(UsageError, match="too large for the scales"):
-        quantised(name, normal(1) * np.float32(size / 4))
+        quantise_weights(name, normal(1) * np.float32(size / 4))
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_wrong_words_are_told(
 ) -> None:
     weights = None if importance is None else np.full(shape, importance)
     with pytest.raises(UsageError, match=hint):
-        quantised(name, np.ones(shape), weights)
+        quantise_weights(name, np.ones(shape), weights)

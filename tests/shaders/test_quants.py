@@ -12,9 +12,9 @@ from gguf.quants import IQ4_NL, dequantize, quantize
 from numpy.typing import NDArray
 
 from vkbench.errors import UnknownName
-from vkbench_shaders import codecs
 from vkbench_shaders.formats import ENCODED, PLAIN, QUANTISED, format_named
-from vkbench_shaders.quants import dequantise, quantise
+from vkbench_shaders.quantisers import codecs
+from vkbench_shaders.quantisers.quants import dequantise, quantise
 
 Floats = NDArray[np.float32]
 

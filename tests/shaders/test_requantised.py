@@ -8,15 +8,15 @@ import numpy as np
 
 from planted_model import Tiny, write_model
 from vkbench_shaders.gguf_file import open_gguf
-from vkbench_shaders.models.requantised import typed
-from vkbench_shaders.quantisers.quantiser import quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.models.requantised import retype_file
+from vkbench_shaders.quantisers.quantiser import quantise_weights
+from vkbench_shaders.quantisers.quants import dequantise
 
 
 def test_matrices_are_quantised_as_the_type_says(tmp_path: Path) -> None:
     """As by llama.cpp: values and the output matrix better than the rest, norms as they are."""
     file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(groups=1, fmt="f16")))
-    found = typed(file, "q4_K_M")
+    found = retype_file(file, "q4_K_M")
     formats = {name: tensor.format for name, tensor in found.tensors.items() if tensor.format}
     assert {name: fmt.name for name, fmt in formats.items() if not name.startswith("blk.0")} == {
         "token_embd.weight": "q4_K",
@@ -35,12 +35,12 @@ def test_matrices_are_quantised_as_the_type_says(tmp_path: Path) -> None:
     for name, fmt in formats.items():
         old = file.read(name)
         numbers = dequantise("f16", old).astype(np.float32) if old.ndim > 1 else old
-        wanted = quantised(fmt.name, numbers) if old.ndim > 1 else old
+        wanted = quantise_weights(fmt.name, numbers) if old.ndim > 1 else old
         np.testing.assert_array_equal(found.read(name), wanted)
 
 
 def test_rows_are_those_of_the_whole(tmp_path: Path) -> None:
-    file = typed(open_gguf(write_model(tmp_path / "model.gguf", Tiny(fmt="q8_0"))), "q4_0")
+    file = retype_file(open_gguf(write_model(tmp_path / "model.gguf", Tiny(fmt="q8_0"))), "q4_0")
     whole = file.read("token_embd.weight")
     np.testing.assert_array_equal(file.rows("token_embd.weight", 3, 5), whole[3:8])
     assert file.tensor("token_embd.weight").bytes == whole.nbytes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vkbench_shaders import quants
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import TO_F16, Floats
 
 # three weights of one row are about as large, and their scores are large

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from vkbench_shaders import narrow, quants
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.quantisers import narrow, quants
 from vkbench_shaders.rounded_factors import TO_BF16, TO_F16, Floats, Of, Rounding
 
 CASES = (

@@ -27,7 +27,7 @@ def test_a_hash_is_that_of_what_is_made(model: Seeded) -> None:
 @pytest.mark.parametrize("model", SEEDED, ids=BY_STEM)
 def test_a_model_has_a_graph(model: Seeded) -> None:
     """A GPU is needed to run the large ones, and none to learn that they can be wired."""
-    with model.outlined() as file:
+    with model.write_outline() as file:
         for phase, tokens in (("pp", 512), ("tg", 128)):
             case = ModelCase(model=model.name, phase=phase, tokens=tokens)
             for part in case.timed_phases("mixed"):
@@ -42,7 +42,7 @@ def test_an_outline_has_the_hash_of_the_whole_file(stem: str, tmp_path: Path) ->
         make(model.plan, file, lambda written: None)
     whole = open_gguf(path)
     assert name_of(whole) == model.name
-    with model.outlined() as outline:
+    with model.write_outline() as outline:
         assert outline.tensors == whole.tensors
         assert outline.keys == whole.keys
         assert hash_of(outline) == hash_of(whole)

@@ -9,8 +9,8 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Kernel, Launch, Problem
-from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
-from vkbench_shaders.kernels.matrices.teams import candidates, run
+from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
+from vkbench_shaders.kernels.matrices.vectors.teams import candidates, run
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,

@@ -16,10 +16,10 @@ from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.hyper import hash_of
 from vkbench_shaders.models.vocabulary import (
     _SPLITS,
-    _compiled,
+    _compile_pattern,
     begin_of,
     encoder_of,
-    merged,
+    merge_symbols,
     split,
 )
 
@@ -63,7 +63,7 @@ def test_words_are_cut_from_text() -> None:
 
 
 def cut(pre: str, text: str) -> list[str]:
-    return split(text, [*map(_compiled, _SPLITS[pre])])
+    return split(text, [*map(_compile_pattern, _SPLITS[pre])])
 
 
 def test_later_vocabularies_cut_otherwise() -> None:
@@ -106,7 +106,7 @@ def test_joining_is_that_of_the_plain_rule(text: str) -> None:
         _, at = min(ranked)
         parts[at : at + 2] = ["".join(parts[at : at + 2])]
     rank = {word: -score for word, score in scores.items()}
-    assert merged(text, lambda one, other: rank.get(one + other)) == parts
+    assert merge_symbols(text, lambda one, other: rank.get(one + other)) == parts
 
 
 def test_which_token_begins(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from vkbench.case import parse
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
-from vkbench_shaders.batches import dims_of, parts
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.catalogue import KERNELS, kernel_named, problem
 from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.kernels.batches import dims_of, parts
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import Function, NullDevice, Shown, run_reference
 

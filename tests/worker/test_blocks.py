@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vkbench_shaders import quants
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.judging.blocks import Compared, compare_blocks
 
 FORMAT = format_named("q8_1")

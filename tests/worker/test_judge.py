@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from vkbench.result import Verdict
-from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Problem
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tolerance import LIMITS
 from vkbench_worker.judging.distance import without_neighbours
 from vkbench_worker.judging.judge import Expected, judge

@@ -7,7 +7,7 @@ from pathlib import Path
 from planted_own import TIMED, built_own
 from vkbench.job import Arm, Job, Mode, Outcome, Pair
 from vkbench_shaders.bundle import packaged
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.posing import pose_case
 from vkbench_worker.judging.shelf import key_of
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice
@@ -63,5 +63,5 @@ def test_pairs_are_of_bundles_that_declare_the_same_arrays(tmp_path: Path) -> No
 def test_prepared_cases_of_two_bundles_are_told_apart(tmp_path: Path) -> None:
     one = built_own(tmp_path / "one").bundle
     other = built_own(tmp_path / "other", {"max_abs = 0.05": "max_abs = 0.06"}).bundle
-    assert key_of(posed(one, TIMED)) != key_of(posed(other, TIMED))
-    assert key_of(posed(one, "copy/f32/n64")) == key_of(posed(other, "copy/f32/n64"))
+    assert key_of(pose_case(one, TIMED)) != key_of(pose_case(other, TIMED))
+    assert key_of(pose_case(one, "copy/f32/n64")) == key_of(pose_case(other, "copy/f32/n64"))

@@ -44,7 +44,7 @@ Schedules = Callable[..., Schedule]
 @contextmanager
 def graph(stem: str, tokens: int, products: str = "joined") -> Iterator[Graph]:
     """A model's phase, without its weights."""
-    with next(each for each in SEEDED if each.stem.startswith(stem)).outlined() as file:
+    with next(each for each in SEEDED if each.stem.startswith(stem)).write_outline() as file:
         phase = phase_at(
             *(tokens, 512), batch=1, context=512, cache="f16", products=VARIANTS[products]
         )

@@ -15,7 +15,7 @@ import pytest
 from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.settings import Settings, settings
 from vkbench_shaders.gguf_file import open_gguf
-from vkbench_shaders.models.cases import named
+from vkbench_shaders.models.cases import model_case
 from vkbench_shaders.models.making import making
 from vkbench_shaders.models.making.seeded import SEEDED, Seeded
 from vkbench_worker.owner import stock
@@ -74,7 +74,7 @@ def test_jobs_get_the_file_that_their_case_names(ours: Settings) -> None:
     assert source
     assert [each.case for each in second] == [each.case for each in OURS]
     file = open_gguf(Path(source.path))
-    named(OURS[0].case).check_file(file)
+    model_case(OURS[0].case).check_file(file)
     assert files(ours) == [file.path]
     assert taken.stages[-1] == Stage(
         what=f"making {TINY.stem}.gguf", done=TINY.plan.size, total=TINY.plan.size

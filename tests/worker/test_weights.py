@@ -11,9 +11,9 @@ import pytest
 
 from vkbench.errors import VkbenchError
 from vkbench.job import Source
-from vkbench_shaders import quants
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.gguf_file import BadGguf, open_gguf
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.judging.shelf import Shelf
 from vkbench_worker.judging.weights import WrongWeights, weights_of

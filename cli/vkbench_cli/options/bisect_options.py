@@ -187,11 +187,11 @@ def check(options: BisectOptions) -> None:
 def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
     """The problem of a case, which the first bundle that has it declares, or the catalogue."""
     from vkbench_shaders import catalogue
-    from vkbench_shaders.own.posing import NotDeclared, posed
+    from vkbench_shaders.own.posing import NotDeclared, pose_case
 
     for bundle in bundles:
         with suppress(NotDeclared):
-            return posed(bundle, case)
+            return pose_case(bundle, case)
     if is_own(case):
         raise UsageError(f"no bundle declares {case}: give --bundles, or --kernel-file")
     return catalogue.problem(case)

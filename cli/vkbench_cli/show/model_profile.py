@@ -62,11 +62,11 @@ def tell_memory(database: Database, run: int) -> None:
 
 def step_cases(job_story: JobStory) -> Mapping[str, StepCases]:
     """The kernels' cases by the step's label, from the model's file; none if the file is gone."""
-    from vkbench_shaders.models.cases import named
+    from vkbench_shaders.models.cases import model_case
     from vkbench_shaders.models.hyper import hyper_of
     from vkbench_shaders.models.wiring import graph_of
 
-    case, settled = named(job_story.facts.case_name), job_story.settling
+    case, settled = model_case(job_story.facts.case_name), job_story.settling
     try:
         with _file_of(job_story) as file:
             case.check_file(file)
@@ -90,7 +90,7 @@ def _file_of(job_story: JobStory) -> AbstractContextManager[GgufFile]:
     source: Mapping[str, Any] = job_story.facts.source or {}
     model = seeded_of(job_story.facts.case_name)
     if model and not source:
-        return model.outlined()
+        return model.write_outline()
     return nullcontext(open_gguf(Path(str(source.get("path", "")))))
 
 

@@ -14,7 +14,7 @@ from vkbench.job import Mode, PlannedJob, Source
 from vkbench.words import names
 from vkbench_scheduler.planning.selection import ALL, AUTO, ModelFile, Selection
 from vkbench_shaders.gguf_file import open_gguf
-from vkbench_shaders.models.cases import GENERATE, PROMPT, VARIANTS, ModelCase, name_of, named
+from vkbench_shaders.models.cases import GENERATE, PROMPT, VARIANTS, ModelCase, model_case, name_of
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.making.seeded import seeded_of
 
@@ -47,7 +47,7 @@ def model_from(
         ).case.name
         for batch, (phase, count) in product(batches, phases)
     ]
-    hyper_of(file, max(named(case).room for case in cases))
+    hyper_of(file, max(model_case(case).room for case in cases))
     return ModelFile(
         source=Source(path=str(path.resolve()), tensor=""),
         cases=tuple(dict.fromkeys(cases)),

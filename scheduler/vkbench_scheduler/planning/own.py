@@ -11,7 +11,7 @@ from vkbench.errors import NothingToDo
 from vkbench.job import CHECKS, MAIN, Mode
 from vkbench.words import names
 from vkbench_scheduler.planning.selection import ALL, AUTO, OwnCases, Selection
-from vkbench_shaders.own.posing import declared
+from vkbench_shaders.own.posing import outline_kernel
 from vkbench_shaders.own.records import OwnKernel
 
 
@@ -22,7 +22,7 @@ def cases_of(kernel: OwnKernel) -> OwnCases:
         cases=tuple(case.name for case in kernel.cases if not _is_seeded(kernel, case.name)),
         seeded=tuple(case.name for case in kernel.cases if _is_seeded(kernel, case.name)),
         timed=tuple(case.name for case in kernel.cases if case.is_timed),
-        variants=tuple(variant.name for variant in declared(kernel).variants),
+        variants=tuple(variant.name for variant in outline_kernel(kernel).variants),
         track=kernel.name if kernel.shadows else "",
     )
 

@@ -28,10 +28,10 @@ from vkbench_scheduler.planning.programs import check_program
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
-from vkbench_shaders.batches import parts
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem
 from vkbench_shaders.kernel import Problem, Settings
-from vkbench_shaders.models.cases import VARIANTS, named
+from vkbench_shaders.kernels.batches import parts
+from vkbench_shaders.models.cases import VARIANTS, model_case
 from vkbench_shaders.models.making.seeded import seeded_of
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(SuiteRow(),))
@@ -223,7 +223,7 @@ def _tasks_named_by(selection: Selection) -> dict[Task, None]:
     }
     model_paths = product(models, VARIANTS if every_path else [AUTO])
     return kernel_tasks | {
-        Task(named(name).case, mode_of(selection), path): None for name, path in model_paths
+        Task(model_case(name).case, mode_of(selection), path): None for name, path in model_paths
     }
 
 

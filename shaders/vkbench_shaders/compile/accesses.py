@@ -39,8 +39,8 @@ def accesses(code: bytes) -> Accesses | None:
             if op == Op.VARIABLE and operands[2] == _STORAGE_BUFFER
         ]
         return Accesses(
-            touched=frozenset(numbers[each] for each in buffers),
-            written=frozenset(numbers[each] for each in buffers if each not in constant),
+            touched=frozenset(numbers[buffer] for buffer in buffers),
+            written=frozenset(numbers[buffer] for buffer in buffers if buffer not in constant),
         )
     except (MalformedSpirv, LookupError, struct.error):
         return None

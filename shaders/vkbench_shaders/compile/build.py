@@ -24,7 +24,7 @@ from vkbench_shaders.bundle import (
 )
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compile import compiler, launches, reflection, spirv
-from vkbench_shaders.compile.cached import Progress, compile_cached, progress_bar, silent
+from vkbench_shaders.compile.cached import Progress, compile_cached, progress_bar, report_nothing
 from vkbench_shaders.compile.compiler import Compiler, Unit
 from vkbench_shaders.compile.entries import entry_of
 from vkbench_shaders.compile.first_need import read_expected
@@ -50,9 +50,11 @@ def build(
 
     Nothing is written unless all units compile, and take what the catalogue's launches give.
     """
-    wanted = KERNELS if kernels is None else kernels
-    bundle = compiled(tree, sorted({*units_of(wanted), *PROBES}), out.name, progress, slang)
-    launches.check(bundle, wanted)
+    to_compile = KERNELS if kernels is None else kernels
+    bundle = compile_units(
+        tree, sorted({*units_of(to_compile), *PROBES}), out.name, progress, slang
+    )
+    launches.check(bundle, to_compile)
     bundle.save(out, is_public=is_public)
     return bundle
 
@@ -69,7 +71,7 @@ def begin(
     expected = Bundle(text=read_expected() if text is None else text, blobs={}, name=out.name)
     if not _is_of(expected, tree, slang):
         return build(tree, out, progress, slang, is_public=True)
-    probes = compiled(tree, sorted(PROBES), out.name, slang=slang)
+    probes = compile_units(tree, sorted(PROBES), out.name, slang=slang)
     if any(expected.entries[key] != entry for key, entry in probes.entries.items()):
         return build(tree, out, progress, slang, is_public=True)
     begun = replace(expected, blobs=probes.blobs)
@@ -87,7 +89,7 @@ def _is_of(expected: Bundle, tree: Path, slang: Compiler) -> bool:
     return made_from == (tree_sha(tree), slang.version, units)
 
 
-def compiled(
+def compile_units(
     tree: Path,
     units: Sequence[Unit],
     name: str,
@@ -96,12 +98,12 @@ def compiled(
 ) -> Bundle:
     """A bundle of some units of a shader tree, written nowhere."""
     slang = slang or compiler.find()
-    codes = compile_cached(units, tree, slang, progress or silent)
+    codes = compile_cached(units, tree, slang, progress or report_nothing)
     modules = sources_by_module({unit.module for unit in units}, tree)
     declared = {module: constants_of(source, tree) for module, source in modules.items()}
     entries, interfaces, blobs = [], {}, {}
     for unit in units:
-        code = spirv.nameless(codes[unit])
+        code = spirv.strip_names(codes[unit])
         needs = reflection.needs(codes[unit])
         entry, interface = entry_of(unit, code, needs, declared[unit.module])
         entries.append(entry)

@@ -17,7 +17,7 @@ from vkbench_shaders.compile.tree import sha_of, sources_by_module, sources_of
 Progress = Callable[[int, int, str], None]  # units done, units in all, the last one's key
 
 
-def silent(done: int, total: int, key: str) -> None:
+def report_nothing(done: int, total: int, key: str) -> None:
     """Tell nothing of a compilation's progress."""
 
 

@@ -58,7 +58,7 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Its name in a bundle."""
+        """Name of the unit in a bundle."""
         generic = f"<{','.join(self.arguments)}>" if self.arguments else ""
         return f"{self.module}/{self.entry}{generic}"
 
@@ -80,13 +80,13 @@ class Compiler:
         specialised = [word for argument in unit.arguments for word in ("-specialize", argument)]
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "unit.spv")
-            wanted = ["-entry", unit.entry, *specialised, "-o", str(out)]
-            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *wanted)
+            options = ["-entry", unit.entry, *specialised, "-o", str(out)]
+            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *options)
             if done.returncode or not out.exists():
-                said = (
+                complaint = (
                     done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
                 )
-                raise CompileError(f"{unit.key} does not compile:\n{said}")
+                raise CompileError(f"{unit.key} does not compile:\n{complaint}")
             return spirv.portable(out.read_bytes())
 
 
@@ -98,10 +98,10 @@ def find(chosen: Settings | None = None) -> Compiler:
     on_path = _on_path()
     if on_path:
         return _compiler(on_path, "found")
-    installed = _installed()
+    installed = _find_installed()
     if installed:
         return _with_library(_compiler(installed, "found"))
-    return _with_library(_compiler(_fetched(chosen.cache), "fetched"))
+    return _with_library(_compiler(_fetch_compiler(chosen.cache), "fetched"))
 
 
 def _with_library(slang: Compiler) -> Compiler:
@@ -131,11 +131,11 @@ def _run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _on_path() -> Path | None:
-    found = shutil.which("slangc")
-    return Path(found) if found else None
+    program = shutil.which("slangc")
+    return Path(program) if program else None
 
 
-def _installed() -> Path | None:
+def _find_installed() -> Path | None:
     """The binary in slangtorch's folder, found without importing slangtorch: it imports torch."""
     spec = importlib.util.find_spec("slangtorch")
     if not spec or not spec.origin:
@@ -144,11 +144,11 @@ def _installed() -> Path | None:
     return binary if binary.exists() else None
 
 
-def _fetched(cache: Path) -> Path:
+def _fetch_compiler(cache: Path) -> Path:
     folder = cache / f"slang-{WHEEL.partition('==')[2]}"
     binary = folder / "slangtorch" / "bin" / "slangc"
     if not binary.exists():  # there whole or not at all; a contained process may not lock
-        with _locked(cache / "slang.lock"):
+        with _hold_lock(cache / "slang.lock"):
             if not binary.exists():
                 _fetch(folder)
     return binary
@@ -156,14 +156,14 @@ def _fetched(cache: Path) -> Path:
 
 def _fetch(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        wanted = Path(scratch, "wanted.txt")
-        wanted.write_text(" ".join((WHEEL, *(f"--hash=sha256:{each}" for each in HASHES))))
+        requirements = Path(scratch, "wanted.txt")
+        requirements.write_text(" ".join((WHEEL, *(f"--hash=sha256:{sha}" for sha in HASHES))))
         pip = python(
             *("-m", "pip", "download", "--quiet", "--no-deps"),
             *("--only-binary", ":all:", "--require-hashes", "--dest", scratch),
         )
         done = subprocess.run(
-            [*pip, "--requirement", str(wanted)], capture_output=True, text=True, check=False
+            [*pip, "--requirement", str(requirements)], capture_output=True, text=True, check=False
         )
         wheel = next(Path(scratch).glob("slangtorch-*.whl"), None)
         if done.returncode or not wheel:
@@ -181,7 +181,7 @@ def _fetch(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         system.lock(lock)

@@ -146,22 +146,24 @@ def _check_kind(module: _Module) -> None:
 
 
 def _check_manifest(code: bytes, entry: Entry, interface: Interface) -> None:
-    found = reflection.form(code)
-    if unknown := [name for name in found.capabilities if name.isdigit()]:
+    actual = reflection.form(code)
+    if unknown := [name for name in actual.capabilities if name.isdigit()]:
         raise MalformedSpirv(f"it needs capability {unknown[0]}, which no kernel of vkbench does")
-    if any(max(offset, 4 * count) >= MOST_PUSH_BYTES for _, count, offset in found.push):
+    if any(max(offset, 4 * count) >= MOST_PUSH_BYTES for _, count, offset in actual.push):
         raise MalformedSpirv(f"its push constants take {MOST_PUSH_BYTES} bytes or more")
-    said: Sequence[tuple[str, object, object]] = (
+    claims: Sequence[tuple[str, object, object]] = (
         ("bytes", len(code), entry.bytes),
-        ("capabilities", found.capabilities, tuple(entry.capabilities)),
-        ("workgroup size", found.local_size, entry.local_size),
-        ("push constants", found.push, [(p.type, p.count, p.offset) for p in interface.push]),
-        ("specialisation constants", found.constants, {c.id: c.type for c in interface.constants}),
-        ("constants of its size", found.sized_by, _sizing(interface)),
+        ("capabilities", actual.capabilities, tuple(entry.capabilities)),
+        ("workgroup size", actual.local_size, entry.local_size),
+        ("push constants", actual.push, [(p.type, p.count, p.offset) for p in interface.push]),
+        ("specialisation constants", actual.constants, {c.id: c.type for c in interface.constants}),
+        ("constants of its size", actual.sized_by, _sizing(interface)),
     )
-    for what, ours, theirs in said:
-        if ours != theirs:
-            raise MalformedSpirv(f"its {what}: {_short(ours)}; by the manifest: {_short(theirs)}")
+    for what, measured, claimed in claims:
+        if measured != claimed:
+            raise MalformedSpirv(
+                f"its {what}: {_short(measured)}; by the manifest: {_short(claimed)}"
+            )
 
 
 def _sizing(interface: Interface) -> tuple[int | None, ...]:
@@ -173,25 +175,25 @@ def _bindings(module: _Module) -> frozenset[int]:
     """The numbers of the buffers; each is a block by itself, in set 0."""
     kinds = {ops[0]: op for op, ops in module.head if op == Op.TYPE_STRUCT}
     pointers = {ops[0]: ops[2] for op, ops in module.head if op == Op.TYPE_POINTER}
-    said = {
+    decorated = {
         (ops[0], ops[1]): ops[2]
         for op, ops in module.head
         if op == Op.DECORATE
         and ops[1] in (Decoration.BINDING, _DESCRIPTOR_SET, Decoration.BUILT_IN)
     }
-    found = set()
+    numbers = set()
     for op, ops in module.head:
         if op != Op.VARIABLE:
             continue
         if ops[2] not in _CLASSES:
             raise MalformedSpirv(f"it has a variable of storage class {ops[2]}")
-        if ops[2] == _INPUT and (ops[1], Decoration.BUILT_IN) not in said:
+        if ops[2] == _INPUT and (ops[1], Decoration.BUILT_IN) not in decorated:
             raise MalformedSpirv("it has an input that is not built in")
         if ops[2] == _STORAGE_BUFFER:
-            if said.get((ops[1], _DESCRIPTOR_SET)) != 0 or pointers[ops[0]] not in kinds:
+            if decorated.get((ops[1], _DESCRIPTOR_SET)) != 0 or pointers[ops[0]] not in kinds:
                 raise MalformedSpirv("it has a buffer that is no block in set 0")
-            found.add(said[ops[1], Decoration.BINDING])
-    return frozenset(found)
+            numbers.add(decorated[ops[1], Decoration.BINDING])
+    return frozenset(numbers)
 
 
 def _text(words: Sequence[int]) -> str:

@@ -19,7 +19,7 @@ from threading import Lock
 
 from vkbench_shaders.blobs import SUFFIX, Files, replace_file
 from vkbench_shaders.compile import compiler, spirv, workers
-from vkbench_shaders.compile.cached import Progress, compile_cached, silent
+from vkbench_shaders.compile.cached import Progress, compile_cached, report_nothing
 from vkbench_shaders.compile.compiler import CompileError, Unit
 from vkbench_shaders.compile.tree import TREE
 from vkbench_shaders.manifest import Entry
@@ -61,7 +61,7 @@ class FirstNeed(Files):
             return super().__getitem__(sha)
         unit = self._units[sha]
         with self._lock:
-            code = spirv.nameless(self._compile(unit))
+            code = spirv.strip_names(self._compile(unit))
         self._keep(sha, unit, code)
         return code
 
@@ -75,18 +75,18 @@ class FirstNeed(Files):
         return not self.lacking()
 
     def lacking(self, shas: Iterable[str] | None = None) -> list[str]:
-        """Those of some blobs, or of all, that are not compiled yet."""
-        wanted = self._units if shas is None else shas
-        return [sha for sha in wanted if not self._paths[sha].exists()]
+        """Hashes of blobs that are not compiled yet, of some or of all."""
+        needed = self._units if shas is None else shas
+        return [sha for sha in needed if not self._paths[sha].exists()]
 
-    def fill(self, shas: Iterable[str] | None = None, progress: Progress = silent) -> None:
+    def fill(self, shas: Iterable[str] | None = None, progress: Progress = report_nothing) -> None:
         """Compile those of some blobs, or of all, that are not compiled yet, on all cores."""
         missing = {self._units[sha]: sha for sha in self.lacking(shas)}
         if not missing:
             return
         codes = compile_cached(sorted(missing), self._tree, compiler.find(), progress)
         for unit, code in codes.items():
-            self._keep(missing[unit], unit, spirv.nameless(code))
+            self._keep(missing[unit], unit, spirv.strip_names(code))
 
     def _keep(self, sha: str, unit: Unit, code: bytes) -> None:
         """Write a blob; CompileError where it is not what the manifest says."""

@@ -88,11 +88,11 @@ def check(bundle: Bundle, kernels: Iterable[Kernel]) -> None:
 
 def _tunable(kernel: Kernel) -> Iterable[Problem]:
     """A timed case of each choice of formats, if the kernel has settings."""
-    found: dict[tuple[str, ...], Problem] = {}
+    by_types: dict[tuple[str, ...], Problem] = {}
     for case in kernel.timed if kernel.tuning else ():
         problem = Problem(kernel, case)
-        found.setdefault(tuple(problem.types.values()), problem)
-    return found.values()
+        by_types.setdefault(tuple(problem.types.values()), problem)
+    return by_types.values()
 
 
 def _devices(variant: Variant) -> tuple[DeviceFacts, ...]:
@@ -107,9 +107,9 @@ def _check(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFac
         for launch in variant.launches(problem, device):
             key = entry_key(variant.stage(launch.entry), problem.types)
             pack(launch, bundle.interface(key), key)
-            if not (found := accesses(bundle.code(key))):
+            if not (touched := accesses(bundle.code(key))):
                 raise LaunchMismatch(f"{key}: its code does not tell which bindings it touches")
-            written |= found.written
+            written |= touched.written
         _check_written(problem, written)
     except LaunchMismatch as error:
         raise LaunchMismatch(f"{problem.case.name}, variant {variant.name}: {error}") from error

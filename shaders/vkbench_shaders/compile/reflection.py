@@ -103,7 +103,7 @@ def form(code: bytes) -> Form:
     return Form(
         capabilities=_capabilities(instructions),
         local_size=_local_size(instructions),
-        push=[(each.type, each.count, each.offset) for each in push],
+        push=[(constant.type, constant.count, constant.offset) for constant in push],
         constants={
             ids[ops[1]]: types.scalar(ops[0])
             for op, ops in instructions
@@ -137,8 +137,8 @@ def width(code: bytes, constants: Mapping[int, int]) -> int:
 
 
 def _capabilities(instructions: list[Instruction]) -> tuple[str, ...]:
-    found = {ops[0] for op, ops in instructions if op == Op.CAPABILITY}
-    return tuple(sorted(_CAPABILITIES.get(number, str(number)) for number in found))
+    capabilities = {ops[0] for op, ops in instructions if op == Op.CAPABILITY}
+    return tuple(sorted(_CAPABILITIES.get(number, str(number)) for number in capabilities))
 
 
 def _interface(instructions: list[Instruction]) -> Interface:
@@ -176,7 +176,7 @@ def _constants(instructions: list[Instruction], types: _Types) -> dict[int, Spec
     ids = _constant_ids(instructions)
     return {
         ops[1]: SpecConstant(
-            name=_named(names.get(ops[1])), id=ids[ops[1]], type=types.scalar(ops[0])
+            name=_require_name(names.get(ops[1])), id=ids[ops[1]], type=types.scalar(ops[0])
         )
         for op, ops in instructions
         if op in _SPECIAL and ops[1] in ids
@@ -240,7 +240,7 @@ class _Types:
     def fields(self, block: int, before: str = "", start: int = 0) -> Iterator[PushField]:
         """What a structure holds, with the members of structures inside it."""
         for at, kind in enumerate(self.defined[block][1][1:]):
-            name = before + _named(self.names.get((block, at)))
+            name = before + _require_name(self.names.get((block, at)))
             offset = start + self.offsets[block, at]
             if kind in self.wrappers:
                 kind = self.defined[kind][1][1]
@@ -275,7 +275,7 @@ class _Types:
         return kind, 1
 
 
-def _named(name: str | None) -> str:
+def _require_name(name: str | None) -> str:
     if not name:
         raise Nameless()
     return name

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from vkbench.errors import UsageError
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.compile.build import compiled, units_for
+from vkbench_shaders.compile.build import compile_units, units_for
 from vkbench_shaders.kernel import Problem
 
 FOLDER = "shaders/vkbench_shaders/slang"  # of this project's repository
@@ -56,7 +56,7 @@ def has_file(repository: Path, revision: Revision, file: PurePosixPath) -> bool:
 def build_revision(repository: Path, revision: Revision, folder: str, problem: Problem) -> Bundle:
     """A bundle of one case's code at a revision; VkbenchError if it does not compile."""
     with checked_out(repository, revision, folder) as tree:
-        return compiled(tree, units_for(problem), revision.label)
+        return compile_units(tree, units_for(problem), revision.label)
 
 
 @contextmanager
@@ -73,16 +73,16 @@ def checked_out(repository: Path, revision: Revision, folder: str) -> Iterator[P
 def _commit(repository: Path, name: str) -> Revision:
     if name.startswith("-"):
         raise UsageError(f"'{name}' is no revision")
-    said = _git(repository, "log", "-1", "--format=%H %s", f"{name}^{{commit}}").decode()
-    sha, _, subject = said.strip().partition(" ")
+    line = _git(repository, "log", "-1", "--format=%H %s", f"{name}^{{commit}}").decode()
+    sha, _, subject = line.strip().partition(" ")
     return Revision(sha=sha, subject=subject)
 
 
 def _git(repository: Path, *words: str) -> bytes:
     done = _run(repository, *words)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise UsageError(f"git in {repository}: {''.join(said) or done.returncode}")
+        complaint = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise UsageError(f"git in {repository}: {''.join(complaint) or done.returncode}")
     return done.stdout
 
 

@@ -61,11 +61,11 @@ class _Object:
         kinds = [type(argument) for argument in arguments]
         return ctypes.CFUNCTYPE(result, c_void_p, *kinds)(table[place])(self.pointer, *arguments)
 
-    def made(self, place: int, *arguments: Any) -> _Object:
+    def make_object(self, place: int, *arguments: Any) -> _Object:
         """The object that one of its functions makes; RefusedSource if it fails."""
-        made, said = _Object(), _Object()
-        status = self.call(place, c_int, *arguments, made.result, said.result)
-        _check(status, said.text())
+        made, complaint = _Object(), _Object()
+        status = self.call(place, c_int, *arguments, made.result, complaint.result)
+        _check(status, complaint.text())
         return made
 
     @property
@@ -107,11 +107,11 @@ class Session:
         """SPIR-V of an entry point of a source file with its generic arguments."""
         module = self._module(source)
         generic = _entry(module, entry)
-        special = _specialised(generic, entry, arguments)
+        special = _specialise_generic(generic, entry, arguments)
         pair = (c_void_p * 2)(module.pointer, special.pointer)
-        composed = self._session.made(_COMPOSE, pair, c_long(len(pair)))
-        linked = composed.made(_LINK)
-        code = linked.made(_ENTRY_CODE, c_long(0), c_long(0)).content()
+        composed = self._session.make_object(_COMPOSE, pair, c_long(len(pair)))
+        linked = composed.make_object(_LINK)
+        code = linked.make_object(_ENTRY_CODE, c_long(0), c_long(0)).content()
         for used in {generic, special, composed, linked}:
             used.release()
         return code
@@ -122,37 +122,37 @@ class Session:
         It is not loaded by its name, for which Slang would search the current folder first.
         """
         if source not in self._modules:
-            module, said = _Object(), _Object()
+            module, complaint = _Object(), _Object()
             words = (source.stem.encode(), str(source).encode(), source.read_bytes())
             texts = (c_char_p(word) for word in words)
-            made = self._session.call(_LOAD_SOURCE, c_void_p, *texts, said.result)
-            _check(0 if made else -1, said.text())
+            made = self._session.call(_LOAD_SOURCE, c_void_p, *texts, complaint.result)
+            _check(0 if made else -1, complaint.text())
             module.pointer.value = made
             self._modules[source] = module
         return self._modules[source]
 
 
 def _entry(module: _Object, name: str) -> _Object:
-    found = _Object()
-    if module.call(_FIND_ENTRY, c_int, c_char_p(name.encode()), found.result) < 0:
+    entry_point = _Object()
+    if module.call(_FIND_ENTRY, c_int, c_char_p(name.encode()), entry_point.result) < 0:
         raise RefusedSource(f"it has no entry point {name}")
-    return found
+    return entry_point
 
 
-def _specialised(generic: _Object, name: str, arguments: Sequence[str]) -> _Object:
-    wanted = generic.call(_GENERICS, c_long)
-    if wanted != len(arguments):
-        raise RefusedSource(f"{name} has {wanted} generic parameters, not {len(arguments)}")
+def _specialise_generic(generic: _Object, name: str, arguments: Sequence[str]) -> _Object:
+    expected = generic.call(_GENERICS, c_long)
+    if expected != len(arguments):
+        raise RefusedSource(f"{name} has {expected} generic parameters, not {len(arguments)}")
     if not arguments:
         return generic
     values = (_Argument(_EXPRESSION, text.encode()) for text in arguments)
     array = (_Argument * len(arguments))(*values)
-    return generic.made(_SPECIALIZE, array, c_long(len(array)))
+    return generic.make_object(_SPECIALIZE, array, c_long(len(array)))
 
 
-def _check(status: int, said: str = "") -> None:
+def _check(status: int, complaint: str = "") -> None:
     if status < 0:
-        raise RefusedSource(said.strip() or f"it ends with status {status & 0xFFFFFFFF:#x}")
+        raise RefusedSource(complaint.strip() or f"it ends with status {status & 0xFFFFFFFF:#x}")
 
 
 def _serve(requests: BinaryIO, replies: BinaryIO, session: Session) -> None:

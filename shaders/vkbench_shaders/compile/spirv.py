@@ -75,7 +75,7 @@ def portable(code: bytes) -> bytes:
     return write(header, kept) + body
 
 
-def nameless(code: bytes) -> bytes:
+def strip_names(code: bytes) -> bytes:
     """The module without names, so that renaming a function or a type makes no other kernel."""
     header, instructions, body = read(code)
     return write(header, (i for i in instructions if i[0] not in (Op.NAME, Op.MEMBER_NAME))) + body

@@ -43,24 +43,24 @@ def sources_by_module(modules: Iterable[str], tree: Path) -> dict[str, Path]:
 
 def sources_of(source: Path, tree: Path) -> list[Path]:
     """The files that a module is made of: its own and all that it imports."""
-    found: set[Path] = set()
+    sources: set[Path] = set()
     waiting = [source]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
-            waiting += _imported(path, tree)
-    return sorted(found)
+        if path not in sources:
+            sources.add(path)
+            waiting += _find_imports(path, tree)
+    return sorted(sources)
 
 
-def _imported(path: Path, tree: Path) -> list[Path]:
+def _find_imports(path: Path, tree: Path) -> list[Path]:
     """The files that a file imports: by paths from its own folder, else from the tree's."""
-    found = []
+    imports = []
     for name in _IMPORT.findall(path.read_text()):
         file = f"{name.replace('.', '/')}.slang"
         places = (folder / file for folder in (path.parent, tree))
-        found += [place for place in places if place.is_file()][:1]
-    return found
+        imports += [place for place in places if place.is_file()][:1]
+    return imports
 
 
 def constants_of(source: Path, tree: Path) -> set[str]:

@@ -25,19 +25,19 @@ class Validator:
 
     def complaint(self, code: bytes, target: str) -> str:
         """What it has against a module; "" if nothing."""
-        asked = hashlib.sha256(f"{self.version} {target} ".encode() + code).hexdigest()
-        if (self.valid / asked).exists():
+        key = hashlib.sha256(f"{self.version} {target} ".encode() + code).hexdigest()
+        if (self.valid / key).exists():
             return ""
         command = [self.program, "--target-env", target, "-"]
         done = subprocess.run(
             command, input=code, capture_output=True, check=False, timeout=SECONDS
         )
         if done.returncode:
-            said = (done.stdout + done.stderr).decode(errors="replace")
-            return said or f"ends with {done.returncode}"
+            output = (done.stdout + done.stderr).decode(errors="replace")
+            return output or f"ends with {done.returncode}"
         with suppress(OSError):  # a contained process writes no notes that others would trust
             self.valid.mkdir(parents=True, exist_ok=True)
-            (self.valid / asked).touch()
+            (self.valid / key).touch()
         return ""
 
 
@@ -48,11 +48,13 @@ def find(cache_folder: Path, path: str | None = None) -> Validator | None:
     if not program:
         return None
     try:
-        asked = [program, "--version"]
-        said = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=SECONDS)
+        command = [program, "--version"]
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=SECONDS
+        )
     except (OSError, subprocess.SubprocessError):
         return None
-    return Validator(program=program, version=said.stdout, valid=cache_folder / "valid")
+    return Validator(program=program, version=answer.stdout, valid=cache_folder / "valid")
 
 
 def objection(validator: Validator | None, code: bytes) -> str:
@@ -61,9 +63,11 @@ def objection(validator: Validator | None, code: bytes) -> str:
         return ""
     minor = code[5]
     try:
-        said = validator.complaint(code, "vulkan1.3" if minor > 5 else "vulkan1.2")
-        if said and minor <= 5:  # cooperative matrices want the newer one
-            said = validator.complaint(code, "vulkan1.3")
+        complaint = validator.complaint(code, "vulkan1.3" if minor > 5 else "vulkan1.2")
+        if complaint and minor <= 5:  # cooperative matrices want the newer one
+            complaint = validator.complaint(code, "vulkan1.3")
     except (OSError, subprocess.SubprocessError) as error:
         return f"spirv-val gives no answer: {error}"
-    return "" if _YOUNGER_THAN_THE_MODULE in said else said.strip().splitlines()[0] if said else ""
+    if not complaint or _YOUNGER_THAN_THE_MODULE in complaint:
+        return ""
+    return complaint.strip().splitlines()[0]

@@ -111,11 +111,11 @@ def worker(library: Path, tree: Path) -> Iterator[CompilerProcess]:
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     pipe = subprocess.PIPE
     with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, env=path) as process,
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=path) as process,
     ):
         try:
-            yield CompilerProcess(process=process, said=said, tree=tree)
+            yield CompilerProcess(process=process, said=errors, tree=tree)
         finally:
             process.kill()
 

@@ -14,11 +14,11 @@ from math import prod
 
 import numpy as np
 
-from vkbench_shaders import quants
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.inputs.blocks import random_blocks
 from vkbench_shaders.kernel import Array, Param, Problem
+from vkbench_shaders.quantisers import quants
 
 Seed = Callable[[str], int]
 
@@ -47,11 +47,11 @@ VALUES = Param(
 )
 
 
-def plain(problem: Problem, binding: str) -> Array:
+def plain_values(problem: Problem, binding: str) -> Array:
     """Values of a plain or i32 binding: random, with special ones at fixed places."""
     values = bell(problem, binding)
     places = values.reshape(-1)[_SPECIAL_AT::_SPECIAL_EVERY]
-    places[:] = np.resize(_stored(problem.types[binding], ()), places.size)
+    places[:] = np.resize(_special_values(problem.types[binding], ()), places.size)
     return values
 
 
@@ -63,16 +63,16 @@ def bell(problem: Problem, binding: str) -> Array:
 def values(problem: Problem, binding: str) -> Array:
     """Values of a plain binding by the parameter `values`: as `plain`, or every third one odd."""
     if problem.params["values"] == "noise":
-        return plain(problem, binding)
+        return plain_values(problem, binding)
     values = bell(problem, binding)
     places = values.reshape(-1)[::_ODD_EVERY]
-    places[:] = np.resize(_stored(problem.types[binding], _ODD), places.size)
+    places[:] = np.resize(_special_values(problem.types[binding], _ODD), places.size)
     return values
 
 
-def odd(fmt: str) -> Array:
+def odd_values(fmt: str) -> Array:
     """A plain format's special values one after the other: NaN, Inf, zeros, denormals, ties."""
-    return _stored(fmt, _ODD)
+    return _special_values(fmt, _ODD)
 
 
 def uniform(problem: Problem, binding: str, low: float, high: float) -> Array:
@@ -142,7 +142,7 @@ def _any(fmt: Format, seed: int, shape: tuple[int, ...]) -> Array:
 
 
 @cache
-def _stored(name: str, odd: tuple[float, ...]) -> Array:
+def _special_values(name: str, odd: tuple[float, ...]) -> Array:
     """A format's special values, and odd ones that it has, one after the other."""
     if name[0] in "iu":
         return np.array(_SPECIALS[name], format_named(name).dtype)
@@ -157,7 +157,7 @@ def _f32_weights(seed: Seed, rows: int, columns: int) -> Array:
 
 
 def _narrow_weights(name: str, seed: Seed, rows: int, columns: int) -> Array:
-    """From the table on in 16 bits: numpy rounds singles too slowly for large matrices."""
+    """Weights in 16 bits from a table: numpy rounds singles too slowly for large matrices."""
     bits = noise.raw(seed("values"), 2 * rows * columns).view("<u2").reshape(rows, columns)
     values = noise.looked_up(_table(name, 1.0), bits.reshape(-1)).reshape(rows, columns)
     factors = noise.channels(seed("channels"), columns, one_in=128)

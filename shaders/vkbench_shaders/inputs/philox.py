@@ -33,7 +33,7 @@ _NEWTON = (1.50088, 1.5000006)  # 3/2, centred among the guesses
 _4_LN_2 = np.float32(4 * np.log(2))
 
 
-def advanced(state: Words, steps: int) -> Words:
+def advance_counter(state: Words, steps: int) -> Words:
     """A state whose counter is `steps` further on."""
     counter = sum(int(word) << (32 * place) for place, word in enumerate(state[2:]))
     words = [(counter + steps >> (32 * place)) & 0xFFFFFFFF for place in range(4)]
@@ -44,19 +44,19 @@ def blocks(state: Words, count: int) -> Words:
     """Four random words from each of the next `count` counters."""
     low = int(state[2]) + np.arange(count, dtype=np.uint64)
     key = [int(word) for word in state[:2]]
-    after = advanced(state, 1 << 32)  # the upper words behind the low word's end
+    after = advance_counter(state, 1 << 32)  # the upper words behind the low word's end
     x = [low & _LOW]
     for place in (3, 4, 5):
         carried = np.where(low > _LOW, after[place], state[place])
         x.append(carried.astype(np.uint64))
     for turn in range(10):
-        x = _mixed(
+        x = _mix_words(
             x, [(word + turn * step) & 0xFFFFFFFF for word, step in zip(key, _WEYL, strict=True)]
         )
     return np.stack(x, axis=1).astype(np.uint32)
 
 
-def _mixed(x: Sequence[NDArray[np.uint64]], key: Sequence[int]) -> list[NDArray[np.uint64]]:
+def _mix_words(x: Sequence[NDArray[np.uint64]], key: Sequence[int]) -> list[NDArray[np.uint64]]:
     first, second = x[0] * _MULTIPLIERS[0], x[2] * _MULTIPLIERS[1]
     return [
         (second >> _32) ^ x[1] ^ np.uint64(key[0]),

@@ -77,7 +77,7 @@ class Builder:
             constants=self.constants,
         )
 
-    def normalised(
+    def normalise_rows(
         self,
         name: str,
         x: str,
@@ -92,7 +92,7 @@ class Builder:
         form = self.form(*readers) if kernel == "rms_norm" else ""
         if isinstance(branch, Due) and self._joins(branch, form):
             return self._joined_norm(x, branch, self.weight(f"{prefix}{name}.weight", "f32"))
-        branch = self.made(branch)
+        branch = self.resolve_branch(branch)
         if form == BYTES and shape[-1] <= norm_rounded.MOST:
             weights = self.weight(f"{prefix}{name}.weight", "f32")
             return self._rounded_norm(name, x, branch, shape, weights)
@@ -106,7 +106,7 @@ class Builder:
         bound = {
             "x": branch or x,
             "weights": self.weight(f"{prefix}{name}.weight", "f32"),
-            "biases": self.weight(f"{prefix}{name}.bias", "f32") if biased else self.unread(),
+            "biases": self.weight(f"{prefix}{name}.bias", "f32") if biased else self.unread_input(),
         }
         if not branch:
             return x, self.step(name, kernel, shape, params, {}, **bound)["y"]
@@ -128,7 +128,7 @@ class Builder:
         """Whether a product can add and multiply, too, and leave vectors of a form."""
         name = f"blk.{branch.layer}.{branch.name}"
         has_bias = f"{name}.bias" in self.file.tensors
-        return not has_bias and self.joins(branch.x, self.whole(f"{name}.weight"), form)
+        return not has_bias and self.joins(branch.x, self.whole_tensor(f"{name}.weight"), form)
 
     def joins(self, x: str, weight: Weight, form: str) -> bool:
         """Whether a product may do more than multiply: it reads and leaves vectors of its form."""
@@ -136,7 +136,7 @@ class Builder:
         return self.phase.products.joins and own == form == self.formats.get(x)
 
     def _joined_norm(self, x: str, branch: Due, factors: str) -> tuple[str, str]:
-        weight = self.whole(name := f"blk.{branch.layer}.{branch.name}.weight")
+        weight = self.whole_tensor(name := f"blk.{branch.layer}.{branch.name}.weight")
         with self.in_layer(branch.layer):
             made = self.step(
                 branch.name,
@@ -144,7 +144,7 @@ class Builder:
                 (self.hyper.width, self.count, self.file.tensor(name).shape[-1]),
                 {},
                 {"weights": weight.format},
-                weights=self.used(weight),
+                weights=self.use_weight(weight),
                 x=branch.x,
                 residual=x,
                 factors=factors,
@@ -157,11 +157,11 @@ class Builder:
         suffix = f"_{BYTES}" if self.formats[x] == BYTES else ""
         return f"mul_mat_vec_{what}{suffix}"
 
-    def due(self, name: str, x: str) -> Due:
+    def postpone_product(self, name: str, x: str) -> Due:
         """A product of this layer that is made later."""
         return Due(layer=self.layer, name=name, x=x)
 
-    def made(self, branch: str | Due) -> str:
+    def resolve_branch(self, branch: str | Due) -> str:
         """What a product makes, if it is one."""
         if isinstance(branch, str):
             return branch
@@ -204,30 +204,30 @@ class Builder:
 
     def product(self, name: str, x: str, first: int = 0, rows: int = 0) -> str:
         """Vectors times a matrix of this layer, or some rows of it, plus its bias."""
-        weight = self.whole(f"blk.{self.layer}.{name}.weight")
+        weight = self.whole_tensor(f"blk.{self.layer}.{name}.weight")
         if rows:
             part = replace(weight.parts[0], first=first, rows=rows)
             weight = replace(weight, parts=(part,))
-        return self.multiplied(name, x, weight, bias=self.bias(f"blk.{self.layer}.{name}.bias"))
+        return self.multiply_by(name, x, weight, bias=self.bias(f"blk.{self.layer}.{name}.bias"))
 
     def bias(self, name: str) -> str:
         return name if name in self.file.tensors else ""
 
-    def multiplied(
+    def multiply_by(
         self, label: str, x: str, weight: Weight, result: str = "", bias: str = ""
     ) -> str:
         made = self._times(label, x, weight, "" if bias else result)
         if not bias:
             return made
         part = replace(weight.parts[0], tensor=bias)
-        added = self.used(Weight(parts=(part,), format="f32"))
+        added = self.use_weight(Weight(parts=(part,), format="f32"))
         params: dict[str, Value] = {"broadcast": "row"}
         shape = self.grid(self.shape_of(weight)[0])
         return self.step(f"{label}_bias", "add", shape, params, result=result, a=made, b=added)["y"]
 
     def _times(self, label: str, x: str, weight: Weight, result: str) -> str:
         m, k = self.shape_of(weight)
-        shape, used = (m, self.count, k), self.used(weight)
+        shape, used = (m, self.count, k), self.use_weight(weight)
         if x in self.squares:
             params: dict[str, Value] = {"eps": self.hyper.eps}
             types = {"weights": weight.format, "x": self.formats[x]}
@@ -261,16 +261,16 @@ class Builder:
             (m // 2, self.count, k),
             params,
             {"weights": weight.format},
-            weights=self.used(weight),
+            weights=self.use_weight(weight),
             x=x,
-            squares=self.squares.get(x) or self.unread(),
+            squares=self.squares.get(x) or self.unread_input(),
         )["y"]
 
     def shape_of(self, weight: Weight) -> tuple[int, int]:
         """Rows of all its parts, and columns."""
         tensors = [self.file.tensor(part.tensor) for part in weight.parts]
         counts = zip(weight.parts, tensors, strict=True)
-        return sum(part.rows or found.shape[0] for part, found in counts), tensors[0].shape[-1]
+        return sum(part.rows or tensor.shape[0] for part, tensor in counts), tensors[0].shape[-1]
 
     def path(self, weights: str, size: int) -> str:
         """The code path of a product with so many weights: where it pays, bytes for vectors."""
@@ -280,9 +280,9 @@ class Builder:
 
     def rows(self, table: str, ids: str, count: int) -> str:
         """Rows of a tensor by number."""
-        weight = self.whole(table)
+        weight = self.whole_tensor(table)
         m, k = self.file.tensor(table).shape
-        bound = {"table": self.used(weight), "ids": self.input(ids, "i32", count)}
+        bound = {"table": self.use_weight(weight), "ids": self.input(ids, "i32", count)}
         return self.step(
             "embedding", "get_rows", (m, count, k), {}, {"table": weight.format}, **bound
         )["y"]
@@ -312,13 +312,13 @@ class Builder:
         **bound: str,
     ) -> dict[str, str]:
         """Add a step; the values that it makes, by binding."""
-        found = catalogue.kernel_named(kernel)
-        sizes = dict(zip(found.dims, shape, strict=True))
-        case = found.case(types or {}, sizes, params or {})
-        problem = Problem(found, case)
+        declared = catalogue.kernel_named(kernel)
+        sizes = dict(zip(declared.dims, shape, strict=True))
+        case = declared.case(types or {}, sizes, params or {})
+        problem = Problem(declared, case)
         made = {
             binding.name: result or f"{len(self.steps)}.{label}.{binding.name}"
-            for binding in found.bindings
+            for binding in declared.bindings
             if binding.access == "out"
         }
         for binding, name in made.items():
@@ -342,26 +342,26 @@ class Builder:
         """Whether this layer has a tensor."""
         return f"blk.{self.layer}.{name}" in self.file.tensors
 
-    def whole(self, name: str) -> Weight:
+    def whole_tensor(self, name: str) -> Weight:
         fmt = self.file.tensor(name).format
         assert fmt
         return Weight(parts=(Part(tensor=name),), format=fmt.name)
 
     def weight(self, name: str, fmt: str) -> str:
         """All of a tensor, in a format that it may have to be brought to."""
-        return self.used(Weight(parts=(Part(tensor=name),), format=fmt))
+        return self.use_weight(Weight(parts=(Part(tensor=name),), format=fmt))
 
-    def used(self, weight: Weight) -> str:
+    def use_weight(self, weight: Weight) -> str:
         self.weights[weight.name] = weight
         return weight.name
 
     def input(self, name: str, fmt: str, width: int) -> str:
         """What the caller gives: masks have a row for each token."""
-        found = format_named(fmt)
+        form = format_named(fmt)
         shape = (self.phase.tokens, width) if name in (MASK, WINDOW) else (width,)
-        self.inputs[name] = found
-        self.sizes[name] = prod(shape) * found.dtype.itemsize
+        self.inputs[name] = form
+        self.sizes[name] = prod(shape) * form.dtype.itemsize
         return name
 
-    def unread(self) -> str:
+    def unread_input(self) -> str:
         return self.input(UNREAD, "f32", 4)

@@ -71,7 +71,7 @@ class ModelCase:
 
     def timed_phases(self, variant: str) -> list[Phase]:
         """What is timed: the parts of the prompt, or the last token."""
-        found = (
+        phases = (
             phase_at(
                 until - at,
                 self.tokens - self.timed + until,
@@ -82,24 +82,24 @@ class ModelCase:
             )
             for at, until in parts_of(self.timed)
         )
-        return [replace(phase, wanted=self.batch) for phase in found]
+        return [replace(phase, wanted=self.batch) for phase in phases]
 
     def check_file(self, file: GgufFile) -> None:
         """UsageError unless the file is of the model that the case names."""
-        found = hash_of(file)[:HASH_DIGITS]
-        if not self.model.endswith(f"-{found}"):
+        digits = hash_of(file)[:HASH_DIGITS]
+        if not self.model.endswith(f"-{digits}"):
             raise UsageError(
-                f"{file.path} is another model on this host: its hash is {found}, "
+                f"{file.path} is another model on this host: its hash is {digits}, "
                 f"the case names {self.model}"
             )
 
 
 def parts_of(count: int) -> list[tuple[int, int]]:
-    """So many tokens as parts that are read at once: the first of each, and the one behind it."""
+    """Parts of so many tokens that are read at once: the first token of each, and the end."""
     return [(at, min(at + PART, count)) for at in range(0, count, PART)]
 
 
-def named(name: str) -> ModelCase:
+def model_case(name: str) -> ModelCase:
     """A model's case by its canonical name; UsageError says what it does not understand."""
     case = parse(name)
     ((phase, tokens),) = case.shape.items() if len(case.shape) == 1 else (("", 0),)
@@ -112,7 +112,7 @@ def named(name: str) -> ModelCase:
     batch, context = params["batch"], params["context"]
     if not isinstance(batch, int) or not isinstance(context, int) or batch < 1 or context < 0:
         raise UsageError(f"malformed case '{name}': batch and context are whole numbers")
-    found = ModelCase(
+    model = ModelCase(
         model=case.format,
         phase=phase,
         tokens=tokens,
@@ -122,7 +122,7 @@ def named(name: str) -> ModelCase:
     )
     if context and context < tokens:
         raise UsageError(f"a context of {context} has no room for {tokens} tokens")
-    return found
+    return model
 
 
 def name_of(file: GgufFile) -> str:

@@ -163,7 +163,7 @@ class Graph:
 
     @property
     def bytes_moved(self) -> int:
-        """By one run: what each step reads and writes."""
+        """Bytes that one run moves: what each step reads and writes."""
         return sum(step.problem.bytes_moved for step in self.steps)
 
     @property
@@ -186,7 +186,7 @@ class Inputs:
         rows = (np.arange(batch)[:, None] * phase.room + positions).reshape(-1)
         known = np.arange(phase.length)
         hidden = known > positions[:, None]
-        found = {
+        arrays = {
             TOKENS: self.tokens.reshape(-1).astype(np.int32),
             POSITIONS: positions.astype(np.int32),
             ROWS: rows.astype(np.int32),
@@ -196,7 +196,7 @@ class Inputs:
             UNREAD: np.zeros(4, np.float32),
             **graph.constants,
         }
-        return {name: found[name] for name in graph.inputs}
+        return {name: arrays[name] for name in graph.inputs}
 
 
 def _mask(hidden: NDArray[np.bool_]) -> Array:

@@ -43,7 +43,7 @@ class Rope:
 
     @property
     def back(self) -> Rope:
-        """The same that leaves lengths as they are: for what was turned before."""
+        """This rope without a change of lengths, for what was turned before."""
         return replace(self, attn_factor=1 / self._stretch)
 
     @property
@@ -86,29 +86,29 @@ class _Keys:
         self.file = file
         self.name = str(file.keys.get("general.architecture", ""))
 
-    def refused(self, key: str, complaint: str) -> UsageError:
+    def refusal_of(self, key: str, complaint: str) -> UsageError:
         return UsageError(f"{self.file.path}: {self.name}.{key} {complaint}")
 
     def value(self, key: str) -> object:
         return self.file.keys.get(f"{self.name}.{key}")
 
     def size(self, key: str, default: int | None = None) -> int:
-        found = self.value(key)
-        if found is None and default is not None:
+        value = self.value(key)
+        if value is None and default is not None:
             return default
-        if isinstance(found, tuple) and len(set(found)) == 1:
-            found = found[0]  # one for each layer, all alike
-        if not isinstance(found, int) or found < 1:
-            raise self.refused(key, f"has to be a size, alike in all layers; it is {found}")
-        return int(found)
+        if isinstance(value, tuple) and len(set(value)) == 1:
+            value = value[0]  # one for each layer, all alike
+        if not isinstance(value, int) or value < 1:
+            raise self.refusal_of(key, f"has to be a size, alike in all layers; it is {value}")
+        return int(value)
 
     def number(self, key: str, default: float | None = None) -> float:
-        found = self.value(key)
-        if found is None and default is not None:
+        value = self.value(key)
+        if value is None and default is not None:
             return default
-        if not isinstance(found, float | int):
-            raise self.refused(key, f"has to be a number; it is {found}")
-        return float(str(np.float32(found)))  # 1e-05 and not 9.999999747378752e-06
+        if not isinstance(value, float | int):
+            raise self.refusal_of(key, f"has to be a number; it is {value}")
+        return float(str(np.float32(value)))  # 1e-05 and not 9.999999747378752e-06
 
 
 def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
@@ -120,16 +120,18 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     key_size = keys.size("attention.key_length", width // heads)
     experts = keys.size("expert_count", 0) if keys.value("expert_count") else 0
     if experts and not architecture.experts:
-        raise keys.refused(
+        raise keys.refusal_of(
             "expert_count", f"is {experts}; experts are supported in llama, qwen3moe"
         )
     if heads % groups:
-        raise keys.refused("attention.head_count_kv", f"is {groups}, which does not divide {heads}")
+        raise keys.refusal_of(
+            "attention.head_count_kv", f"is {groups}, which does not divide {heads}"
+        )
     inner = keys.size("feed_forward_length", 0)
     if experts:
         inner = keys.size("expert_feed_forward_length", inner)
     capped = architecture.capped
-    found = Hyper(
+    hyper = Hyper(
         architecture=architecture,
         layers=keys.size("block_count"),
         width=width,
@@ -149,9 +151,9 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         window=keys.size("attention.sliding_window", 4096) if architecture.windowed else 0,
         trained_context=keys.size("context_length", 0) if keys.value("context_length") else 0,
     )
-    check_tensors(file, found)
-    _check_room(file, found, context)
-    return found
+    check_tensors(file, hyper)
+    _check_room(file, hyper, context)
+    return hyper
 
 
 def _check_room(file: GgufFile, hyper: Hyper, context: int) -> None:
@@ -195,7 +197,9 @@ def _rope(keys: _Keys, architecture: Architecture, key_size: int, context: int) 
         return None
     scaling = keys.value("rope.scaling.type") or "none"
     if scaling not in _SCALINGS:
-        raise keys.refused("rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}")
+        raise keys.refusal_of(
+            "rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}"
+        )
     factor = keys.number("rope.scaling.factor", 0.0) or keys.number("rope.scale_linear", 0.0)
     trained = keys.size("context_length", 4096)
     original = keys.size("rope.scaling.original_context_length", trained)

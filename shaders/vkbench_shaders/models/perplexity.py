@@ -71,14 +71,14 @@ def losses(logits: NDArray[np.floating], foreseen: NDArray[np.integer]) -> Losse
     return np.asarray(np.log(sums) + highest[:, 0].astype(np.float64) - given)
 
 
-def perplexity(found: Losses) -> Estimate:
+def perplexity(losses: Losses) -> Estimate:
     """e to the mean loss; the error is that of the mean, if tokens were independent."""
-    return _exponential(found)
+    return _exponential(losses)
 
 
-def ratio(found: Losses, base: Losses) -> Estimate:
+def ratio(losses: Losses, base: Losses) -> Estimate:
     """One perplexity by another of the same tokens: its error is far less than that of either."""
-    return _exponential(found - base)
+    return _exponential(losses - base)
 
 
 def _exponential(numbers: Losses) -> Estimate:

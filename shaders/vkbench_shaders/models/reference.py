@@ -14,10 +14,10 @@ from math import log, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import quants
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations
 from vkbench_shaders.models.hyper import Hyper, Rope
+from vkbench_shaders.quantisers import quants
 
 Floats = NDArray[np.float64]
 Tokens = NDArray[np.integer]
@@ -42,10 +42,10 @@ class Reference:
     held: dict[str, Floats] = field(default_factory=dict)  # weights outside of layers
 
     def logits(self, tokens: Tokens) -> Floats:
-        """Of each of these tokens, which follow those read before: (tokens, vocabulary)."""
+        """Logits of these tokens, which follow those read before: (tokens, vocabulary)."""
         first = len(self.caches[0].keys) if self.caches else 0
         positions = np.arange(first, first + len(tokens))
-        x = self.embedded(tokens, positions)
+        x = self.embed_tokens(tokens, positions)
         for layer in range(self.hyper.layers):
             x = self.layer(layer, x, positions)
         return self.head(x)
@@ -55,10 +55,12 @@ class Reference:
         assert self.hyper.rope
         for layer, cache in self.caches.items():
             keys, values = cache.keys[dropped:], cache.values[dropped:]
-            turned = self._turned(self.hyper.rope.back, keys, np.full(len(keys), -dropped))
-            self.caches[layer] = Cache(keys=self._rounded(turned), values=self._rounded(values))
+            turned = self._turn_heads(self.hyper.rope.back, keys, np.full(len(keys), -dropped))
+            self.caches[layer] = Cache(
+                keys=self._round_as_cached(turned), values=self._round_as_cached(values)
+            )
 
-    def embedded(self, tokens: Tokens, positions: NDArray[np.integer]) -> Floats:
+    def embed_tokens(self, tokens: Tokens, positions: NDArray[np.integer]) -> Floats:
         """Rows of the embedding."""
         x = self._rows("token_embd.weight", tokens)
         if self.hyper.architecture.scaled_embedding:
@@ -85,16 +87,16 @@ class Reference:
         weight = _Weights(self.file, "", self.held)
         name = "output" if "output.weight" in weight else "token_embd"
         y = self._norm(weight, "output_norm", x)
-        found = (
+        logits = (
             _product(weight, name, y)
             if words is None
             else y @ self._rows(f"{name}.weight", words).T
         )
         if words is not None and f"{name}.bias" in weight:
-            found = found + weight[f"{name}.bias"][words]
+            logits = logits + weight[f"{name}.bias"][words]
         if cap := self.hyper.logit_cap:
-            found = cap * np.tanh(found / cap)
-        return np.asarray(found)
+            logits = cap * np.tanh(logits / cap)
+        return np.asarray(logits)
 
     def _rows(self, name: str, rows: NDArray[np.integer]) -> Floats:
         fmt = self.file.tensor(name).format
@@ -117,17 +119,17 @@ class Reference:
         self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
     ) -> Floats:
         hyper, count = self.hyper, len(x)
-        q, k, v = self._projected(weight, x)
+        q, k, v = self._project_heads(weight, x)
         q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
         for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
             if f"{name}.weight" in weight:
                 part[...] = self._norm(weight, name, part)
         if hyper.rope:
-            q, k = (self._turned(hyper.rope, part, positions) for part in (q, k))
-        cache = self.appended(layer, k.reshape(count, -1), v)
-        return _product(weight, "attn_output", self._attended(layer, q, cache, positions))
+            q, k = (self._turn_heads(hyper.rope, part, positions) for part in (q, k))
+        cache = self.append_positions(layer, k.reshape(count, -1), v)
+        return _product(weight, "attn_output", self._attend_positions(layer, q, cache, positions))
 
-    def _projected(self, weight: _Weights, x: Floats) -> tuple[Floats, Floats, Floats]:
+    def _project_heads(self, weight: _Weights, x: Floats) -> tuple[Floats, Floats, Floats]:
         hyper = self.hyper
         if "attn_qkv.weight" not in weight:
             q, k, v = (_product(weight, f"attn_{part}", x) for part in "qkv")
@@ -136,20 +138,22 @@ class Reference:
         q, k, v = np.split(_product(weight, "attn_qkv", x), ends, axis=-1)
         return q.copy(), k.copy(), v
 
-    def appended(self, layer: int, k: Floats, v: Floats) -> Cache:
+    def append_positions(self, layer: int, k: Floats, v: Floats) -> Cache:
         """The layer's cache with the new positions in it."""
-        k, v = (self._rounded(part.reshape(len(part), self.hyper.groups, -1)) for part in (k, v))
+        k, v = (
+            self._round_as_cached(part.reshape(len(part), self.hyper.groups, -1)) for part in (k, v)
+        )
         if before := self.caches.get(layer):
             k, v = np.concatenate([before.keys, k]), np.concatenate([before.values, v])
         self.caches[layer] = Cache(keys=k, values=v)
         return self.caches[layer]
 
-    def _rounded(self, x: Floats) -> Floats:
+    def _round_as_cached(self, x: Floats) -> Floats:
         """Keys or values (positions, groups, size) as a cache holds them: in rows of a position."""
         rows = quants.quantise(self.cache_format, x.reshape(len(x), -1))
         return quants.dequantise(self.cache_format, rows).reshape(x.shape)
 
-    def _attended(
+    def _attend_positions(
         self, layer: int, q: Floats, cache: Cache, positions: NDArray[np.integer]
     ) -> Floats:
         hyper, known = self.hyper, np.arange(len(cache.keys))
@@ -168,7 +172,7 @@ class Reference:
             heads.append(weights @ cache.values[:, group])
         return np.concatenate(heads, axis=-1)
 
-    def _turned(self, rope: Rope, x: Floats, positions: NDArray[np.integer]) -> Floats:
+    def _turn_heads(self, rope: Rope, x: Floats, positions: NDArray[np.integer]) -> Floats:
         pairs = np.arange(rope.n_dims // 2)
         angles = positions[:, None] * rope.freq_base ** (-2.0 * pairs / rope.n_dims)
         if rope.factors:
@@ -196,7 +200,7 @@ class Reference:
         return _product(weight, "ffn_down", _GATES[gate](gated) * up)
 
     def _experts(self, weight: _Weights, x: Floats) -> Floats:
-        """Each token by its experts: softmax over all, shares of the best made to add up to 1."""
+        """Tokens through their experts: softmax over all, shares of the best that add up to 1."""
         logits = _product(weight, "ffn_gate_inp", x)
         best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.hyper.used]
         shares = np.exp(np.take_along_axis(logits, best, -1) - logits.max(axis=-1, keepdims=True))
@@ -230,14 +234,14 @@ class _Weights:
 
     def __getitem__(self, name: str) -> Floats:
         if name not in self._held:
-            self._held[name] = self._decoded(name)
+            self._held[name] = self._decode_weights(name)
         return self._held[name]
 
     def expert(self, name: str, number: int) -> Floats:
         """The matrix of one expert."""
-        return self._decoded(name, number)
+        return self._decode_weights(name, number)
 
-    def _decoded(self, name: str, expert: int | None = None) -> Floats:
+    def _decode_weights(self, name: str, expert: int | None = None) -> Floats:
         fmt = self._file.tensor(self._prefix + name).format
         assert fmt
         stored = self._file.read(self._prefix + name)

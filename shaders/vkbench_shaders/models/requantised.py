@@ -8,15 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from vkbench_shaders.formats import format_named
+from vkbench_shaders.formats import Array, format_named
 from vkbench_shaders.gguf_file import GgufFile, Tensor
-from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.hyper import Hyper, hyper_of
 from vkbench_shaders.models.making.mixtures import TYPES, Mixture, format_of
 from vkbench_shaders.models.making.shapes import Shape
 from vkbench_shaders.models.making.tensors import TensorPlan
-from vkbench_shaders.quantisers.quantiser import quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers.quantiser import quantise_weights
+from vkbench_shaders.quantisers.quants import dequantise
 
 _PART: Final = 1 << 22  # weights that are numbers at a time
 
@@ -39,7 +38,7 @@ class Requantised(GgufFile):
         made = []
         for at in range(first, first + count, step):
             stored = self.source.rows(name, at, min(step, first + count - at))
-            made.append(quantised(new.name, dequantise(old.name, stored).astype(np.float32)))
+            made.append(quantise_weights(new.name, dequantise(old.name, stored).astype(np.float32)))
         return np.concatenate(made)
 
 
@@ -51,17 +50,19 @@ def main_format(file: GgufFile) -> str:
     return counts.most_common(1)[0][0]
 
 
-def typed(file: GgufFile, type: str) -> GgufFile:
+def retype_file(file: GgufFile, type: str) -> GgufFile:
     """The file by a type's rules, which say the format of each tensor as `model make` does; "": as
     it is."""
     if not type:
         return file
     shape, mixture = _shape(file, hyper_of(file)), TYPES[type]
-    tensors = {name: _typed(tensor, mixture, shape) for name, tensor in file.tensors.items()}
+    tensors = {
+        name: _retype_tensor(tensor, mixture, shape) for name, tensor in file.tensors.items()
+    }
     return Requantised(path=file.path, tensors=tensors, keys=file.keys, source=file)
 
 
-def _typed(tensor: Tensor, mixture: Mixture, shape: Shape) -> Tensor:
+def _retype_tensor(tensor: Tensor, mixture: Mixture, shape: Shape) -> Tensor:
     if len(tensor.shape) < 2:
         return tensor
     plan = TensorPlan(name=tensor.name, shape=tensor.shape, deviation=0.0)

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from vkbench.errors import UsageError
+from vkbench_shaders.formats import Array
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import POSITIONS, ROWS, UNREAD, Graph, Phase
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.wiring import Wiring
@@ -28,8 +28,8 @@ def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     shifting = _Shifting(file, replace(hyper, rope=hyper.rope.back), phase)
     for layer in range(hyper.layers):
         shifting.layer = layer
-        shifting.moved("k", hyper.key_size)
-        shifting.moved("v", hyper.value_size)
+        shifting.move_rows("k", hyper.key_size)
+        shifting.move_rows("v", hyper.value_size)
     return replace(shifting.graph(), kept=())
 
 
@@ -48,7 +48,7 @@ def shift_arrays(phase: Phase, dropped: int) -> dict[str, Array]:
 class _Shifting(Wiring):
     """Rows of caches, read, turned if they are keys, and written elsewhere."""
 
-    def moved(self, name: str, size: int) -> None:
+    def move_rows(self, name: str, size: int) -> None:
         phase, width = self.phase, self.hyper.groups * size
         rows = phase.batch * phase.room
         ids = self.input(SOURCES, "i32", self.count)
@@ -61,4 +61,6 @@ class _Shifting(Wiring):
             table=f"cache.{name}.{self.layer}",
             ids=ids,
         )["y"]
-        self.stored(name, self.turned(name, x, self.hyper.groups) if name == "k" else x, size)
+        self.store_vectors(
+            name, self.turn_heads(name, x, self.hyper.groups) if name == "k" else x, size
+        )

@@ -32,16 +32,18 @@ def encoder_of(file: GgufFile) -> Encode:
             f"{file.path}: {_KEY}model is {kind}; text needs a vocabulary of "
             f"{' or '.join(_KINDS)}, so give the numbers of its tokens"
         )
-    found = long_values(file.path, [f"{_KEY}{name}" for name in _LONG])
-    lists = {name.removeprefix(_KEY): values for name, values in found.items()}
-    words = [str(word) for word in _needed(file, lists, "tokens")]
+    long_lists = long_values(file.path, [f"{_KEY}{name}" for name in _LONG])
+    lists = {name.removeprefix(_KEY): values for name, values in long_lists.items()}
+    words = [str(word) for word in _require_list(file, lists, "tokens")]
     encode = _KINDS[str(kind)](file, words, lists)
     types = lists.get("token_type", ())
-    own = [word for word, each in zip(words, types, strict=False) if each == _USER_DEFINED]
+    own = [
+        word for word, token_type in zip(words, types, strict=False) if token_type == _USER_DEFINED
+    ]
     return _around(own, words, encode) if any(own) else encode
 
 
-def _needed(file: GgufFile, lists: Lists, name: str) -> Sequence[object]:
+def _require_list(file: GgufFile, lists: Lists, name: str) -> Sequence[object]:
     if name not in lists:
         raise UsageError(f"{file.path}: {_KEY}{name} is missing")
     return lists[name]
@@ -57,21 +59,21 @@ def begin_of(file: GgufFile) -> int | None:
     return begin
 
 
-def merged(symbols: Sequence[str], rank: Callable[[str, str], float | None]) -> list[str]:
+def merge_symbols(symbols: Sequence[str], rank: Callable[[str, str], float | None]) -> list[str]:
     """Neighbours joined, those of the lowest rank first and of these the leftmost, while any."""
     parts: list[str | None] = [*symbols]
     before, after = [*range(-1, len(parts) - 1)], [*range(1, len(parts) + 1)]
 
-    def ranked(left: int, right: int) -> Iterator[tuple[float, int, int, str, str]]:
+    def rank_pair(left: int, right: int) -> Iterator[tuple[float, int, int, str, str]]:
         if left < 0 or right >= len(parts):
             return
         one, other = parts[left], parts[right]
         assert one is not None
         assert other is not None
-        if (found := rank(one, other)) is not None:
-            yield found, left, right, one, other
+        if (order := rank(one, other)) is not None:
+            yield order, left, right, one, other
 
-    heap = [pair for left in range(len(parts) - 1) for pair in ranked(left, left + 1)]
+    heap = [pair for left in range(len(parts) - 1) for pair in rank_pair(left, left + 1)]
     heapify(heap)
     while heap:
         _, left, right, one, other = heappop(heap)
@@ -81,7 +83,7 @@ def merged(symbols: Sequence[str], rank: Callable[[str, str], float | None]) -> 
         after[left] = after[right]
         if after[left] < len(parts):
             before[after[left]] = left
-        for pair in (*ranked(before[left], left), *ranked(left, after[left])):
+        for pair in (*rank_pair(before[left], left), *rank_pair(left, after[left])):
             heappush(heap, pair)
     return [part for part in parts if part is not None]
 
@@ -113,10 +115,10 @@ def _around(own: Sequence[str], words: Sequence[str], encode: Encode) -> Encode:
     pattern = re.compile("|".join(map(re.escape, longest)))
 
     def around(text: str) -> list[int]:
-        found: list[int] = []
+        tokens: list[int] = []
         for piece in _cut(text, pattern):
-            found += [numbers[piece]] if piece in numbers else encode(piece)
-        return found
+            tokens += [numbers[piece]] if piece in numbers else encode(piece)
+        return tokens
 
     return around
 
@@ -126,10 +128,10 @@ def _byte_pairs(file: GgufFile, words: Sequence[str], lists: Lists) -> Encode:
     if pre not in _SPLITS:
         known = ", ".join(_SPLITS)
         raise UsageError(f"{file.path}: {_KEY}pre is {pre}; known are {known}")
-    splits = [*map(_compiled, _SPLITS[str(pre)])]
+    splits = [*map(_compile_pattern, _SPLITS[str(pre)])]
     whole = _SPLITS[str(pre)] is _LLAMA3  # words that are tokens are not made of parts
     numbers = {word: number for number, word in enumerate(words)}
-    merges = _needed(file, lists, "merges")
+    merges = _require_list(file, lists, "merges")
     ranks = {tuple(str(pair).split(" ", 1)): rank for rank, pair in enumerate(merges)}
     letters = _letters_of_bytes()
 
@@ -138,16 +140,16 @@ def _byte_pairs(file: GgufFile, words: Sequence[str], lists: Lists) -> Encode:
         spelt = "".join(letters[byte] for byte in text.encode())
         if whole and spelt in numbers:
             return [numbers[spelt]]
-        parts = merged(spelt, lambda one, other: ranks.get((one, other)))
-        known = (each for part in parts for each in ([part] if part in numbers else part))
-        return [numbers[each] for each in known if each in numbers]
+        parts = merge_symbols(spelt, lambda one, other: ranks.get((one, other)))
+        known = (symbol for part in parts for symbol in ([part] if part in numbers else part))
+        return [numbers[symbol] for symbol in known if symbol in numbers]
 
     return lambda text: [number for piece in split(text, splits) for number in word(piece)]
 
 
 def _sentence_pieces(file: GgufFile, words: Sequence[str], lists: Lists) -> Encode:
     numbers = {word: number for number, word in enumerate(words)}
-    scores = _needed(file, lists, "scores")
+    scores = _require_list(file, lists, "scores")
     named = file.keys.get(f"{_KEY}unknown_token_id")
     unknown = named if isinstance(named, int) else 0
     prefix = " " if file.keys.get(f"{_KEY}add_space_prefix", True) else ""
@@ -163,7 +165,7 @@ def _sentence_pieces(file: GgufFile, words: Sequence[str], lists: Lists) -> Enco
 
     def encode(text: str) -> list[int]:
         spelt = f"{prefix}{text}".replace(" ", "\u2581")
-        return [number for part in merged(spelt, rank) for number in numbers_of(part)]
+        return [number for part in merge_symbols(spelt, rank) for number in numbers_of(part)]
 
     return encode
 
@@ -200,16 +202,16 @@ _SPLITS: Final[Mapping[str, tuple[str, ...]]] = {
 @cache
 def _class(kind: str) -> str:
     """All characters of a Unicode category, L or N, as ranges of an expression."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for code in range(0x110000):
         if category(chr(code))[0] != kind:
             continue
-        if found and found[-1][1] == code - 1:
-            found[-1][1] = code
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
         else:
-            found.append([code, code])
-    return "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in found)
+            ranges.append([code, code])
+    return "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in ranges)
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("{L}", _class("L")).replace("{N}", _class("N")))

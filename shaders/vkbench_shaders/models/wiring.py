@@ -50,10 +50,10 @@ class Wiring(Builder):
         for layer in range(self.hyper.layers):
             self.layer = layer
             readers = self.of_layer("attn_qkv", "attn_q", "attn_k", "attn_v")
-            x, y = self.normalised("attn_norm", x, branch, readers=readers)
+            x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
             self.streams.append(x)
             readers = [] if self.hyper.experts else self.of_layer("ffn_gate", "ffn_up")
-            x, y = self.normalised("ffn_norm", x, self.attention(y), readers=readers)
+            x, y = self.normalise_rows("ffn_norm", x, self.attention(y), readers=readers)
             branch = self.experts(y) if self.hyper.experts else self.forward(y)
             branch = self.behind("post_ffw_norm", branch)
         self.layer = -1
@@ -74,29 +74,31 @@ class Wiring(Builder):
         """A branch, behind a norm of its own if it has one."""
         if not self.has(f"{norm}.weight"):
             return branch
-        return self.normalised(norm, self.made(branch))[1]
+        return self.normalise_rows(norm, self.resolve_branch(branch))[1]
 
     def attention(self, y: str) -> str | Due:
         """What attention makes of normalised vectors, behind its own norm if it has one."""
         hyper = self.hyper
-        q, k, v = self.projected(y)
+        q, k, v = self.project_heads(y)
         q, k = (
             self.head_norm(label, part, heads)
             for label, part, heads in (("q", q, hyper.heads), ("k", k, hyper.groups))
         )
         attend = self.at_once if self.attends_at_once() else self.step_by_step
-        return self.behind("post_attention_norm", self.due("attn_output", attend(q, k, v)))
+        return self.behind(
+            "post_attention_norm", self.postpone_product("attn_output", attend(q, k, v))
+        )
 
     def step_by_step(self, q: str, k: str, v: str) -> str:
         """What attention makes of heads that other steps turn and store."""
         hyper, phase = self.hyper, self.phase
-        stored = {"v": self.stored("v", v, hyper.value_size)}
+        stored = {"v": self.store_vectors("v", v, hyper.value_size)}
         if self.turns_into_cache():
             stored["k"] = self.turned_and_stored(k)
         else:
-            k = self.turned("k", k, hyper.groups)
-            stored["k"] = self.stored("k", k, hyper.key_size)
-        q = self.turned("q", q, hyper.heads)
+            k = self.turn_heads("k", k, hyper.groups)
+            stored["k"] = self.store_vectors("k", k, hyper.key_size)
+        q = self.turn_heads("q", q, hyper.heads)
         shape = (phase.batch, hyper.heads, hyper.groups, phase.tokens, phase.length)
         return self.step(
             "attention",
@@ -107,7 +109,7 @@ class Wiring(Builder):
             **stored,
             q=q,
             mask=self.mask(),
-            sinks=self.unread(),
+            sinks=self.unread_input(),
         )["y"]
 
     def score_params(self) -> dict[str, Value]:
@@ -181,7 +183,7 @@ class Wiring(Builder):
         whole = self.hyper.value_size % BLOCK == 0 and self.phase.cache in ROUNDED
         return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
 
-    def projected(self, y: str) -> tuple[str, str, str]:
+    def project_heads(self, y: str) -> tuple[str, str, str]:
         """Queries, keys and values: of one matrix or of three."""
         hyper = self.hyper
         if not self.has("attn_qkv.weight"):
@@ -200,9 +202,9 @@ class Wiring(Builder):
         name = f"attn_{label}_norm"
         if not self.has(f"{name}.weight"):
             return x
-        return self.normalised(name, x, rows=self.count * heads, width=self.hyper.key_size)[1]
+        return self.normalise_rows(name, x, rows=self.count * heads, width=self.hyper.key_size)[1]
 
-    def turned(self, label: str, x: str, heads: int) -> str:
+    def turn_heads(self, label: str, x: str, heads: int) -> str:
         if not self.hyper.rope:
             return x
         params, bound = self.turning()
@@ -216,7 +218,7 @@ class Wiring(Builder):
         params: dict[str, Value] = {k: v for k, v in asdict(rope).items() if k != "factors"}
         if rope.n_dims == self.hyper.key_size:
             del params["n_dims"]
-        factors = self.unread()
+        factors = self.unread_input()
         if rope.factors:
             params["factors"] = "given"
             factors = self.weight(rope.factors, "f32")
@@ -240,7 +242,7 @@ class Wiring(Builder):
         self.step("cache_k", "rope_set_rows", shape, params, types, x=x, ids=ids, y=cache, **bound)
         return cache
 
-    def stored(self, name: str, x: str, size: int) -> str:
+    def store_vectors(self, name: str, x: str, size: int) -> str:
         """The cache of keys or values, with these vectors in it."""
         rows, cache = self.cache(name, size)
         ids = self.input(ROWS, "i32", self.count)
@@ -263,24 +265,24 @@ class Wiring(Builder):
         if not gate:
             inner = self.each("gelu", self.product("ffn_up", y))
         elif not self.has("ffn_gate.weight"):
-            inner = self.gated("ffn_up", y, self.joined("ffn_up"))
-        elif (both := self.joined("ffn_gate", "ffn_up")) is not None:
-            inner = self.gated("ffn_gate_up", y, both)
+            inner = self.gate_halves("ffn_up", y, self.join_weights("ffn_up"))
+        elif (both := self.join_weights("ffn_gate", "ffn_up")) is not None:
+            inner = self.gate_halves("ffn_gate_up", y, both)
         else:
             a, b = self.product("ffn_gate", y), self.product("ffn_up", y)
             inner = self.step(gate, f"{gate}_split", self.grid(self.hyper.inner), a=a, b=b)["y"]
-        return self.due("ffn_down", inner)
+        return self.postpone_product("ffn_down", inner)
 
-    def gated(self, label: str, y: str, weight: Weight | None) -> str:
+    def gate_halves(self, label: str, y: str, weight: Weight | None) -> str:
         """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
         gate, shape = self.hyper.architecture.gate, self.grid(self.hyper.inner)
         form = self.form(*self.of_layer("ffn_down"))
         if weight and self.joins(y, weight, form):
             return self.gated_product(label, y, weight)
-        x = self.multiplied(label, y, weight) if weight else self.product(label, y)
+        x = self.multiply_by(label, y, weight) if weight else self.product(label, y)
         return self.step(gate, f"{gate}_q8_1" if form == BYTES else gate, shape, x=x)["y"]
 
-    def joined(self, *names: str) -> Weight | None:
+    def join_weights(self, *names: str) -> Weight | None:
         """Matrices as one, behind each other, where they have one format and no biases."""
         tensors = [self.file.tensor(f"blk.{self.layer}.{name}.weight") for name in names]
         formats = {tensor.format.name for tensor in tensors if tensor.format}
@@ -299,22 +301,22 @@ class Wiring(Builder):
             shape,
             {"normalise": "selected"},
             logits=logits,
-            bias=self.unread(),
+            bias=self.unread_input(),
         )
         ids, rows = routed["ids"], count * hyper.used
         gate = self.hyper.architecture.gate
         a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
         inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
         down = self.of_experts("ffn_down_exps", inner, ids, "expert")
-        each = (1, rows, 1, hyper.width)
+        by_expert = (1, rows, 1, hyper.width)
         params: dict[str, Value] = {"broadcast": "channel"}
-        shares = self.step("shares", "mul", each, params, a=down, b=routed["weights"])["y"]
+        shares = self.step("shares", "mul", by_expert, params, a=down, b=routed["weights"])["y"]
         summed = (1, count, hyper.used, hyper.width)
         return self.step("experts", "sum", summed, {"axes": "h"}, x=shares)["y"]
 
     def of_experts(self, label: str, x: str, ids: str, vectors: str) -> str:
         """Products of each token with its experts' matrices."""
-        weight = self.whole(f"blk.{self.layer}.{label}.weight")
+        weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
         experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
         kernel = "mul_mat_vec_id" if self.count <= MOST_VECTORS else "mul_mat_id"
         shape = (experts, self.hyper.used, m, self.count, k)
@@ -325,7 +327,7 @@ class Wiring(Builder):
             {"x": vectors},
             {"weights": weight.format},
             variant=self.path(weight.format, self.hyper.used * m * k),
-            weights=self.used(weight),
+            weights=self.use_weight(weight),
             x=x,
             ids=ids,
         )["y"]
@@ -334,29 +336,31 @@ class Wiring(Builder):
         """Logits of the tokens that are wanted."""
         tied = "output.weight" not in self.file.tensors
         output = "token_embd.weight" if tied else "output.weight"
-        wanted = self.phase.wanted or self.count
-        if wanted == self.count:
+        count = self.phase.wanted or self.count
+        if count == self.count:
             # not joined: a matrix of so many rows is faster alone, by more than the norm takes
-            last, y = self.normalised("output_norm", x, self.made(branch), readers=[output])
+            last, y = self.normalise_rows(
+                "output_norm", x, self.resolve_branch(branch), readers=[output]
+            )
             self.streams.append(last)
         else:
-            last = self.picked(x, self.made(branch), wanted)
-            self.count = wanted
-            y = self.normalised("output_norm", last, readers=[output])[1]
-        weight = self.whole(output)
+            last = self.pick_wanted(x, self.resolve_branch(branch), count)
+            self.count = count
+            y = self.normalise_rows("output_norm", last, readers=[output])[1]
+        weight = self.whole_tensor(output)
         cap, bias = self.hyper.logit_cap, self.bias("output.bias")
-        logits = self.multiplied("output", y, weight, "" if cap else LOGITS, bias)
+        logits = self.multiply_by("output", y, weight, "" if cap else LOGITS, bias)
         if cap:
             small = self.each("scale", logits, {"factor": 1 / cap}, self.hyper.vocabulary)
             bent = self.each("tanh", small, {}, self.hyper.vocabulary)
             self.each("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)
 
-    def picked(self, x: str, branch: str, wanted: int) -> str:
+    def pick_wanted(self, x: str, branch: str, count: int) -> str:
         """The last layer's results of the tokens that are wanted."""
         shape = self.grid(self.hyper.width)
         last = self.step("residual", "add", shape, a=branch, b=x)["y"]
         self.streams.append(last)
-        ids = self.input(WANTED, "i32", wanted)
-        chosen = (self.count, wanted, self.hyper.width)
+        ids = self.input(WANTED, "i32", count)
+        chosen = (self.count, count, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]

@@ -17,15 +17,15 @@ import numpy as np
 
 from vkbench.case import SEED, Case, parse
 from vkbench.errors import UsageError
-from vkbench_shaders.batches import dims_of, parts_along
 from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
 from vkbench_shaders.compile.compiler import CompileError
 from vkbench_shaders.compile.spirv import MalformedSpirv
 from vkbench_shaders.kernel import Array, Kernel, Problem
+from vkbench_shaders.kernels.batches import dims_of, parts_along
 from vkbench_shaders.launch import LaunchMismatch
 from vkbench_shaders.own import declaration, posing, records, references
 from vkbench_shaders.own.declaration import CaseTable, Declaration, Declared
-from vkbench_shaders.own.formulas import Number, value_of, whole
+from vkbench_shaders.own.formulas import Number, value_of, whole_number
 from vkbench_shaders.own.records import (
     MOST_STORED_BYTES,
     PART_BYTES,
@@ -84,10 +84,10 @@ def build(
     declared = declaration.read(path, owner)
     try:
         draft = _draft(declared)
-        wanted = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
-        cases = [_case(draft, each) for each in (*wanted, *_seeded(draft, wanted, seeds))]
+        tables = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
+        cases = [_case(draft, table) for table in (*tables, *_vary_seeds(draft, tables, seeds))]
         named = {case.name for case in cases}
-        beside = [_case(draft, each) for each in (_parts(draft, cases) if batches else ())]
+        beside = [_case(draft, table) for table in (_parts(draft, cases) if batches else ())]
         beside = [case for case in beside if case.name not in named]
         own = replace(draft.head, cases=(*cases, *beside))
         records.check(own)
@@ -101,12 +101,16 @@ def _draft(declared: Declared) -> _Draft:
     table = declared.table
     head = _head(table)
     records.check_head(head)
-    bindings = posing.declared(head).bindings
-    units = {each.name: unit_of(declared, each, head.name, bindings) for each in table.variants}
-    variants = (replace(each, requires=units[each.name].features) for each in head.variants)
+    bindings = posing.outline_kernel(head).bindings
+    units = {
+        variant.name: unit_of(declared, variant, head.name, bindings) for variant in table.variants
+    }
+    variants = (
+        replace(variant, requires=units[variant.name].features) for variant in head.variants
+    )
     head = replace(head, variants=tuple(variants))
     function = references.function_of(declared)
-    kernel = posing.declared(head)
+    kernel = posing.outline_kernel(head)
     return _Draft(declared=declared, head=head, kernel=kernel, units=units, function=function)
 
 
@@ -143,10 +147,10 @@ def _path(tolerance: str | Mapping[str, float]) -> str:
     return path
 
 
-def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
+def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
     """A case with its launches and its arrays."""
     table = draft.declared.table
-    problem = Problem(draft.kernel, _named(draft, asked))
+    problem = Problem(draft.kernel, _name_case(draft, case_table))
     known = _numbers(problem)
     ranges = {
         each.name: (float(value_of(low, known)), float(value_of(high, known)))
@@ -158,22 +162,22 @@ def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
         each.name: launch_of(each, draft.units[each.name], known, problem.case.name)
         for each in table.variants
     }
-    found = OwnCase(
+    case = OwnCase(
         name=problem.case.name,
-        is_timed=asked.timed,
-        flops=whole(table.flops, known),
+        is_timed=case_table.timed,
+        flops=whole_number(table.flops, known),
         launches=launches,
         ranges=ranges,
     )
-    records.check_case(draft.head, found)  # before arrays of its sizes are made
+    records.check_case(draft.head, case)  # before arrays of its sizes are made
     if not draft.head.shadows:
-        return _with_arrays(draft, problem, found, asked.npz)
-    if asked.npz or draft.function:
+        return _with_arrays(draft, problem, case, case_table.npz)
+    if case_table.npz or draft.function:
         raise UnfitDeclaration(f"{draft.head.shadows} brings its own inputs and reference")
-    return found
+    return case
 
 
-def _seeded(
+def _vary_seeds(
     draft: _Draft, cases: Sequence[CaseTable], seeds: Collection[int]
 ) -> Iterator[CaseTable]:
     """Cases with other inputs, to be checked only."""
@@ -192,18 +196,18 @@ def _parts(draft: _Draft, cases: Sequence[OwnCase]) -> Iterator[CaseTable]:
         raise UnfitDeclaration("it does not say which size is a batch's: give batch = 'SIZE'")
     if dim and dim not in dims_of(draft.kernel):
         raise UnfitDeclaration(f"batch = '{dim}' is no size of all of its outputs")
-    found = {
+    parts = {
         part.case.name: part.case
         for case in cases
-        for each in dims
-        for part in parts_along(parse(case.name), each)
+        for along in dims
+        for part in parts_along(parse(case.name), along)
     }
-    for case in found.values():
+    for case in parts.values():
         yield CaseTable(shape=case.shape, params=case.params, types=case.types, timed=False)
 
 
-def _named(draft: _Draft, asked: CaseTable) -> Case:
-    kernel, shape = draft.kernel, dict(asked.shape)
+def _name_case(draft: _Draft, case_table: CaseTable) -> Case:
+    kernel, shape = draft.kernel, dict(case_table.shape)
     sizes = draft.declared.table.sizes
     needed = [dim for dim in kernel.dims if dim not in sizes]
     if not shape.keys() >= set(needed):
@@ -211,9 +215,9 @@ def _named(draft: _Draft, asked: CaseTable) -> Case:
         raise UnfitDeclaration(f"a shape has the sizes {', '.join(needed)}; got {given}")
     for dim, formula in sizes.items():
         if dim not in shape:
-            shape[dim] = whole(formula, shape)
+            shape[dim] = whole_number(formula, shape)
     first = kernel.bindings[0]
-    return kernel.case({first.name: first.types[0], **asked.types}, shape, asked.params)
+    return kernel.case({first.name: first.types[0], **case_table.types}, shape, case_table.params)
 
 
 def _numbers(problem: Problem) -> dict[str, Number]:
@@ -226,39 +230,41 @@ def _with_arrays(draft: _Draft, problem: Problem, case: OwnCase, npz: str) -> Ow
     """A case with the inputs that a file brings, and with what is expected of it."""
     path = draft.declared.file(npz, (".npz",), MOST_STORED_BYTES) if npz else None
     given = references.from_npz(path, problem) if path else {}
-    there = [each for each in draft.head.bindings if each.name in given]
-    inputs = {each.name: given[each.name] for each in there if each.access != "out"}
-    outputs = {each.name: given[each.name] for each in there if each.access == "out"}
-    case = replace(case, inputs=_kept(draft, inputs))
-    made = posing.generated(draft.head, problem, case)
-    wanted = {each.name for each in draft.head.bindings if each.access != "in"}
-    if missing := sorted(wanted - outputs.keys()):
+    there = [binding for binding in draft.head.bindings if binding.name in given]
+    inputs = {binding.name: given[binding.name] for binding in there if binding.access != "out"}
+    outputs = {binding.name: given[binding.name] for binding in there if binding.access == "out"}
+    case = replace(case, inputs=_keep_arrays(draft, inputs))
+    made = posing.generate_inputs(draft.head, problem, case)
+    output_names = {binding.name for binding in draft.head.bindings if binding.access != "in"}
+    if missing := sorted(output_names - outputs.keys()):
         if draft.function is None:
             raise UnfitDeclaration(
                 f"{case.name} has no expected {missing[0]}: give reference = 'FILE.py:FUNCTION', "
                 "or, for what is only written, an npz file that holds it"
             )
-        found = references.outputs_by(draft.function, draft.declared, problem, {**made, **inputs})
-        outputs = {**found, **outputs}
-    return replace(case, made=posing.digest_of(made), outputs=_kept(draft, outputs))
+        computed = references.outputs_by(
+            draft.function, draft.declared, problem, {**made, **inputs}
+        )
+        outputs = {**computed, **outputs}
+    return replace(case, made=posing.digest_of(made), outputs=_keep_arrays(draft, outputs))
 
 
-def _kept(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[str, ...]]:
+def _keep_arrays(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[str, ...]]:
     """Arrays cut into blobs: the hashes of each one's."""
-    found = {}
+    shas = {}
     for name, array in arrays.items():
         content = np.ascontiguousarray(array).tobytes()
         parts = [content[at : at + PART_BYTES] for at in range(0, len(content), PART_BYTES)]
         hashes = tuple(hashlib.sha256(part).hexdigest() for part in parts)
         draft.blobs.update(zip(hashes, parts, strict=True))
-        found[name] = hashes
+        shas[name] = hashes
     total = sum(map(len, draft.blobs.values()))
     if total > MOST_STORED_BYTES:
         raise UnfitDeclaration(
             f"its cases have arrays of over {MOST_STORED_BYTES} bytes, which travel with it: "
             "declare fewer or smaller cases"
         )
-    return found
+    return shas
 
 
 def _bundle(own: OwnKernel, draft: _Draft) -> Bundle:

@@ -123,32 +123,32 @@ def read(path: Path, owner: str) -> Declared:
     try:
         table = tomllib.loads(text.decode())
         _check_fields(table, Declaration, "")
-        found = msgspec.convert(table, Declaration)
+        declaration = msgspec.convert(table, Declaration)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is no text in UTF-8: byte {error.start} is wrong") from error
     except (msgspec.ValidationError, UsageError, UnfitDeclaration) as error:
         raise UsageError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:  # Python reads no number of 5,000 digits
         raise UsageError(f"{path} is no TOML: {error}") from error
-    owner = found.owner or owner
-    for what, word in (("owner", owner), ("name", found.name)):
+    owner = declaration.owner or owner
+    for what, word in (("owner", owner), ("name", declaration.name)):
         if not WORD.fullmatch(word):
             raise UsageError(
                 f"{path}: the {what} is {word!r}: give letters, digits and _, a letter first"
             )
-    return Declared(path=path, table=replace(found, owner=owner))
+    return Declared(path=path, table=replace(declaration, owner=owner))
 
 
 def _check_fields(table: object, kind: type, where: str) -> None:
     """UsageError for a field that a table may not have: msgspec would leave it out silently."""
     if not isinstance(table, dict):
         return  # msgspec says what it should be
-    known = {each.name for each in fields(kind)}
+    known = {item.name for item in fields(kind)}
     for name in table:
         names.pick(name, known, f"field of {where or 'the file'}")
     for name, inner in _hints(kind).items():
         rows = table.get(name)
-        record = next((each for each in get_args(inner) if is_dataclass(each)), None)
+        record = next((item for item in get_args(inner) if is_dataclass(item)), None)
         if isinstance(record, type) and isinstance(rows, list):
             for row in rows:
                 _check_fields(row, record, f"[[{name}]]")

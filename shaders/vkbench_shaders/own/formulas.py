@@ -36,32 +36,32 @@ _WORDS: Final = "+ - * / // %, ceil_div, min, max"
 def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
     """What a formula gives; UnfitDeclaration if it is none, or gives no sensible number."""
     if not isinstance(formula, str):
-        found: Number = formula
+        value: Number = formula
     else:
         if len(formula) > MOST_CHARACTERS:
             raise UnfitDeclaration(f"a formula has over {MOST_CHARACTERS} characters")
         try:
-            found = _evaluated(ast.parse(formula.strip(), mode="eval").body, names)
+            value = _evaluate_node(ast.parse(formula.strip(), mode="eval").body, names)
         except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError) as error:
             raise UnfitDeclaration(f"'{formula}' is no formula of numbers and {_WORDS}") from error
         except ZeroDivisionError as error:
             raise UnfitDeclaration(f"'{formula}' divides by zero") from error
         except OverflowError as error:
             raise UnfitDeclaration(f"'{formula}' is too large a number") from error
-    if not abs(found) <= _LARGEST:
-        raise UnfitDeclaration(f"'{formula}' is {found:.3g}, too large a number")
-    return found
+    if not abs(value) <= _LARGEST:
+        raise UnfitDeclaration(f"'{formula}' is {value:.3g}, too large a number")
+    return value
 
 
-def whole(formula: Formula, names: Mapping[str, Number]) -> int:
+def whole_number(formula: Formula, names: Mapping[str, Number]) -> int:
     """What a formula gives, which has to be a whole number."""
-    found = value_of(formula, names)
-    if found != int(found):
-        raise UnfitDeclaration(f"'{formula}' is {found}, and has to be a whole number")
-    return int(found)
+    value = value_of(formula, names)
+    if value != int(value):
+        raise UnfitDeclaration(f"'{formula}' is {value}, and has to be a whole number")
+    return int(value)
 
 
-def _evaluated(node: ast.expr, names: Mapping[str, Number]) -> Number:
+def _evaluate_node(node: ast.expr, names: Mapping[str, Number]) -> Number:
     match node:
         case ast.Constant(value=bool()):
             raise ValueError
@@ -73,9 +73,9 @@ def _evaluated(node: ast.expr, names: Mapping[str, Number]) -> Number:
                 raise UnfitDeclaration(f"a formula names {name}, which is none of {known}")
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluated(operand, names)
+            return -_evaluate_node(operand, names)
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            return _OPERATORS[type(sign)](_evaluated(left, names), _evaluated(right, names))
+            return _OPERATORS[type(sign)](_evaluate_node(left, names), _evaluate_node(right, names))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_evaluated(each, names) for each in args))
+            return _FUNCTIONS[name](*(_evaluate_node(argument, names) for argument in args))
     raise ValueError

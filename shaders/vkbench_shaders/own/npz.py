@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 
 from vkbench.errors import VkbenchError
 from vkbench.process.plain_file import open_plain
-from vkbench_shaders.kernel import Array
+from vkbench_shaders.formats import Array
 from vkbench_shaders.members import FAULTS, RefusedMember, most_unpacked, open_member
 
 MOST_ARRAYS: Final = 1000
@@ -100,10 +100,10 @@ def _read_header(name: str, file: zipfile.ZipExtFile) -> Header:
     text = io.BytesIO(start[npy.MAGIC_LEN :] + file.read(size))
     wide = length.size == 4
     try:
-        found = (npy.read_array_header_2_0 if wide else npy.read_array_header_1_0)(text)
+        described = (npy.read_array_header_2_0 if wide else npy.read_array_header_1_0)(text)
     except Exception as error:  # numpy's parser has no list of what its parts raise
         raise BadNpz(f"the header of {shown} cannot be read") from error
-    shape, is_fortran, dtype = found
+    shape, is_fortran, dtype = described
     header = Header(name=name, shape=tuple(shape), dtype=dtype, is_fortran=is_fortran)
     if dtype.hasobject:
         raise BadNpz(f"{shown} holds Python objects")

@@ -34,38 +34,38 @@ class NotDeclared(VkbenchError):
     """A bundle does not declare the case that a job names."""
 
 
-def posed(bundle: Bundle, case: Case | str) -> Problem:
+def pose_case(bundle: Bundle, case: Case | str) -> Problem:
     """A case, or its name, as a bundle declares it; by the catalogue where the bundle does not.
 
     NotDeclared for a case of a user's kernel that the bundle does not have.
     """
-    asked = parse(case) if isinstance(case, str) else case
+    named = parse(case) if isinstance(case, str) else case
     for own in bundle.manifest.kernels:
-        if asked.kernel == (own.shadows or own.name):
-            if own.case(asked.name) is None:
-                raise NotDeclared(f"bundle {bundle.sha[:12]} does not declare {asked.name}")
-            return problem(kernel_of(own, bundle), asked)
-    if is_own(asked.name):
-        raise NotDeclared(f"bundle {bundle.sha[:12]} has no kernel {asked.kernel}")
-    return catalogue.problem(asked)
+        if named.kernel == (own.shadows or own.name):
+            if own.case(named.name) is None:
+                raise NotDeclared(f"bundle {bundle.sha[:12]} does not declare {named.name}")
+            return problem(kernel_of(own, bundle), named)
+    if is_own(named.name):
+        raise NotDeclared(f"bundle {bundle.sha[:12]} has no kernel {named.kernel}")
+    return catalogue.problem(named)
 
 
 def own_case(bundle: Bundle, case: Case) -> OwnCase | None:
     """A case as a bundle itself declares it; None where it does not."""
-    found = (own.case(case.name) for own in bundle.manifest.kernels)
-    return next(filter(None, found), None)
+    cases = (own.case(case.name) for own in bundle.manifest.kernels)
+    return next(filter(None, cases), None)
 
 
-def problem(kernel: Kernel, asked: Case) -> Problem:
+def problem(kernel: Kernel, named: Case) -> Problem:
     """A case, checked against a kernel; UsageError for what it does not have."""
-    types = {kernel.bindings[0].name: asked.format, **asked.types}
-    found = kernel.case(types, asked.shape, asked.params)
-    if found.name != asked.name:
-        raise UsageError(f"the case {asked.name} is called {found.name}")
-    return Problem(kernel, found)
+    types = {kernel.bindings[0].name: named.format, **named.types}
+    canonical = kernel.case(types, named.shape, named.params)
+    if canonical.name != named.name:
+        raise UsageError(f"the case {named.name} is called {canonical.name}")
+    return Problem(kernel, canonical)
 
 
-def declared(own: OwnKernel) -> Kernel:
+def outline_kernel(own: OwnKernel) -> Kernel:
     """A user's kernel without its arrays: for names of cases, sizes and launches."""
     if own.shadows:
         shadowed = catalogue.kernel_named(own.shadows)
@@ -91,7 +91,7 @@ def declared(own: OwnKernel) -> Kernel:
 
 def kernel_of(own: OwnKernel, bundle: Bundle) -> Kernel:
     """A user's kernel, with the arrays that its bundle holds."""
-    kernel = declared(own)
+    kernel = outline_kernel(own)
     if own.shadows:
         return kernel
     return replace(
@@ -102,10 +102,10 @@ def kernel_of(own: OwnKernel, bundle: Bundle) -> Kernel:
     )
 
 
-def generated(own: OwnKernel, problem: Problem, case: OwnCase) -> dict[str, Array]:
+def generate_inputs(own: OwnKernel, problem: Problem, case: OwnCase) -> dict[str, Array]:
     """The inputs that follow from a case's name: those that it brings no array of."""
     return {
-        binding.name: _made(binding, problem, case)
+        binding.name: _make_input(binding, problem, case)
         for binding in own.bindings
         if binding.access != "out" and binding.name not in case.inputs
     }
@@ -123,62 +123,61 @@ def digest_of(arrays: Arrays) -> str:
 
 
 def _variants(own: OwnKernel) -> tuple[Variant, ...]:
-    return tuple(_variant(own, each) for each in own.variants)
+    return tuple(_variant(own, variant) for variant in own.variants)
 
 
-def _variant(own: OwnKernel, each: OwnVariant) -> Variant:
-    """One of a shadow is named with its kernel, so that its history is not the catalogue's."""
+def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
+    """A variant; a shadow's name has its kernel's, so that its history is not the catalogue's."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        found = _case(own, problem).launches[each.name]
-        return Launch(groups=found.groups, push=found.push, constants=found.constants)
+        launches = _case(own, problem).launches[variant.name]
+        return Launch(groups=launches.groups, push=launches.push, constants=launches.constants)
 
     return Variant(
-        name=f"{own.name}.{each.name}" if own.shadows else each.name,
+        name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
         module=own.name,
-        entry=each.name,
-        arguments=lambda types: (),
+        entry=variant.name,
         launch=launch,
-        arithmetic=each.arithmetic,
-        requires=each.requires,
+        arithmetic=variant.arithmetic,
+        requires=variant.requires,
     )
 
 
-def _binding(each: OwnBinding) -> Binding:
+def _binding(binding: OwnBinding) -> Binding:
     return Binding(
-        name=each.name,
-        access=each.access,
-        types=(each.format,),
-        dims=each.dims,
-        exact=each.exact,
+        name=binding.name,
+        access=binding.access,
+        types=(binding.format,),
+        dims=binding.dims,
+        exact=binding.exact,
     )
 
 
 def _case(own: OwnKernel, problem: Problem) -> OwnCase:
-    found = own.case(problem.case.name)
-    if found is None:
+    case = own.case(problem.case.name)
+    if case is None:
         raise NotDeclared(f"{own.name} does not declare {problem.case.name}")
-    return found
+    return case
 
 
 def _inputs(own: OwnKernel, bundle: Bundle, problem: Problem) -> dict[str, Array]:
     case = _case(own, problem)
-    made = generated(own, problem, case)
+    made = generate_inputs(own, problem, case)
     if digest_of(made) != case.made:
         raise VkbenchError(
             f"the inputs of {case.name} are not those that its reference was worked out for: "
             "another version of vkbench made the bundle; make it anew with this one"
         )
-    return made | _loaded(case.inputs, bundle, problem)
+    return made | _load_arrays(case.inputs, bundle, problem)
 
 
 def _reference(
     own: OwnKernel, bundle: Bundle, problem: Problem, inputs: Arrays, rows: Array | None
 ) -> dict[str, Array]:
-    return _loaded(_case(own, problem).outputs, bundle, problem)
+    return _load_arrays(_case(own, problem).outputs, bundle, problem)
 
 
-def _loaded(
+def _load_arrays(
     stored: Mapping[str, Iterable[str]], bundle: Bundle, problem: Problem
 ) -> dict[str, Array]:
     return {name: _array(name, parts, bundle, problem) for name, parts in stored.items()}
@@ -195,10 +194,14 @@ def _array(name: str, parts: Iterable[str], bundle: Bundle, problem: Problem) ->
         ) from error
 
 
-def _made(binding: OwnBinding, problem: Problem, case: OwnCase) -> Array:
+def _make_input(binding: OwnBinding, problem: Problem, case: OwnCase) -> Array:
     name = binding.name
     if binding.values == "uniform":
         return data.uniform(problem, name, *case.ranges[name])
     if problem.format(name).quantised:
         return data.weights(problem, name)
-    return data.plain(problem, name) if binding.values == "special" else data.bell(problem, name)
+    return (
+        data.plain_values(problem, name)
+        if binding.values == "special"
+        else data.bell(problem, name)
+    )

@@ -129,7 +129,7 @@ def check(kernel: OwnKernel) -> None:
 
 
 def check_head(kernel: OwnKernel) -> None:
-    """As `check`, of all but the cases."""
+    """Refuse a kernel as `check` does, but do not look at its cases."""
     if not OWN_NAME.fullmatch(kernel.name):
         raise UnfitDeclaration(
             f"the name of a kernel is OWNER.NAME of letters, digits and _, not {kernel.name!r}"

@@ -14,11 +14,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from vkbench_shaders import quants
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.own import npz
 from vkbench_shaders.own.declaration import Declared
 from vkbench_shaders.own.records import MOST_STORED_BYTES, UnfitDeclaration
+from vkbench_shaders.quantisers import quants
 
 MOST_PYTHON_BYTES: Final = 1 << 20
 Function = Callable[[dict[str, Array], dict[str, Any]], Mapping[str, Any]]
@@ -26,20 +26,20 @@ Function = Callable[[dict[str, Array], dict[str, Any]], Mapping[str, Any]]
 
 def function_of(declared: Declared) -> Function | None:
     """The function that `reference = "file.py:name"` names; None where nothing is named."""
-    asked = declared.table.reference
-    if not asked:
+    declared_name = declared.table.reference
+    if not declared_name:
         return None
-    file, colon, name = asked.partition(":")
+    file, colon, name = declared_name.partition(":")
     if not colon:
-        raise UnfitDeclaration(f"reference is FILE.py:FUNCTION, not '{asked}'")
+        raise UnfitDeclaration(f"reference is FILE.py:FUNCTION, not '{declared_name}'")
     path = declared.file(file, (".py",), MOST_PYTHON_BYTES)
     try:
-        found = runpy.run_path(str(path)).get(name)
+        function = runpy.run_path(str(path)).get(name)
     except Exception as error:
-        raise UnfitDeclaration(_said(path, error)) from error
-    if not callable(found):
+        raise UnfitDeclaration(_describe_error(path, error)) from error
+    if not callable(function):
         raise UnfitDeclaration(f"{file} has no function {name}")
-    return cast(Function, found)
+    return cast(Function, function)
 
 
 def outputs_by(
@@ -54,16 +54,16 @@ def outputs_by(
     given: dict[str, Any] = {**problem.shape, **problem.params}
     path = Path(declared.table.reference.partition(":")[0])
     try:
-        found = function(numbers, given)
-        named = {str(name): np.asarray(array) for name, array in dict(found).items()}
+        outputs = function(numbers, given)
+        named = {str(name): np.asarray(array) for name, array in dict(outputs).items()}
     except Exception as error:
-        raise UnfitDeclaration(_said(path, error)) from error
-    wanted = [binding.name for binding in problem.kernel.bindings if binding.is_output]
-    if sorted(named) != sorted(wanted):
+        raise UnfitDeclaration(_describe_error(path, error)) from error
+    names = [binding.name for binding in problem.kernel.bindings if binding.is_output]
+    if sorted(named) != sorted(names):
         raise UnfitDeclaration(
-            f"{path} gives {', '.join(named) or 'nothing'}, and the outputs are {', '.join(wanted)}"
+            f"{path} gives {', '.join(named) or 'nothing'}, and the outputs are {', '.join(names)}"
         )
-    return {name: _stored(problem, name, named[name], str(path)) for name in wanted}
+    return {name: _store_output(problem, name, named[name], str(path)) for name in names}
 
 
 def from_npz(path: Path, problem: Problem) -> dict[str, Array]:
@@ -99,7 +99,7 @@ def _numbers(problem: Problem, name: str, array: Array) -> Array:
     return quants.dequantise(fmt.name, array)
 
 
-def _stored(problem: Problem, name: str, values: Array, who: str) -> Array:
+def _store_output(problem: Problem, name: str, values: Array, who: str) -> Array:
     """An output as its format stores it; numbers are rounded to it."""
     fmt, shape = problem.format(name), problem.array_shape(name)
     if fmt.quantised and values.dtype != np.uint8:
@@ -122,8 +122,10 @@ def _stored(problem: Problem, name: str, values: Array, who: str) -> Array:
     return quants.quantise(fmt.name, values.astype(np.float64))
 
 
-def _said(path: Path, error: Exception) -> str:
+def _describe_error(path: Path, error: Exception) -> str:
     """An exception of a user's code in one line, with where it came from."""
-    lines = [each.lineno for each in extract_tb(error.__traceback__) if path.name in each.filename]
+    lines = [
+        frame.lineno for frame in extract_tb(error.__traceback__) if path.name in frame.filename
+    ]
     where = f"{path.name}, line {lines[-1]}" if lines else path.name
     return f"{where}: {type(error).__name__}: {' '.join(str(error).split())}"

@@ -43,7 +43,7 @@ class Compiled:
     by: str
 
 
-def compiled(source: Path, entry: str) -> Compiled:
+def compile_source(source: Path, entry: str) -> Compiled:
     """A source file's kernel; UnfitDeclaration carries a compiler's first complaint."""
     try:
         if source.suffix == ".spv":
@@ -69,8 +69,8 @@ def own_form(code: bytes, entry: str) -> bytes:
     except MalformedSpirv as error:
         raise MalformedSpirv("it is no SPIR-V module") from error
     try:
-        wanted = _entry(instructions, entry)
-        kept = [each for one in instructions if (each := _kept(one, wanted))]
+        number = _entry(instructions, entry)
+        kept = [kept_one for one in instructions if (kept_one := _keep_instruction(one, number))]
         return spirv.portable(spirv.write(header, [*kept, *_numbers(kept)]) + body)
     except (LookupError, StopIteration, struct.error, ValueError) as error:
         raise MalformedSpirv("it is no SPIR-V module of a compute shader") from error
@@ -89,8 +89,8 @@ def _from_glsl(source: Path, entry: str) -> Compiled:
         out = Path(folder, "kernel.spv")
         done = _run([program, *_GLSL[program], "-o", str(out), str(source)], source)
         if done.returncode or not out.exists():
-            said = (done.stdout + done.stderr).splitlines()
-            raise UnfitDeclaration(_first([line for line in said if _PLACE.search(line)] or said))
+            lines = (done.stdout + done.stderr).splitlines()
+            raise UnfitDeclaration(_first([line for line in lines if _PLACE.search(line)] or lines))
         return Compiled(code=own_form(out.read_bytes(), ""), by=program)
 
 
@@ -103,23 +103,23 @@ def _run(command: Sequence[str], source: Path) -> subprocess.CompletedProcess[st
 
 def _first(lines: Sequence[str]) -> str:
     """The line that says most, and the place that Slang puts below it; compilers say more."""
-    said, *places = [line.strip() for line in lines if line.strip()] or ["it does not compile"]
+    complaint, *places = [line.strip() for line in lines if line.strip()] or ["it does not compile"]
     place = next((line for line in places[:1] if line.startswith("-->")), "")
-    return f"{said} {place}".strip()
+    return f"{complaint} {place}".strip()
 
 
-def _entry(instructions: Sequence[Instruction], asked: str) -> int:
+def _entry(instructions: Sequence[Instruction], name: str) -> int:
     """The number of the entry point asked for."""
-    found = {_text(ops[2:]): ops[1] for op, ops in instructions if op == _ENTRY_POINT}
-    if asked in found:
-        return found[asked]
-    if asked or len(found) != 1:
-        known = ", ".join(found) or "none"
+    numbers = {_text(ops[2:]): ops[1] for op, ops in instructions if op == _ENTRY_POINT}
+    if name in numbers:
+        return numbers[name]
+    if name or len(numbers) != 1:
+        known = ", ".join(numbers) or "none"
         raise MalformedSpirv(f"it has the entry points {known}: say entry = one of them")
-    return next(iter(found.values()))
+    return next(iter(numbers.values()))
 
 
-def _kept(instruction: Instruction, entry: int) -> Instruction | None:
+def _keep_instruction(instruction: Instruction, entry: int) -> Instruction | None:
     """An instruction without what is of other entry points; the entry point itself as main."""
     op, ops = instruction
     if op == _ENTRY_POINT:

@@ -18,7 +18,7 @@ from vkbench_shaders.kernel import Binding, Launch
 from vkbench_shaders.launch import Interface, LaunchMismatch, pack
 from vkbench_shaders.own import sources
 from vkbench_shaders.own.declaration import Declared, VariantTable
-from vkbench_shaders.own.formulas import Formula, Number, value_of, whole
+from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
 from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
@@ -60,17 +60,19 @@ def unit_of(
 ) -> OwnUnit:
     """A variant's code; UnfitDeclaration or UsageError says why no worker would run it."""
     where = f"variant {variant.name}"
-    made = sources.compiled(declared.source(variant, sources.MOST_SOURCE_BYTES), variant.entry)
+    made = sources.compile_source(
+        declared.source(variant, sources.MOST_SOURCE_BYTES), variant.entry
+    )
     try:
         needs = reflection.needs(made.code)
     except KeyError as error:
         raise UnfitDeclaration(f"{where}: its SPIR-V lacks a definition") from error
-    code = spirv.nameless(made.code)
+    code = spirv.strip_names(made.code)
     unit = compiler.Unit(module=kernel, entry=variant.name)
     entry, interface = entry_of(unit, code, needs, ())
     used = examine(code, entry, interface)
-    if said := validator.objection(validator.find(settings().cache), code):
-        raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {said}")
+    if complaint := validator.objection(validator.find(settings().cache), code):
+        raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
     _check_bindings(where, used, bindings)
     _check_ids(where, interface)
     needed = {_FEATURES[name] for name in entry.capabilities if name in _FEATURES}
@@ -93,7 +95,7 @@ def launch_of(
             name: _push(unit.interface, name, formula, names)
             for name, formula in variant.push.items()
         }
-        groups = _three("groups", [whole(formula, names) for formula in variant.groups])
+        groups = _three("groups", [whole_number(formula, names) for formula in variant.groups])
         launch = OwnLaunch(groups=groups, push=push, constants=constants)
         given = Launch(groups=groups, push=push, constants=constants)
         pack(given, unit.interface, "the code")
@@ -134,15 +136,16 @@ def _check_ids(where: str, interface: Interface) -> None:
 
 
 def _check_workgroup(variant: VariantTable, unit: OwnUnit, launch: OwnLaunch) -> None:
-    found = workgroup(unit, launch.constants)
-    if prod(found) < 1:
-        raise UnfitDeclaration(f"its workgroup has {list(found)} threads")
+    actual = workgroup(unit, launch.constants)
+    if prod(actual) < 1:
+        raise UnfitDeclaration(f"its workgroup has {list(actual)} threads")
     if variant.workgroup is None:
         return
-    wanted = _three("workgroup", variant.workgroup)
-    if found != wanted:
+    declared_size = _three("workgroup", variant.workgroup)
+    if actual != declared_size:
         raise UnfitDeclaration(
-            f"the code has workgroups of {list(found)} threads, and workgroup says {list(wanted)}"
+            f"the code has workgroups of {list(actual)} threads, "
+            f"and workgroup says {list(declared_size)}"
         )
 
 
@@ -160,15 +163,15 @@ def _push(
     names: Mapping[str, Number],
 ) -> tuple[Number, ...]:
     """Numbers of a push constant: whole where it holds integers."""
-    types = {each.name: each.type for each in interface.push}
-    number = value_of if types.get(name, "")[:1] == "f" else whole
-    each = (formula,) if isinstance(formula, int | float | str) else formula
-    return tuple(number(one, names) for one in each)
+    types = {numbers.name: numbers.type for numbers in interface.push}
+    number = value_of if types.get(name, "")[:1] == "f" else whole_number
+    numbers = (formula,) if isinstance(formula, int | float | str) else formula
+    return tuple(number(one, names) for one in numbers)
 
 
 def _constant(interface: Interface, name: str, value: Number) -> int:
     """A specialisation constant as 32 bits; `pack` refuses names that the code does not have."""
-    kind = next((each.type for each in interface.constants if each.name == name), "u32")
+    kind = next((constant.type for constant in interface.constants if constant.name == name), "u32")
     try:
         if kind == "f32":
             return int.from_bytes(struct.pack("<f", value), "little")

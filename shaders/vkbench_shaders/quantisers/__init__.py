@@ -1,1 +1,1 @@
-"""Quantisers: numbers to blocks with the least squared error that a search finds, on the CPU."""
+"""Numbers as blocks and narrow floats, on the CPU: their decoders, encoders and quantisers."""

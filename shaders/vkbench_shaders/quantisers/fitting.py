@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders.codecs import LEAST_NORMAL
+from vkbench_shaders.quantisers.codecs import LEAST_NORMAL
 from vkbench_shaders.quantisers.levels import Floats, Integers, Levels
 
 
@@ -23,13 +23,13 @@ class Best:
         self.found: list[Floats] = []
         self._error = np.empty(0, np.float32)
 
-    def offer(self, error: Floats, *found: Floats) -> None:
+    def offer(self, error: Floats, *values: Floats) -> None:
         """Keep what is found wherever its error is the least so far."""
         if not self.found:
-            self._error, *self.found = (array.copy() for array in (error, *found))
+            self._error, *self.found = (array.copy() for array in (error, *values))
             return
         better = error < self._error
-        for kept, new in zip((self._error, *self.found), (error, *found), strict=True):
+        for kept, new in zip((self._error, *self.found), (error, *values), strict=True):
             np.copyto(kept, new, where=better)
 
 

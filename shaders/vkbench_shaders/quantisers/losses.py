@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from vkbench.errors import UsageError
 from vkbench.words import names
-from vkbench_shaders import codecs
 from vkbench_shaders.formats import PLAIN, WEIGHTS, Format, format_named
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
-from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantised
-from vkbench_shaders.quants import dequantise
+from vkbench_shaders.quantisers import codecs
+from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantise_weights
+from vkbench_shaders.quantisers.quants import dequantise
 
 if TYPE_CHECKING:
     from vkbench_shaders.gguf_file import Tensor
@@ -55,7 +55,7 @@ class Loss:
     trouble: str = ""  # why there is none
 
 
-def seeded(rows: int, seed: int) -> list[Sample]:
+def draw_samples(rows: int, seed: int) -> list[Sample]:
     """Weights as models have them: normal, with heavy tails, and with a few large columns."""
     numbers = np.random.default_rng(seed)
     return [
@@ -74,12 +74,12 @@ def of_file(path: Path, rows: int, kinds: Sequence[str] = ()) -> list[Sample]:
             by_kind.setdefault(_LAYER.sub("", tensor.name), []).append(tensor)
     if not by_kind:
         raise UsageError(f"{path} has no matrix in {', '.join(PLAIN)}: there is nothing to lose")
-    asked = kinds or ("*",)
-    wanted = {name for glob in asked for name in names.matching(glob, by_kind, "kind of matrix")}
+    globs = kinds or ("*",)
+    chosen = {name for glob in globs for name in names.matching(glob, by_kind, "kind of matrix")}
     return [
         Sample(kind=kind, values=_rows(file, tensors[len(tensors) // 2], rows))
         for kind, tensors in by_kind.items()
-        if kind in wanted
+        if kind in chosen
     ]
 
 
@@ -95,7 +95,7 @@ def losses(samples: Sequence[Sample], formats: Sequence[str], seed: int) -> Iter
 
 def _loss(sample: Sample, fmt: Format, vectors: Floats, product: Floats) -> Loss:
     try:
-        stored = quantised(fmt.name, sample.values)
+        stored = quantise_weights(fmt.name, sample.values)
     except UsageError as error:
         return Loss(kind=sample.kind, format=fmt, trouble=str(error))
     off = (sample.values - dequantise(fmt.name, stored)).astype(np.float32)

@@ -12,7 +12,7 @@ import numpy as np
 from vkbench_shaders.quantisers.fitting import Best, inverse, total
 from vkbench_shaders.quantisers.levels import Codes, Floats, Table
 from vkbench_shaders.quantisers.packing import nibbles
-from vkbench_shaders.quantisers.super_blocks import grouped
+from vkbench_shaders.quantisers.super_blocks import group_elements
 
 _GROUP: Final = 16
 _MAGNITUDES: Final = (0, 1, 2, 3, 4, 6, 8, 12)  # their places are codes; 8 is the bit of a sign
@@ -29,7 +29,7 @@ _TRIED: Final = range(-7, 3)  # scales, from the one just above the plain one
 
 def quantise(blocks: Floats, weights: Floats) -> Codes:
     """Four scales, then nibbles: in each group the first eight are the low ones."""
-    x, heeded = grouped(blocks, _GROUP), grouped(weights, _GROUP)
+    x, heeded = group_elements(blocks, _GROUP), group_elements(weights, _GROUP)
     plain = np.searchsorted(_SCALES, np.abs(x).max(axis=0) / np.float32(max(_MAGNITUDES)))
     best = Best()
     for step in _TRIED:

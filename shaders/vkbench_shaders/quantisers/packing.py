@@ -18,7 +18,7 @@ def pack_q2_k(fitted: Fitted, levels: Levels) -> Codes:
     scales, minima = _bytes(fitted.scales), _bytes(fitted.minima)
     codes = _in_order(fitted.levels, levels)
     units = _halves(fitted.unit), _halves(fitted.minimum_unit)
-    return _joined(scales | minima << 4, _quarters(codes), *units)
+    return _join_fields(scales | minima << 4, _quarters(codes), *units)
 
 
 def pack_q3_k(fitted: Fitted, levels: Levels) -> Codes:
@@ -28,30 +28,34 @@ def pack_q3_k(fitted: Fitted, levels: Levels) -> Codes:
     low = scales[:, :8] & 15 | scales[:, 8:] << 4
     high = (scales >> 4).reshape(-1, 4, 4) << _PAIRS[:, None]
     packed = np.bitwise_or.reduce(high, axis=1)
-    return _joined(_planes(codes >> 2, 32), _quarters(codes & 3), low, packed, _halves(fitted.unit))
+    return _join_fields(
+        _planes(codes >> 2, 32), _quarters(codes & 3), low, packed, _halves(fitted.unit)
+    )
 
 
 def pack_q4_k(fitted: Fitted, levels: Levels) -> Codes:
     """The units of scales and minima, 12 bytes of those, 128 of codes."""
-    return _joined(_head(fitted), nibbles(_in_order(fitted.levels, levels), 32))
+    return _join_fields(_head(fitted), nibbles(_in_order(fitted.levels, levels), 32))
 
 
 def pack_q5_k(fitted: Fitted, levels: Levels) -> Codes:
-    """As q4_K, with a fifth bit of each code before the others."""
+    """Blocks like q4_K's, with a fifth bit of each code before the others."""
     codes = _in_order(fitted.levels, levels)
-    return _joined(_head(fitted), _planes(codes >> 4, 32), nibbles(codes & 15, 32))
+    return _join_fields(_head(fitted), _planes(codes >> 4, 32), nibbles(codes & 15, 32))
 
 
 def pack_q6_k(fitted: Fitted, levels: Levels) -> Codes:
     """128 bytes of the low four bits of each code, 64 of the high two, 16 of scales, their unit."""
     codes = _in_order(fitted.levels, levels)
     scales = np.ascontiguousarray(fitted.scales.T).astype(np.int8).view(np.uint8)
-    return _joined(nibbles(codes & 15, 64), _quarters(codes >> 4), scales, _halves(fitted.unit))
+    return _join_fields(
+        nibbles(codes & 15, 64), _quarters(codes >> 4), scales, _halves(fitted.unit)
+    )
 
 
 def pack_iq4_nl(fitted: Fitted, levels: Levels) -> Codes:
     """The unit, 16 bytes of codes."""
-    return _joined(_halves(fitted.unit), nibbles(_in_order(fitted.levels, levels), 16))
+    return _join_fields(_halves(fitted.unit), nibbles(_in_order(fitted.levels, levels), 16))
 
 
 def pack_iq4_xs(fitted: Fitted, levels: Levels) -> Codes:
@@ -60,7 +64,7 @@ def pack_iq4_xs(fitted: Fitted, levels: Levels) -> Codes:
     high = np.bitwise_or.reduce((scales >> 4).reshape(-1, 2, 4) << _PAIRS, axis=2)
     low = scales[:, ::2] & 15 | scales[:, 1::2] << 4
     codes = _in_order(fitted.levels, levels)
-    return _joined(_halves(fitted.unit), high, low, nibbles(codes, 16))
+    return _join_fields(_halves(fitted.unit), high, low, nibbles(codes, 16))
 
 
 def _head(fitted: Fitted) -> Codes:
@@ -69,7 +73,7 @@ def _head(fitted: Fitted) -> Codes:
     first = scales[:, :4] | scales[:, 4:] >> 4 << 6
     second = minima[:, :4] | minima[:, 4:] >> 4 << 6
     third = scales[:, 4:] & 15 | minima[:, 4:] << 4
-    return _joined(_halves(fitted.unit), _halves(fitted.minimum_unit), first, second, third)
+    return _join_fields(_halves(fitted.unit), _halves(fitted.minimum_unit), first, second, third)
 
 
 def _in_order(values: Floats, levels: Levels) -> Codes:
@@ -105,5 +109,5 @@ def _planes(bits: Bits, run: int) -> Bits:
     return np.asarray(np.bitwise_or.reduce(bits.reshape(len(bits), 8, run) << shifts, axis=1))
 
 
-def _joined(*fields: Bits) -> Codes:
+def _join_fields(*fields: Bits) -> Codes:
     return np.concatenate(fields, axis=1, dtype=np.uint8)

@@ -12,13 +12,17 @@ from typing import Final
 import numpy as np
 
 from vkbench.errors import UsageError
-from vkbench_shaders import codecs, quants
-from vkbench_shaders.formats import Format, format_named
+from vkbench_shaders.formats import Array, Format, format_named
 from vkbench_shaders.inputs.blocks import read_scale
-from vkbench_shaders.kernel import Array
-from vkbench_shaders.quantisers import nvfp4, packing, vector_formats
+from vkbench_shaders.quantisers import codecs, nvfp4, packing, quants, vector_formats
 from vkbench_shaders.quantisers.levels import Codes, Floats, Integers, Levels, Table
-from vkbench_shaders.quantisers.super_blocks import Fitted, Plan, fit, fit_with_minima, grouped
+from vkbench_shaders.quantisers.super_blocks import (
+    Fitted,
+    Plan,
+    fit,
+    fit_with_minima,
+    group_elements,
+)
 
 _PART: Final = 1 << 16  # weights at a time: their temporaries stay in a core's cache
 _MOST: Final = 2.0**28  # what the largest scale of any format can reach, and its square a float32
@@ -26,7 +30,7 @@ _MOST: Final = 2.0**28  # what the largest scale of any format can reach, and it
 Quantiser = Callable[[Floats, Floats], Codes]  # of blocks (blocks, elements) and their importance
 
 
-def quantised(name: str, values: Array, importance: Array | None = None) -> Array:
+def quantise_weights(name: str, values: Array, importance: Array | None = None) -> Array:
     """Values (..., elements a row) as the storage array of a format.
 
     Importance weighs the squared error of each value, or of each column. Only the quantisers of
@@ -103,11 +107,11 @@ def _super_blocks(
     blocks: Floats,
     weights: Floats,
 ) -> Codes:
-    fitted = fit(grouped(blocks, plan.group), grouped(weights, plan.group), plan)
+    fitted = fit(group_elements(blocks, plan.group), group_elements(weights, plan.group), plan)
     return pack(fitted, plan.levels)
 
 
-def _scaled(
+def _super_block_quantiser(
     pack: Callable[[Fitted, Levels], Codes],
     group: int,
     levels: Levels,
@@ -137,12 +141,12 @@ _SIGNED_6: Final = Integers(least=-32, most=31)
 
 QUANTISERS: Final[Mapping[str, Quantiser]] = {
     "q2_K": _with_minima(packing.pack_q2_k, 16, 3, 15, reach=0.3),
-    "q3_K": _scaled(packing.pack_q3_k, 16, _SIGNED_3, (-32, 31), reach=0.225),
+    "q3_K": _super_block_quantiser(packing.pack_q3_k, 16, _SIGNED_3, (-32, 31), reach=0.225),
     "q4_K": _with_minima(packing.pack_q4_k, 32, 15, 63, reach=0.06),
     "q5_K": _with_minima(packing.pack_q5_k, 32, 31, 63, reach=0.03),
-    "q6_K": _scaled(packing.pack_q6_k, 16, _SIGNED_6, (-128, 127), reach=0.03),
-    "iq4_nl": _scaled(packing.pack_iq4_nl, 32, _TABLE, (1, 1), reach=0.08),
-    "iq4_xs": _scaled(packing.pack_iq4_xs, 32, _TABLE, (-32, 31), reach=0.08),
+    "q6_K": _super_block_quantiser(packing.pack_q6_k, 16, _SIGNED_6, (-128, 127), reach=0.03),
+    "iq4_nl": _super_block_quantiser(packing.pack_iq4_nl, 32, _TABLE, (1, 1), reach=0.08),
+    "iq4_xs": _super_block_quantiser(packing.pack_iq4_xs, 32, _TABLE, (-32, 31), reach=0.08),
     "nvfp4": nvfp4.quantise,
     **vector_formats.QUANTISERS,
 }

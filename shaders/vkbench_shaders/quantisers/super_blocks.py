@@ -55,7 +55,7 @@ class Fitted:
     minimum_unit: Floats
 
 
-def grouped(blocks: Floats, group: int) -> Floats:
+def group_elements(blocks: Floats, group: int) -> Floats:
     """Blocks (blocks, elements) as (elements of a group, groups, blocks)."""
     return np.ascontiguousarray(blocks.reshape(len(blocks), -1, group).transpose(2, 1, 0))
 
@@ -68,9 +68,9 @@ def fit(x: Floats, weights: Floats, plan: Plan) -> Fitted:
     for _ in range(_TURNS):
         unit = _half(unit)
         whole = plan.scales.nearest(scales * inverse(unit), square)
-        each = unit * whole
-        near = plan.levels.nearest(x * inverse(each), weights)
-        best.offer(_error(x - each * near, weights), near, whole, unit)
+        scale = unit * whole
+        near = plan.levels.nearest(x * inverse(scale), weights)
+        best.offer(_error(x - scale * near, weights), near, whole, unit)
         of_levels = weights * near
         qq, qx = total(of_levels * near), total(of_levels * x)
         scales = np.where(qq > 0, qx * inverse(qq), scales)
@@ -91,9 +91,9 @@ def fit_with_minima(x: Floats, weights: Floats, plan: Plan) -> Fitted:
         unit, minimum_unit = _half(unit), _half(minimum_unit)
         whole = plan.scales.nearest(scales * inverse(unit), square)
         least = plan.scales.nearest(minima * inverse(minimum_unit), one)
-        each, below = unit * whole, minimum_unit * least
-        near = plan.levels.nearest((x + below) * inverse(each), weights)
-        error = _error(x + below - each * near, weights)
+        scale, below = unit * whole, minimum_unit * least
+        near = plan.levels.nearest((x + below) * inverse(scale), weights)
+        error = _error(x + below - scale * near, weights)
         best.offer(error, near, whole, unit, least, minimum_unit)
         of_levels = weights * near
         q, qq, qx = total(of_levels), total(of_levels * near), total(of_levels * x)
@@ -119,7 +119,7 @@ def _unit(scales: Floats, weights: Floats, levels: Levels) -> Floats:
 
 def _units(ss: Floats, sm: Floats, mm: Floats, sx: Floats, mx: Floats) -> tuple[Floats, Floats]:
     """Units of scales and of minima by least squares together, from the sums of each group."""
-    ss, sm, mm, sx, mx = (total(each) for each in (ss, sm, mm, sx, mx))
+    ss, sm, mm, sx, mx = (total(part) for part in (ss, sm, mm, sx, mx))
     over = inverse(ss * mm - sm * sm)
     unit = np.where(over == 0, sx * inverse(ss), (mm * sx - sm * mx) * over)
     return unit, np.maximum((sm * sx - ss * mx) * over, 0)

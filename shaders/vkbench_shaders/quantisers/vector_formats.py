@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import grids
+from vkbench_shaders.quantisers import grids
 from vkbench_shaders.quantisers.levels import Codes, Floats, Levels, Table
-from vkbench_shaders.quantisers.super_blocks import Fitted, Plan, fit, grouped
+from vkbench_shaders.quantisers.super_blocks import Fitted, Plan, fit, group_elements
 from vkbench_shaders.quantisers.vectors import ShiftedVectors, Vectors
 
 Words = NDArray[np.integer]
@@ -42,33 +42,37 @@ class Parts:
         words = self._signs_and_scales()
         codes = self.codes.astype(np.uint8).view("<u4")
         pairs = np.stack([codes, words], axis=2).reshape(len(codes), -1)
-        return _joined(self.unit, pairs.astype("<u4"))
+        return _join_fields(self.unit, pairs.astype("<u4"))
 
     def pack_iq2_xs(self) -> Codes:
         """A word of a code and signs for each vector; two scales in a byte."""
         words = (self.codes | (self.signs & 127).astype(np.uint16) << 9).astype("<u2")
-        return _joined(self.unit, words, _nibbles(self.scales))
+        return _join_fields(self.unit, words, _nibbles(self.scales))
 
     def pack_iq2_s(self) -> Codes:
         """The low byte of each code, signs, the high two bits of four codes in a byte, scales."""
         high = _together(self.codes >> 8, 4, 2)
-        return _joined(self.unit, _byte(self.codes), _byte(self.signs), high, _nibbles(self.scales))
+        return _join_fields(
+            self.unit, _byte(self.codes), _byte(self.signs), high, _nibbles(self.scales)
+        )
 
     def pack_iq3_xxs(self) -> Codes:
         """Codes, then words of four signs and a scale."""
-        return _joined(self.unit, _byte(self.codes), self._signs_and_scales().astype("<u4"))
+        return _join_fields(self.unit, _byte(self.codes), self._signs_and_scales().astype("<u4"))
 
     def pack_iq3_s(self) -> Codes:
         """The low byte of each code, their ninth bits, signs, scales."""
         high = _together(self.codes >> 8, 8, 1)
-        return _joined(self.unit, _byte(self.codes), high, _byte(self.signs), _nibbles(self.scales))
+        return _join_fields(
+            self.unit, _byte(self.codes), high, _byte(self.signs), _nibbles(self.scales)
+        )
 
     def pack_iq1_s(self) -> Codes:
         """The low byte of each code; words of four codes' high bits, a scale, and the shift."""
         codes = self.codes.reshape(len(self.codes), -1, 4)
         high = np.bitwise_or.reduce((codes >> 8 & 7).astype(np.uint16) << _THREES, axis=2)
         words = high | self.scales.astype(np.uint16) << 12 | (codes[..., 0] >> 15 << 15)
-        return _joined(self.unit, _byte(self.codes), words.astype("<u2"))
+        return _join_fields(self.unit, _byte(self.codes), words.astype("<u2"))
 
     def pack_iq1_m(self) -> Codes:
         """The low byte of each code, nibbles of their high bits with the shift, and scales.
@@ -78,7 +82,7 @@ class Parts:
         scales = self.scales.astype(np.uint16).reshape(len(self.scales), 4, 4) << _THREES
         unit = self.unit[:, None] >> np.array([0, 4, 8, 12], np.uint16) << np.uint16(12)
         words = np.bitwise_or.reduce(scales, axis=2) | unit
-        return _joined(None, _byte(self.codes), _nibbles(self.codes >> 8), words.astype("<u2"))
+        return _join_fields(None, _byte(self.codes), _nibbles(self.codes >> 8), words.astype("<u2"))
 
     def _signs_and_scales(self) -> NDArray[np.uint32]:
         signs = (self.signs & 127).astype(np.uint32).reshape(len(self.signs), -1, 4) << _SEVENS
@@ -96,7 +100,7 @@ def _quantise(
     negative = split(blocks, weights)
     made = plan()
     values = np.where(negative, -blocks, blocks)
-    fitted = fit(grouped(values, made.group), grouped(weights, made.group), made)
+    fitted = fit(group_elements(values, made.group), group_elements(weights, made.group), made)
     return pack(_parts(fitted, made.levels, negative))
 
 
@@ -111,7 +115,7 @@ def _parts(fitted: Fitted, levels: Levels, negative: NDArray[np.bool_]) -> Parts
 
 
 def _no_signs(blocks: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """None: the vectors have their own."""
+    """No signs apart: the vectors have their own."""
     return np.zeros(blocks.shape, np.bool_)
 
 
@@ -121,7 +125,7 @@ def _all_signs(blocks: Floats, weights: Floats) -> NDArray[np.bool_]:
 
 
 def _even_signs(blocks: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """The same, but of each eight an even number: the one that matters least is the wrong one."""
+    """Signs, an even number of each eight: the one that matters least is changed."""
     eights = blocks.reshape(-1, 8)
     negative = eights < 0
     odd = np.flatnonzero(negative.sum(axis=1) & 1)
@@ -161,12 +165,12 @@ def _nibbles(values: Words) -> Codes:
 
 
 def _together(values: Words, count: int, bits: int) -> Codes:
-    """So many values of so many bits in each byte, the first in the lowest bits."""
+    """Bytes of so many values, so many bits each, the first in the lowest bits."""
     runs = values.reshape(len(values), -1, count) << np.arange(count) * bits
     return np.asarray(np.bitwise_or.reduce(runs, axis=2), np.uint8)
 
 
-def _joined(unit: NDArray[np.uint16] | None, *fields: NDArray[np.integer]) -> Codes:
+def _join_fields(unit: NDArray[np.uint16] | None, *fields: NDArray[np.integer]) -> Codes:
     head = () if unit is None else (unit[:, None],)
     parts = [np.ascontiguousarray(field).view(np.uint8) for field in (*head, *fields)]
     return np.concatenate(parts, axis=1)

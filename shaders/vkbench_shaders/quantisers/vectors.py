@@ -30,8 +30,8 @@ class Vectors:
 
     def nearest(self, values: Floats, weights: Floats) -> Floats:
         """The vectors nearest to values (elements of a group, groups...)."""
-        found = self._table.take(self._places(values, weights), axis=0)
-        return np.ascontiguousarray(np.moveaxis(found, -1, 1)).reshape(values.shape)
+        points = self._table.take(self._places(values, weights), axis=0)
+        return np.ascontiguousarray(np.moveaxis(points, -1, 1)).reshape(values.shape)
 
     def codes(self, levels: Floats) -> Places:
         """The rows of vectors of the table: (vectors of a group, groups...)."""
@@ -40,22 +40,22 @@ class Vectors:
     def _places(self, values: Floats, weights: Floats) -> Places:
         length = self._table.shape[1]
         groups = values.shape[1:]
-        vectors, heeded = (each.reshape(-1, length, *groups) for each in (values, weights))
-        wanted = np.concatenate([vectors * heeded, heeded], axis=1)
+        vectors, heeded = (array.reshape(-1, length, *groups) for array in (values, weights))
+        targets = np.concatenate([vectors * heeded, heeded], axis=1)
         places = np.empty((len(vectors), *groups), np.uint16)
-        for number, each in enumerate(wanted):
-            places[number] = self._likest(each.reshape(2 * length, -1).T).reshape(groups)
+        for number, array in enumerate(targets):
+            places[number] = self._likest(array.reshape(2 * length, -1).T).reshape(groups)
         return places
 
-    def _likest(self, wanted: Floats) -> Places:
+    def _likest(self, targets: Floats) -> Places:
         """For each row, the place of the factors with which it has the largest product."""
-        runs = np.zeros((-(-len(wanted) // _RUN), _RUN, wanted.shape[1]), np.float32)
-        runs.reshape(-1, wanted.shape[1])[: len(wanted)] = wanted
+        runs = np.zeros((-(-len(targets) // _RUN), _RUN, targets.shape[1]), np.float32)
+        runs.reshape(-1, targets.shape[1])[: len(targets)] = targets
         places = np.empty(runs.shape[:2], np.uint16)
         for first in range(0, len(runs), _RUNS):
             part = slice(first, first + _RUNS)
             places[part] = (runs[part] @ self._factors).argmax(axis=2)
-        return places.reshape(-1)[: len(wanted)]
+        return places.reshape(-1)[: len(targets)]
 
 
 class ShiftedVectors:
@@ -70,9 +70,9 @@ class ShiftedVectors:
 
     def nearest(self, values: Floats, weights: Floats) -> Floats:
         """The vectors nearest to values, under the better shift of each group."""
-        found = [levels.nearest(values, weights) for levels in (self._up, self._down)]
-        up, down = ((weights * np.square(values - near)).sum(axis=0) for near in found)
-        return np.where(up <= down, *found)
+        both = [levels.nearest(values, weights) for levels in (self._up, self._down)]
+        up, down = ((weights * np.square(values - near)).sum(axis=0) for near in both)
+        return np.where(up <= down, *both)
 
     def codes(self, levels: Floats) -> Places:
         """The rows of vectors in the table, with bit 15 where they are shifted down."""

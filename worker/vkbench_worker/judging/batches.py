@@ -13,9 +13,9 @@ import numpy as np
 
 from vkbench.errors import UsageError
 from vkbench.result import Verdict
-from vkbench_shaders.batches import Part, is_independent, parts
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.kernels.batches import Part, is_independent, parts
 from vkbench_shaders.own.posing import NotDeclared
 from vkbench_worker.judging.judge import Expected
 from vkbench_worker.judging.preparation import expect

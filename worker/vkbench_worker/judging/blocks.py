@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import quants
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.quantisers import quants
 
 _LARGEST: Final = 127  # code
 _HALF: Final = 2.0**-11  # what rounding to f16 may change of a number, as a share of it

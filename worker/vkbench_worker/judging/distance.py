@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from vkbench_shaders import narrow
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.quantisers import narrow
 from vkbench_worker.judging.rounding import bits, is_float, widen_values
 
 _PIECE: Final = 1 << 16  # elements compared at a time, so that they stay in the caches

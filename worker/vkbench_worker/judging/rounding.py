@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vkbench_shaders import narrow, quants
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.quantisers import narrow, quants
 
 
 def round_values(values: Array, fmt: Format) -> Array:

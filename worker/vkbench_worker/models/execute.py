@@ -20,7 +20,7 @@ from vkbench.result import MEMORY_BYTES, MODEL_BYTES, MODEL_WEIGHTS, Result, Ver
 from vkbench.words import names
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
-from vkbench_shaders.models.cases import VARIANTS, ModelCase, named
+from vkbench_shaders.models.cases import VARIANTS, ModelCase, model_case
 from vkbench_shaders.models.hyper import Hyper, hyper_of
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.models.judging import judge, judged_layers
@@ -67,7 +67,7 @@ def pose_job(job: Job, device: DeviceFacts) -> Posed:
     """The model task of a job; an error says why it cannot be done."""
     if not job.source:
         raise UsageError(f"{job.case} needs the file of the model, and the job names none")
-    case, file = named(job.case), open_gguf(Path(job.source.path))
+    case, file = model_case(job.case), open_gguf(Path(job.source.path))
     case.check_file(file)
     hyper = hyper_of(file, case.room)
     variant = variant_for(job.variant, device)

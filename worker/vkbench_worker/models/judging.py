@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.result import Verdict
-from vkbench_shaders import quants
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import LOGITS
 from vkbench_shaders.models.reference import Cache, Floats, Reference
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.judging.poison import guard_changes, poison_of
 from vkbench_worker.models.trial import Left, Trial
 from vkbench_worker.runtime.program import Image
@@ -209,7 +209,7 @@ def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) ->
     for layer in trial.kept:
         before, after = stream(layer), stream(layer + 1)
         if layer == 0:
-            expected = reference.embedded(trial.given[sequence][rows], positions)
+            expected = reference.embed_tokens(trial.given[sequence][rows], positions)
             findings.compare(
                 "the embedding", before, expected, 1e-10, float(np.square(expected).sum())
             )

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from vkbench_shaders import quants
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import Part, Weight, extent
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.runtime.device import Buffer, Device
 from vkbench_worker.runtime.errors import OutOfMemory
 

@@ -13,9 +13,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
-from vkbench_shaders import quants
-from vkbench_shaders.kernel import Problem
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout, Problem
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.peers.library import Call, Library, Row, View
 from vkbench_worker.peers.table import row_of, working_format
 from vkbench_worker.runtime.device import (

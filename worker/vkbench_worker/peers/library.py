@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from vkbench_shaders.formats import Format
-from vkbench_shaders.kernel import Problem
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout, Problem
 from vkbench_worker.runtime.errors import Unsupported
 
 M = TypeVar("M")  # memory: bytes that views are made of

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench_shaders.formats import Format, format_named
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout
 from vkbench_worker.peers.library import Call, Row
 from vkbench_worker.peers.table import ROWS
 

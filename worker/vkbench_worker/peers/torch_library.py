@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.formats import Format
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout
+from vkbench_shaders.quantisers import quants
 from vkbench_worker.peers.library import Call, CannotDo, Row
 from vkbench_worker.peers.numpy_library import wall_seconds
 from vkbench_worker.peers.table import ROWS

@@ -13,10 +13,10 @@ import numpy as np
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.job import CHECKS, Job, Mode, Outcome
 from vkbench.result import DRIVER_FAILED, Result, Verdict
-from vkbench_shaders.batches import Part
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.kernels.batches import Part
+from vkbench_shaders.own.posing import pose_case
 from vkbench_worker.judging.batches import Whole, judge_batch
 from vkbench_worker.judging.preparation import lay_out_array
 from vkbench_worker.judging.shelf import SHELF
@@ -157,7 +157,7 @@ def _check_batches(
         return _launch_once(device, bundle, chosen, storages), _path(chosen)
 
     def pose(part: Part) -> Problem:
-        return posed(bundle, part.case)
+        return pose_case(bundle, part.case)
 
     whole = Whole(
         problem=problem,

@@ -24,8 +24,8 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.cases import VARIANTS
 from vkbench_shaders.models.hyper import hyper_of
-from vkbench_shaders.models.requantised import typed
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.models.requantised import retype_file
+from vkbench_shaders.own.posing import pose_case
 from vkbench_worker.models.execute import variant_for
 from vkbench_worker.models.foreseeing import foreseen
 from vkbench_worker.models.model import Model, Options
@@ -40,7 +40,7 @@ def compute_case(options: argparse.Namespace) -> Iterator[Answer]:
     with np.load(options.input, allow_pickle=False) as archive:
         arrays = dict(archive)
     with _open_device(options) as (device, bundle):
-        problem = posed(bundle, options.case)
+        problem = pose_case(bundle, options.case)
         outputs, variant = compute(device, bundle, problem, options.variant, arrays)
         np.savez(options.output, **outputs)  # type: ignore[arg-type]
         yield {"variant": variant, "device": device.facts.name}
@@ -57,7 +57,7 @@ def write_logits(options: argparse.Namespace) -> Iterator[Answer]:
 def read_windows(options: argparse.Namespace) -> Iterator[Answer]:
     """Read windows (windows, tokens) one by one: the losses of each, and the device's seconds."""
     windows = np.load(options.input, allow_pickle=False)
-    file = typed(open_gguf(options.model), options.type)
+    file = retype_file(open_gguf(options.model), options.type)
     with _open_model(options, file, windows.shape[1]) as (model, about):
         yield about
         for window in windows:

@@ -9,7 +9,7 @@ from vkbench.device import DeviceFacts
 from vkbench.job import Job
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.posing import pose_case
 from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
 
@@ -30,7 +30,7 @@ def plan_job(bundle: Bundle, job: Job, facts: DeviceFacts, *, checked: bool) -> 
 
     `checked`: whether the device checks bounds.
     """
-    problem = posed(bundle, job.case)
+    problem = pose_case(bundle, job.case)
     chosen = choose(problem, job.variant, facts, job.tuned)
     launches = plan(bundle, chosen, facts, checked=checked)
     return Planned(problem=problem, chosen=chosen, launches=launches)

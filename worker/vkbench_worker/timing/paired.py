@@ -18,7 +18,7 @@ from vkbench.job import Job, Outcome, pair_of
 from vkbench.result import ARMS, Result, Side, Timing, Verdict, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Flow, Problem
-from vkbench_shaders.own.posing import NotDeclared, posed
+from vkbench_shaders.own.posing import NotDeclared, pose_case
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import closing_stack, phase
 from vkbench_worker.runner.bounds import checks_bounds
@@ -160,7 +160,7 @@ def _pose_problems(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Prob
     problems = {}
     for name, bundle in bundles.items():
         try:
-            problems[name] = posed(bundle, job.case)
+            problems[name] = pose_case(bundle, job.case)
         except NotDeclared as error:
             raise Unsupported(f"{name}: {error}") from error
     old, new = (problems[name].kernel.bindings for name in ARMS)

@@ -171,14 +171,14 @@ def _of_products(format: Sequence[str], matrices: Matrices, now: float) -> _Foun
     from vkbench_local.accuracies import of_products
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.cases import name_of
-    from vkbench_shaders.quantisers.losses import FORMATS, losses, of_file, seeded
+    from vkbench_shaders.quantisers.losses import FORMATS, draw_samples, losses, of_file
 
     if matrices.kind and matrices.gguf is None:
         raise UsageError("--kind chooses among the matrices of --gguf FILE, which is missing")
     globbed = {name for glob in format for name in names.matching(glob, FORMATS, "format")}
     formats = [name for name in FORMATS if name in globbed or not format]
     file, rows = matrices.gguf, matrices.rows
-    samples = of_file(file, rows, matrices.kind) if file else seeded(rows, matrices.seed)
+    samples = of_file(file, rows, matrices.kind) if file else draw_samples(rows, matrices.seed)
     model = name_of(open_gguf(file)) if file else ""
     product_losses = [*losses(samples, formats, matrices.seed)]
     return _Found(
@@ -221,7 +221,7 @@ def _readers(format: Sequence[str], reading: Reading) -> list[Reader]:
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.cases import name_of
     from vkbench_shaders.models.making.mixtures import TYPES
-    from vkbench_shaders.models.requantised import typed
+    from vkbench_shaders.models.requantised import retype_file
 
     types = ["", *(name for glob in format for name in names.matching(glob, TYPES, "type"))]
     readers = []
@@ -235,7 +235,8 @@ def _readers(format: Sequence[str], reading: Reading) -> list[Reader]:
         )
         model = name_of(file)
         readers += [
-            Reader(model=model, file=typed(file, type), type=type, text=text) for type in types
+            Reader(model=model, file=retype_file(file, type), type=type, text=text)
+            for type in types
         ]
     if len({reader.text.windows.tobytes() for reader in readers}) > 1:
         raise UsageError("the models have different vocabularies: their losses compare nothing")

@@ -128,7 +128,7 @@ def make(
     from vkbench_shaders.models.making.making import ModelPlan
     from vkbench_shaders.models.making.making import make as write
     from vkbench_shaders.models.making.mixtures import mixture_named
-    from vkbench_shaders.models.making.shapes import resized, shape_named
+    from vkbench_shaders.models.making.shapes import resize_shape, shape_named
 
     check_writable(output)
     name, shape = shape_named(arch, like)
@@ -136,7 +136,7 @@ def make(
     mixture = mixture_named(mixed.type, mixed.pure)
     plan = ModelPlan(
         name="-".join((name, *(f"{key}{value}" for key, value in changes.items()))),
-        shape=resized(shape, changes),
+        shape=resize_shape(shape, changes),
         mixture=mixture,
         weights=weights,
         seed=seed,

@@ -8,9 +8,9 @@ from math import prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import blocks, data, noise
 from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Rounding
 
 Floats = NDArray[np.float64]

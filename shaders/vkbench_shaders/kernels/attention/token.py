@@ -16,7 +16,6 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -36,7 +35,8 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.shared import limits, rotation
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats
 
 DIMS = ("s", "h", "g", "n", "d")
@@ -200,7 +200,7 @@ def _turn(problem: Problem, inputs: Arrays, heads: Array) -> Floats:
     places = pairs(turned(problem), str(problem.params["mode"]))
     turns = inputs["turns"].astype(np.float64)[:, None]
     cosine, sine = (turns[..., place] for place in places)
-    return rotation.turned(heads.astype(np.float64), places, cosine, sine)
+    return rotation.turn_pairs(heads.astype(np.float64), places, cosine, sine)
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:

@@ -14,11 +14,11 @@ import numpy as np
 from vkbench.calibration import CANARIES
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Kernel,
     Launch,
@@ -30,6 +30,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.calibration.matrix_rate import MATRIX_RATE, MATRIX_RATE_8
+from vkbench_shaders.kernels.shared.portable import portable
 
 GROUP = "calibrate"
 THREADS = 128
@@ -79,26 +80,15 @@ READ_BANDWIDTH = Kernel(
     group=GROUP,
     dims=("n", "g"),
     bindings=(
-        Binding(name="x", access="in", types=("u32",), dims=("n",), description="words"),
-        Binding(
-            name="y",
-            access="out",
-            types=("u32",),
-            dims=("g",),
-            description=f"sums modulo 2^32, each of every g-th stretch of {STRETCH} words",
+        declare_input("x", ("u32",), ("n",), "words"),
+        declare_output(
+            "y",
+            ("u32",),
+            ("g",),
+            f"sums modulo 2^32, each of every g-th stretch of {STRETCH} words",
         ),
     ),
-    variants=(
-        Variant(
-            name="portable",
-            module="read_bandwidth",
-            entry="read_bandwidth",
-            arguments=lambda types: (),
-            launch=_read,
-            arithmetic="exact",
-            refuses=_refuses,
-        ),
-    ),
+    variants=(portable("read_bandwidth", _read, "exact", refuses=_refuses),),
     inputs=lambda problem: {"x": data.bell(problem, "x")},
     check=Check(reference=_sums),
     work=Work(flops=lambda problem: 0),
@@ -140,19 +130,6 @@ def _fma_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict
     return {"y": inputs["x"].astype("f8") + (LAST - ADDEND) * problem.shape["r"]}
 
 
-def _array(access: str, types: tuple[str, ...], description: str) -> Binding:
-    name = "x" if access == "in" else "y"
-    same_as = "x" if access == "out" else ""
-    return Binding(
-        name=name,
-        access=access,
-        types=types,
-        dims=("n",),
-        same_as=same_as,
-        description=description,
-    )
-
-
 def _fma_variant(name: str, fmt: str, numbers: str, requires: tuple[str, ...]) -> Variant:
     return Variant(
         name=name,
@@ -173,8 +150,8 @@ FMA = Kernel(
     group=GROUP,
     dims=("n", "r"),
     bindings=(
-        _array("in", ("f32", "f16"), "whole numbers"),
-        _array("out", ("f32", "f16"), "x + r, for each round adds 1"),
+        declare_input("x", ("f32", "f16"), ("n",), "whole numbers"),
+        declare_output("y", ("f32", "f16"), ("n",), "x + r, for each round adds 1", same_as="x"),
     ),
     variants=(
         _fma_variant("portable", "f32", "single", ()),
@@ -216,15 +193,19 @@ DOT_I8 = Kernel(
     group=GROUP,
     dims=("n", "r"),
     bindings=(
-        _array("in", ("i32",), "words, of four signed bytes each"),
-        _array("out", ("i32",), f"words after r times {STEPS} steps v + v.{FACTORS}, modulo 2^32"),
+        declare_input("x", ("i32",), ("n",), "words, of four signed bytes each"),
+        declare_output(
+            "y",
+            ("i32",),
+            ("n",),
+            f"words after r times {STEPS} steps v + v.{FACTORS}, modulo 2^32",
+            same_as="x",
+        ),
     ),
     variants=(
         Variant(
             name="int_dot",
             module="dot_i8",
-            entry="dot_i8",
-            arguments=lambda types: (),
             launch=_dots,
             arithmetic="exact",
             requires=("int_dot",),
@@ -249,19 +230,8 @@ LAUNCH = Kernel(
     description="Writes the numbers from 1 on: of one word, what a launch costs that does nothing.",
     group=GROUP,
     dims=("n",),
-    bindings=(
-        Binding(name="y", access="out", types=("u32",), dims=("n",), description="1, 2, 3, ..."),
-    ),
-    variants=(
-        Variant(
-            name="portable",
-            module="launch",
-            entry="launch",
-            arguments=lambda types: (),
-            launch=_launch,
-            arithmetic="exact",
-        ),
-    ),
+    bindings=(declare_output("y", ("u32",), ("n",), "1, 2, 3, ..."),),
+    variants=(portable("launch", _launch, "exact"),),
     inputs=lambda problem: {},
     check=Check(
         reference=lambda problem, inputs, rows: {

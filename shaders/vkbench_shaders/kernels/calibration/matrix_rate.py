@@ -11,7 +11,7 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
     Array,
@@ -27,6 +27,7 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
+from vkbench_shaders.quantisers import quants
 
 STEPS = 32  # of a round
 CHAINS = 8  # tiles of a subgroup
@@ -89,21 +90,21 @@ def _refuses(tiles: Tiles, problem: Problem, device: DeviceFacts) -> str | None:
 def _inputs(problem: Problem) -> dict[str, Array]:
     """Ones of either sign and zeros, such that a round adds a itself, or its halves added up."""
 
-    b = _whole(problem, "b", -1, 3)
+    b = _draw_integers(problem, "b", -1, 3)
     unit = np.resize(np.eye(problem.shape["n"]), b.shape)
-    numbers = {"a": _whole(problem, "a", -1, 3), "b": b, "c": -b, "d": unit - b}
-    numbers["x"] = _whole(problem, "x", -512, 1024)
-    return {name: _stored(problem, name, values) for name, values in numbers.items()}
+    numbers = {"a": _draw_integers(problem, "a", -1, 3), "b": b, "c": -b, "d": unit - b}
+    numbers["x"] = _draw_integers(problem, "x", -512, 1024)
+    return {name: _store_values(problem, name, values) for name, values in numbers.items()}
 
 
-def _whole(problem: Problem, binding: str, low: int, count: int) -> Array:
+def _draw_integers(problem: Problem, binding: str, low: int, count: int) -> Array:
     """Random whole numbers, so many different ones."""
     shape = problem.array_shape(binding)
     bits = noise.raw(problem.seed(binding), 2 * prod(shape)).view("<u2")
     return (low + (bits % count).astype("f8")).reshape(shape)
 
 
-def _stored(problem: Problem, binding: str, values: Array) -> Array:
+def _store_values(problem: Problem, binding: str, values: Array) -> Array:
     fmt = problem.format(binding)
     return values.astype(fmt.dtype) if fmt.name[0] == "i" else quants.quantise(fmt.name, values)
 
@@ -112,7 +113,7 @@ def _reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str
     a, b, c, d = (_numbers(problem, name, inputs) for name in "abcd")
     added = a @ (STEPS / 2 * b + (STEPS / 2 - 1) * c + d)
     sums = _numbers(problem, "x", inputs) + problem.shape["r"] * added
-    return {"y": _stored(problem, "y", sums)}
+    return {"y": _store_values(problem, "y", sums)}
 
 
 def _numbers(problem: Problem, binding: str, inputs: Arrays) -> Array:
@@ -127,7 +128,6 @@ def _variant(tiles: Tiles, kind: tuple[str, str]) -> Variant:
     return Variant(
         name=name,
         module="matrix_rate",
-        entry="matrix_rate",
         arguments=lambda types: (*(SLANG[fmt] for fmt in kind), str(side), str(depth)),
         launch=_launch,
         arithmetic="exact",
@@ -147,27 +147,12 @@ def _cases(kernel: str, tiles: Tiles, count: int, rounds: int) -> Iterator[Case]
         )
 
 
+_SUMS = ("f32", "f16", "i32")
+
+
 def _factor(tiles: Tiles, name: str, dims: tuple[str, str], description: str) -> Binding:
-    same_as = "" if name == "a" else "a"
-    return Binding(
-        name=name,
-        access="in",
-        types=tuple(dict.fromkeys(narrow for narrow, _ in tiles.depths)),
-        dims=dims,
-        same_as=same_as,
-        description=description,
-    )
-
-
-def _sums(name: str, access: str, description: str) -> Binding:
-    return Binding(
-        name=name,
-        access=access,
-        types=("f32", "f16", "i32"),
-        dims=("t", "m", "n"),
-        same_as="x" if name == "y" else "",
-        description=description,
-    )
+    types = tuple(dict.fromkeys(narrow for narrow, _ in tiles.depths))
+    return declare_input(name, types, dims, description, same_as="" if name == "a" else "a")
 
 
 def _kernel(name: str, tiles: Tiles, timed: tuple[Case, ...]) -> Kernel:
@@ -182,8 +167,8 @@ def _kernel(name: str, tiles: Tiles, timed: tuple[Case, ...]) -> Kernel:
             _factor(tiles, "b", ("k", "n"), "of 16 products of a round"),
             _factor(tiles, "c", ("k", "n"), "of 15"),
             _factor(tiles, "d", ("k", "n"), "of the last one"),
-            _sums("x", "in", "tiles that products are added to"),
-            _sums("y", "out", "x + r a (16 b + 15 c + d)"),
+            declare_input("x", _SUMS, ("t", "m", "n"), "tiles that products are added to"),
+            declare_output("y", _SUMS, ("t", "m", "n"), "x + r a (16 b + 15 c + d)", same_as="x"),
         ),
         variants=tuple(_variant(tiles, kind) for kind in tiles.depths),
         forms=Forms(accepts=lambda types: _kind(types) in tiles.depths),

@@ -13,11 +13,11 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Flow,
     Kernel,
@@ -66,12 +66,6 @@ def _steps(problem: Problem) -> int:
     return int(2 * np.prod(problem.array_shape("x")) * problem.shape.get("r", 1))
 
 
-def _array(access: str, stretches: str, description: str) -> Binding:
-    name = "x" if access == "in" else "y"
-    dims = (stretches, "n")
-    return Binding(name=name, access=access, types=("u32",), dims=dims, description=description)
-
-
 def _cases(kernel: str, shapes: Iterable[str]) -> tuple[Case, ...]:
     return tuple(parse(f"{kernel}/u32/{shape}") for shape in shapes)
 
@@ -91,15 +85,15 @@ def _kernel(
         group=GROUP,
         dims=dims,
         bindings=(
-            _array("in", dims[0], "words; each stretch is a launch of its own"),
-            _array("out", dims[0], "words after all steps, modulo 2^32"),
+            declare_input(
+                "x", ("u32",), (dims[0], "n"), "words; each stretch is a launch of its own"
+            ),
+            declare_output("y", ("u32",), (dims[0], "n"), "words after all steps, modulo 2^32"),
         ),
         variants=(
             Variant(
                 name="timeline",
                 module="stretch",
-                entry="stretch",
-                arguments=lambda types: (),
                 launch=_stretches,
                 arithmetic="exact",
                 requires=("timeline",),

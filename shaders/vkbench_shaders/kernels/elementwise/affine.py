@@ -9,7 +9,7 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -20,10 +20,11 @@ from vkbench_shaders.kernel import (
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
 
@@ -45,7 +46,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """In singles, product and sum each rounded: compared bit for bit."""
+    """Product and sum in singles, each rounded; results are compared bit for bit."""
     x = quants.dequantise(problem.types["x"], inputs["x"]).astype(np.float32)
     with np.errstate(all="ignore"):
         factor, summand = np.array(numbers(problem), np.float32)
@@ -77,20 +78,15 @@ def _kernel(
         group="affine",
         dims=strided.DIMS,
         bindings=(
-            strided.array("x", "in", FORMATS, "numbers"),
-            strided.array("y", "out", FORMATS, "their images, worked out in f32", same_as="x"),
+            declare_input("x", FORMATS, strided.DIMS, "numbers"),
+            declare_output(
+                "y", FORMATS, strided.DIMS, "their images, worked out in f32", same_as="x"
+            ),
         ),
         params={**params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            Variant(
-                name="portable",
-                module="affine",
-                entry="affine",
-                arguments=lambda types: (types["x"], types["y"]),
-                launch=launch,
-                arithmetic="exact",
-            ),
+            portable("affine", launch, "exact", arguments=lambda types: (types["x"], types["y"])),
         ),
         inputs=inputs,
         check=Check(reference=reference),

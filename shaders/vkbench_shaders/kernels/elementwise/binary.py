@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.case import Case, Value, parse
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -27,6 +27,7 @@ from vkbench_shaders.kernel import (
     Work,
 )
 from vkbench_shaders.kernels.elementwise import binary_numbers, broadcast, strided
+from vkbench_shaders.quantisers import quants
 
 Floats = NDArray[np.floating]
 
@@ -93,7 +94,7 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 
 def _struct(name: str, types: Mapping[str, str]) -> str:
-    """Its struct in binary.slang; quotients of halves have one of their own."""
+    """Name of the operation's struct in binary.slang; quotients of halves have their own."""
     halves = name == "div" and types["a"] == types["b"] == "f16"
     return "DivHalves" if halves else name.title()
 
@@ -105,12 +106,12 @@ def layout(problem: Problem, binding: str) -> Layout:
 def reference(
     operation: BinaryOperation,
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
-    """In singles as IEEE 754 rounds them, then in y's format: compared bit for bit.
+    """Results in singles as IEEE 754 rounds them, then in y's format; compared bit for bit.
 
     Integers and f64 in their own format.
     """
 
-    def computed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    def compute_results(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         if problem.types["y"] in binary_numbers.NUMBERS:
             with np.errstate(all="ignore"):
                 return {"y": of_numbers(inputs["a"], inputs["b"])}
@@ -125,7 +126,7 @@ def reference(
             return operation.function(a, b)
         return _OF_INTEGERS.get(operation.name, operation.function)(a, b)
 
-    return computed
+    return compute_results
 
 
 _OF_INTEGERS: dict[str, Callable[[Array, Array], Array]] = {
@@ -147,7 +148,7 @@ _MOVED = ("permuted", "strided")
 
 
 def _first_cases() -> Iterator[Case]:
-    """Those of sums of singles: every shape in every layout, every repetition in each."""
+    """Cases of sums of singles: every shape in every layout, every repetition in each."""
     for shape in _SHAPES:
         yield parse(f"add/f32/{shape}")
         yield from (parse(f"add/f32/{shape}/layout={how}") for how in _MOVED)
@@ -191,7 +192,7 @@ def _cases_of_numbers(name: str, fmt: str) -> Iterator[Case]:
         yield parse(f"{name}/{fmt}:b={fmt}/{rest}")
 
 
-def _timed(name: str) -> Iterator[Case]:
+def _timed_cases(name: str) -> Iterator[Case]:
     yield parse(f"{name}/f32/b1_c1_h4096_w4096")
     yield parse(f"{name}/f32/b1_c1_h4096_w4096/broadcast=row")
     yield parse(f"{name}/f32/b4_c16_h256_w256/layout=permuted")
@@ -212,11 +213,16 @@ def kernel(operation: BinaryOperation) -> Kernel:
         group="binary",
         dims=strided.DIMS,
         bindings=(
-            strided.array("a", "in", FORMATS, "numbers"),
-            strided.array(
-                "b", "in", FORMATS, "other ones, size 1 where repeated; like a, or f16 and f32"
+            declare_input("a", FORMATS, strided.DIMS, "numbers"),
+            declare_input(
+                "b",
+                FORMATS,
+                strided.DIMS,
+                "other ones, size 1 where repeated; like a, or f16 and f32",
             ),
-            strided.array("y", "out", FORMATS, "results, of narrow floats from f32", same_as="a"),
+            declare_output(
+                "y", FORMATS, strided.DIMS, "results, of narrow floats from f32", same_as="a"
+            ),
         ),
         params={
             "broadcast": broadcast.param("b"),
@@ -228,7 +234,6 @@ def kernel(operation: BinaryOperation) -> Kernel:
             Variant(
                 name="portable",
                 module="binary",
-                entry="binary",
                 arguments=lambda types: (_struct(name, types), *(types[b] for b in "aby")),
                 launch=lambda problem, device: strided.launch(problem),
                 arithmetic="exact",
@@ -243,7 +248,7 @@ def kernel(operation: BinaryOperation) -> Kernel:
             *(case for a, b in _PAIRS for case in _cases(name, a, b)),
             *(case for fmt in binary_numbers.NUMBERS for case in _cases_of_numbers(name, fmt)),
         ),
-        timed=tuple(_timed(name)),
+        timed=tuple(_timed_cases(name)),
     )
 
 

@@ -31,7 +31,6 @@ def _variant(name: str, variant: str, formats: tuple[str, ...], *requires: str) 
     return Variant(
         name=variant,
         module="binary_numbers",
-        entry="binary_numbers",
         arguments=lambda types: (name.title(), _struct(types["y"])),
         launch=launch,
         arithmetic="exact",
@@ -50,12 +49,12 @@ def _struct(fmt: str) -> str:
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     layouts = {name: problem.layout(name) for name in "aby"}
     shape = problem.full_shape("y")
-    flat = all(found == Layout.contiguous(shape) for found in layouts.values())
-    each = 4 // problem.item_bytes("y") if flat and problem.item_bytes("y") < 4 else 1
-    groups = grid(-(-prod(shape) // (_THREADS * _STEPS * each)))
+    flat = all(layout == Layout.contiguous(shape) for layout in layouts.values())
+    at_once = 4 // problem.item_bytes("y") if flat and problem.item_bytes("y") < 4 else 1
+    groups = grid(-(-prod(shape) // (_THREADS * _STEPS * at_once)))
     push: Push = {
         "sizes": places.sizes(shape),
-        **{name: _place(found) for name, found in layouts.items()},
+        **{name: _place(layout) for name, layout in layouts.items()},
         "flat": flat,
         "groups_x": groups[0],
     }

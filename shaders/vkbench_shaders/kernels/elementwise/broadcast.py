@@ -33,14 +33,14 @@ def layout(problem: Problem, binding: str, repeated: Mapping[str, str]) -> Layou
             size if dim in kept else min(size, 1)
             for dim, size in zip(strided.DIMS, full, strict=True)
         )
-    return strided.laid(problem, binding, full)
+    return strided.lay_out_array(problem, binding, full)
 
 
 def pair(problem: Problem) -> dict[str, Array]:
     """Arrays a and b: with special values, each one of a's meets each one of b's."""
     if problem.params["values"] == "noise":
         return {name: data.values(problem, name) for name in "ab"}
-    odd = {name: data.odd(problem.types[name]) for name in "ab"}
+    odd = {name: data.odd_values(problem.types[name]) for name in "ab"}
     slow, fast = odd["a"].repeat(len(odd["b"])), odd["b"]
     return {
         name: np.resize(values, problem.array_shape(name))

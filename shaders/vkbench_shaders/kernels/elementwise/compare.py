@@ -10,7 +10,7 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -22,10 +22,11 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Stage,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import broadcast, strided
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8  # as in compare.slang
 
@@ -74,8 +75,8 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     launched = strided.launch(problem)
-    wanted, kind = _WANTED[problem.kernel.name], _KINDS.get(problem.types["a"], 0)
-    constants = {**launched.constants, "WANTED": wanted, "KIND": kind}
+    holds_for, kind = _WANTED[problem.kernel.name], _KINDS.get(problem.types["a"], 0)
+    constants = {**launched.constants, "WANTED": holds_for, "KIND": kind}
     return replace(launched, constants=constants, entry=_entry(problem))
 
 
@@ -101,7 +102,7 @@ def reference(
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
     """Integers as they are, others in float64."""
 
-    def compared(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    def compare_numbers(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         fmt = problem.types["a"]
         a, b = (
             inputs[name] if fmt[0] in "iu" else quants.dequantise(fmt, inputs[name])
@@ -109,7 +110,7 @@ def reference(
         )
         return {"y": comparison.function(a, b).astype(np.uint8)}
 
-    return compared
+    return compare_numbers
 
 
 def _cases(name: str, fmt: str) -> Iterator[Case]:
@@ -130,7 +131,7 @@ def _cases(name: str, fmt: str) -> Iterator[Case]:
     yield case("b2_c0_h5_w7")
 
 
-def _timed(name: str) -> Iterator[Case]:
+def _timed_cases(name: str) -> Iterator[Case]:
     yield parse(f"{name}/f32/b1_c1_h4096_w4096")
     if name != "eq":  # they take as long as each other
         return
@@ -148,9 +149,11 @@ def kernel(comparison: CompareOperation) -> Kernel:
         group="compare",
         dims=strided.DIMS,
         bindings=(
-            strided.array("a", "in", FORMATS, "numbers"),
-            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated", same_as="a"),
-            strided.array("y", "out", ("u8",), "0 or 1"),
+            declare_input("a", FORMATS, strided.DIMS, "numbers"),
+            declare_input(
+                "b", FORMATS, strided.DIMS, "other ones, size 1 where repeated", same_as="a"
+            ),
+            declare_output("y", ("u8",), strided.DIMS, "0 or 1"),
         ),
         params={
             "broadcast": broadcast.param("b"),
@@ -159,21 +162,19 @@ def kernel(comparison: CompareOperation) -> Kernel:
         },
         forms=Forms(empty=strided.DIMS, layout=layout, infer=broadcast.infer),
         variants=(
-            Variant(
-                name="portable",
-                module="compare",
-                entry="compare",
+            portable(
+                "compare",
+                launch,
+                "exact",
                 arguments=lambda types: (_LOADED.get(types["a"], types["a"]),),
                 more=(Stage(entry="compare_64"), Stage(entry="compare_flat_64")),
-                launch=launch,
-                arithmetic="exact",
             ),
         ),
         inputs=inputs,
         check=Check(reference=reference(comparison)),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
         cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt)),
-        timed=tuple(_timed(name)),
+        timed=tuple(_timed_cases(name)),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -25,11 +25,12 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
 _SPAN = 150.0  # inputs lie between this and its negative
@@ -49,7 +50,7 @@ GATE = Param(
 def layout_of_halves(problem: Problem, binding: str) -> Layout:
     """Where an array lies; x has rows of two halves."""
     *outer, columns = problem.full_shape(binding)
-    return strided.laid(problem, binding, (*outer, columns * (2 if binding == "x" else 1)))
+    return strided.lay_out_array(problem, binding, (*outer, columns * (2 if binding == "x" else 1)))
 
 
 def launch_of_halves(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
@@ -80,11 +81,11 @@ def reference(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) 
 def operands(problem: Problem, inputs: Arrays, rows: Array | None) -> list[Array]:
     """The gates and what passes them, along h only those of the sample."""
     taken = [array if rows is None else array[:, :, rows] for array in inputs.values()]
-    found = [quants.dequantise(problem.case.format, array) for array in taken]
-    if len(found) == 1:
-        found = np.split(found[0], 2, axis=-1)
-        return found if problem.params["gate"] == "first" else found[::-1]
-    return found
+    numbers = [quants.dequantise(problem.case.format, array) for array in taken]
+    if len(numbers) == 1:
+        numbers = np.split(numbers[0], 2, axis=-1)
+        return numbers if problem.params["gate"] == "first" else numbers[::-1]
+    return numbers
 
 
 def infer_halves(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
@@ -103,7 +104,7 @@ def _cases(name: str, others: tuple[Mapping[str, Value], ...]) -> Iterator[Case]
         yield from (strided.case(name, fmt, (2, 3, 5, 41), params) for params in others)
 
 
-def _timed(gate: Gate, name: str) -> Iterator[Case]:
+def _timed_cases(gate: Gate, name: str) -> Iterator[Case]:
     shapes = _TIMED if gate.name == "swiglu" else _TIMED[:1]  # the others in one size
     return (strided.case(name, fmt, shape) for fmt in FORMATS[:2] for shape in shapes)
 
@@ -117,27 +118,26 @@ def _kernel(gate: Gate) -> Kernel:
         group="glu",
         dims=strided.DIMS,
         bindings=(
-            strided.array("a", "in", FORMATS, "the gate"),
-            strided.array("b", "in", FORMATS, "what passes it", same_as="a"),
-            strided.array("y", "out", FORMATS, "what has passed", same_as="a"),
+            declare_input("a", FORMATS, strided.DIMS, "the gate"),
+            declare_input("b", FORMATS, strided.DIMS, "what passes it", same_as="a"),
+            declare_output("y", FORMATS, strided.DIMS, "what has passed", same_as="a"),
         ),
         params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            Variant(
-                name="portable",
-                module="glu",
+            portable(
+                "glu",
+                partial(launch_of_two, gate),
+                "f32_each",
                 entry="of_two",
                 arguments=lambda types: (gate.struct(types["y"]), types["y"], types["y"]),
-                launch=partial(launch_of_two, gate),
-                arithmetic="f32_each",
             ),
         ),
         inputs=inputs,
         check=Check(reference=partial(reference, gate), rows="h"),
         work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
         cases=tuple(_cases(name, gate.others)),
-        timed=tuple(_timed(gate, name)),
+        timed=tuple(_timed_cases(gate, name)),
     )
 
 
@@ -149,14 +149,16 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
         name=gate.name,
         description=f"{gate.description}; a and b are the halves of each row of x.",
         bindings=(
-            strided.array("x", "in", FORMATS, "rows of two halves: the gate and what passes it"),
-            strided.array("y", "out", FORMATS, "what has passed", same_as="x"),
+            declare_input(
+                "x", FORMATS, strided.DIMS, "rows of two halves: the gate and what passes it"
+            ),
+            declare_output("y", FORMATS, strided.DIMS, "what has passed", same_as="x"),
         ),
         params={"gate": GATE, **split.params},
         forms=replace(split.forms, layout=layout_of_halves, infer=infer_halves),
         variants=(variant,),
         cases=tuple(_cases(gate.name, (*gate.others, {"gate": "second"}))),
-        timed=tuple(_timed(gate, gate.name)),
+        timed=tuple(_timed_cases(gate, gate.name)),
     )
 
 

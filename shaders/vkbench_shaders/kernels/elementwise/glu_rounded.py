@@ -8,12 +8,14 @@ from functools import partial
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, Variant, grid
+from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, grid
 from vkbench_shaders.kernels.elementwise import glu, strided
 from vkbench_shaders.kernels.shared import gates
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.gates import GATES, Gate
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import divisor
 
 _NAMES = ("swiglu", "geglu")  # of the gates that models put before a product
 _THREADS = 128  # a workgroup
@@ -67,7 +69,7 @@ _SHAPES = (
 _TIMED = ("b1_c1_h1_w14336", "b1_c1_h512_w14336")
 
 
-def _listed(name: str, shapes: tuple[str, ...]) -> tuple[Case, ...]:
+def _parse_cases(name: str, shapes: tuple[str, ...]) -> tuple[Case, ...]:
     return tuple(parse(f"{name}/f32/{shape}") for shape in shapes)
 
 
@@ -78,24 +80,21 @@ def _kernel(gate: Gate, halves: Kernel) -> Kernel:
         name=name,
         description=f"{gate.description}, rounded to q8_1; a and b are the halves of rows of x.",
         bindings=(
-            strided.array("x", "in", ("f32",), "rows of two halves: the gate and what passes it"),
-            strided.array("y", "out", ("q8_1",), "what has passed, rounded to bytes"),
+            declare_input(
+                "x", ("f32",), strided.DIMS, "rows of two halves: the gate and what passes it"
+            ),
+            declare_output("y", ("q8_1",), strided.DIMS, "what has passed, rounded to bytes"),
         ),
         params={name: halves.params[name] for name in ("gate", *gate.params)},
         forms=replace(halves.forms, empty=(), layout=_layout),
         variants=(
-            Variant(
-                name="portable",
-                module="glu_rounded",
-                entry="glu_rounded",
-                arguments=partial(_arguments, gate),
-                launch=partial(launch, gate),
-                arithmetic="f32",
+            portable(
+                "glu_rounded", partial(launch, gate), "f32", arguments=partial(_arguments, gate)
             ),
         ),
         inputs=inputs,
-        cases=_listed(name, _SHAPES),
-        timed=_listed(name, _TIMED),
+        cases=_parse_cases(name, _SHAPES),
+        timed=_parse_cases(name, _TIMED),
     )
 
 

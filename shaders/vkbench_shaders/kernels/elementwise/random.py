@@ -9,12 +9,11 @@ import numpy as np
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import noise, philox
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -23,10 +22,11 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 WORKGROUP_BYTES = THREADS * 64
@@ -75,19 +75,19 @@ def inputs(problem: Problem) -> dict[str, Array]:
 def reference(
     distribution: Callable[[philox.Words], philox.Floats],
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
-    """The same numbers in numpy: they are compared bit for bit."""
+    """The random numbers as numpy makes them, which are compared bit for bit."""
 
-    def made(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    def make_numbers(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         count, state = -(-problem.shape["n"] // 4), inputs["state"]
         least, scale, most = (np.float32(value) for value in span(problem))
         numbers = distribution(philox.blocks(state, count)).reshape(-1)[: problem.shape["n"]]
         numbers = np.minimum(numbers * scale + least, most)
         return {
             "y": quants.quantise(problem.types["y"], numbers),
-            "advanced": philox.advanced(state, count),
+            "advanced": philox.advance_counter(state, count),
         }
 
-    return made
+    return make_numbers
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
@@ -121,34 +121,28 @@ def _kernel(
         group="random",
         dims=("n",),
         bindings=(
-            Binding(
-                name="y", access="out", types=("f32", "f16"), dims=("n",), description="the numbers"
+            declare_output("y", ("f32", "f16"), ("n",), "the numbers"),
+            declare_input(
+                "state",
+                ("u32",),
+                ("n",),
+                "Philox's key in 2 words and its counter in 4, the lowest first",
             ),
-            Binding(
-                name="state",
-                access="in",
-                types=("u32",),
-                dims=("n",),
-                description="Philox's key in 2 words and its counter in 4, the lowest first",
-            ),
-            Binding(
-                name="advanced",
-                access="out",
-                types=("u32",),
-                dims=("n",),
-                description="the state for the numbers behind these: the counter goes on by n/4",
+            declare_output(
+                "advanced",
+                ("u32",),
+                ("n",),
+                "the state for the numbers behind these: the counter goes on by n/4",
             ),
         ),
         params=params,
         forms=Forms(layout=layout, empty=("n",), infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="random",
-                entry="random",
+            portable(
+                "random",
+                launch,
+                "exact",
                 arguments=lambda types: (name.removeprefix("rand_"), types["y"]),
-                launch=launch,
-                arithmetic="exact",
             ),
         ),
         inputs=inputs,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from vkbench.case import Case, Value, parse
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -16,10 +17,10 @@ from vkbench_shaders.kernel import (
     Kernel,
     Layout,
     Problem,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import broadcast, strided
+from vkbench_shaders.kernels.shared.portable import portable
 
 FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32")
 _REPEATED = {"b": "broadcast", "condition": "condition"}
@@ -78,10 +79,12 @@ SELECT = (
         group="select",
         dims=strided.DIMS,
         bindings=(
-            strided.array("a", "in", FORMATS, "numbers"),
-            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated", same_as="a"),
-            strided.array("condition", "in", ("u8",), "0 for b, size 1 where repeated"),
-            strided.array("y", "out", FORMATS, "what was chosen", same_as="a"),
+            declare_input("a", FORMATS, strided.DIMS, "numbers"),
+            declare_input(
+                "b", FORMATS, strided.DIMS, "other ones, size 1 where repeated", same_as="a"
+            ),
+            declare_input("condition", ("u8",), strided.DIMS, "0 for b, size 1 where repeated"),
+            declare_output("y", FORMATS, strided.DIMS, "what was chosen", same_as="a"),
         ),
         params={
             "broadcast": broadcast.param("b"),
@@ -91,13 +94,12 @@ SELECT = (
         },
         forms=Forms(empty=strided.DIMS, layout=layout, infer=broadcast.infer),
         variants=(
-            Variant(
-                name="portable",
-                module="select",
+            portable(
+                "select",
+                lambda problem, device: strided.launch(problem),
+                "exact",
                 entry="where_cond",
                 arguments=arguments,
-                launch=lambda problem, device: strided.launch(problem),
-                arithmetic="exact",
             ),
         ),
         inputs=inputs,

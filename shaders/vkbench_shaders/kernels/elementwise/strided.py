@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from vkbench.case import Case, Value
-from vkbench_shaders.kernel import Binding, Launch, Layout, Param, Problem, Push, grid
+from vkbench_shaders.kernel import Launch, Layout, Param, Problem, Push, grid
 
 DIMS = ("b", "c", "h", "w")
 THREADS = 128
@@ -31,24 +31,10 @@ SMALL = 1 << 14
 _FLAT, _WIDE, _LINES, _WORDS = range(4)  # the ways of strided.slang
 _OUTPUT = -1  # place of the output in the tables below
 
-# strided: items of the gap behind each row and in front of all, by the binding's place
-_GAPS = {0: (3, 5), 1: (1, 2), 2: (4, 1), _OUTPUT: (2, 7)}
+# strided: items in front of all and of the gap behind each row, by the binding's place
+_GAPS = {0: (5, 3), 1: (2, 1), 2: (1, 4), _OUTPUT: (7, 2)}
 # permuted: the order in which dimensions lie in memory, outermost first
 _ORDERS = {0: "bhwc", 1: "bcwh", 2: "whcb", _OUTPUT: "cbhw"}
-
-
-def array(
-    name: str, access: str, types: tuple[str, ...], description: str, same_as: str = ""
-) -> Binding:
-    """A binding that is an array b c h w."""
-    return Binding(
-        name=name,
-        access=access,
-        types=types,
-        dims=DIMS,
-        same_as=same_as,
-        description=description,
-    )
 
 
 def case(
@@ -61,34 +47,20 @@ def case(
 
 def layout(problem: Problem, binding: str) -> Layout:
     """Where a binding of the full shape lies, by the parameter `layout`."""
-    return laid(problem, binding, problem.full_shape(binding))
+    return lay_out_array(problem, binding, problem.full_shape(binding))
 
 
-def laid(problem: Problem, binding: str, shape: tuple[int, ...]) -> Layout:
+def lay_out_array(problem: Problem, binding: str, shape: tuple[int, ...]) -> Layout:
     """Where an array b c h w of a binding lies, by the parameter `layout`."""
     names = [bound.name for bound in problem.kernel.bindings]
     place = _OUTPUT if problem.kernel.binding(binding).is_output else names.index(binding)
     match problem.params["layout"]:
         case "strided":
-            return _strided(shape, *_GAPS[place])
+            return Layout.strided(shape, *_GAPS[place])
         case "permuted":
-            return _permuted(shape, _ORDERS[place])
+            return Layout.permuted(shape, [DIMS.index(dim) for dim in _ORDERS[place]])
         case _:
             return Layout.contiguous(shape)
-
-
-def _strided(shape: tuple[int, ...], gap: int, offset: int) -> Layout:
-    padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
-    return Layout(
-        shape=shape, strides=padded.strides, offset=offset, storage=offset + padded.storage
-    )
-
-
-def _permuted(shape: tuple[int, ...], order: str) -> Layout:
-    size = dict(zip(DIMS, shape, strict=True))
-    stored = Layout.contiguous([size[dim] for dim in order])
-    stride = dict(zip(order, stored.strides, strict=True))
-    return Layout(shape=shape, strides=tuple(stride[dim] for dim in DIMS), storage=stored.storage)
 
 
 def launch(problem: Problem, params: Sequence[float] = ()) -> Launch:
@@ -117,7 +89,7 @@ def _constants(way: int, repeated: int, *, is_single: bool = False) -> dict[str,
 
 @dataclass(frozen=True, kw_only=True)
 class _Walk:
-    """In which order, and how much at once, a launch goes over its arrays."""
+    """The order in which a launch goes over its arrays, and how much it takes at once."""
 
     sizes: tuple[int, ...]  # b, c, h, w after merging
     strides: tuple[tuple[int, ...], ...]  # of each binding, along them
@@ -149,7 +121,7 @@ class _Walk:
 
     @property
     def tile_power(self) -> int:
-        """Of lines: the power of two of a tile's columns, many of them but few beyond a row."""
+        """Logarithm of a tile's columns: many, but few of them beyond the end of a row."""
         return min(range(THREADS.bit_length()), key=self._tile_cost)
 
     def _tile_cost(self, power: int) -> float:
@@ -176,7 +148,7 @@ class _Walk:
 
 
 def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
-    sizes, strides = _merged(layouts)
+    sizes, strides = _merge_dimensions(layouts)
     offsets = tuple(lay.offset for lay in layouts)
     wide = all(_begins_whole(own, offset) for own, offset in zip(strides, offsets, strict=True))
     a_word = 4 // output_bytes
@@ -189,7 +161,9 @@ def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
     )
 
 
-def _merged(layouts: Sequence[Layout]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+def _merge_dimensions(
+    layouts: Sequence[Layout],
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Sizes and strides of at most four dimensions: outermost of the output first."""
     output = layouts[-1]
     dims = [

@@ -15,7 +15,7 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -25,12 +25,13 @@ from vkbench_shaders.kernel import (
     Kernel,
     Launch,
     Problem,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
 from vkbench_shaders.kernels.shared.activations import silu_slope
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
 
@@ -42,8 +43,8 @@ _MOVED = (4, 16, 512, 512)
 
 def launch(operation: UnaryOperation, problem: Problem, device: DeviceFacts) -> Launch:
     values = [float(problem.params[name]) for name in operation.params]
-    found = strided.launch(problem, operation.pushed(*values))
-    return replace(found, constants={**found.constants, **operation.constants(*values)})
+    plain = strided.launch(problem, operation.pushed(*values))
+    return replace(plain, constants={**plain.constants, **operation.constants(*values)})
 
 
 def inputs(operation: UnaryOperation, problem: Problem) -> dict[str, Array]:
@@ -56,13 +57,13 @@ def inputs(operation: UnaryOperation, problem: Problem) -> dict[str, Array]:
 def reference(
     operation: UnaryOperation, problem: Problem, inputs: Arrays, rows: Array | None
 ) -> dict[str, Array]:
-    x = sampled(problem, "x", inputs, rows)
+    x = read_sample(problem, "x", inputs, rows)
     with np.errstate(all="ignore"):
         values = [np.float64(np.float32(problem.params[name])) for name in operation.params]
         return {"y": operation.function(x, *values)}
 
 
-def sampled(problem: Problem, binding: str, inputs: Arrays, rows: Array | None) -> Array:
+def read_sample(problem: Problem, binding: str, inputs: Arrays, rows: Array | None) -> Array:
     """An input's numbers, along h only those of the sample."""
     stored = inputs[binding]
     return quants.dequantise(problem.types[binding], stored if rows is None else stored[:, :, rows])
@@ -76,26 +77,24 @@ def kernel(operation: UnaryOperation) -> Kernel:
         group="unary",
         dims=strided.DIMS,
         bindings=(
-            strided.array("x", "in", FORMATS, "numbers"),
-            strided.array("y", "out", FORMATS, "what becomes of them", same_as="x"),
+            declare_input("x", FORMATS, strided.DIMS, "numbers"),
+            declare_output("y", FORMATS, strided.DIMS, "what becomes of them", same_as="x"),
         ),
         params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            Variant(
-                name="portable",
-                module="unary",
-                entry="unary",
+            portable(
+                "unary",
+                partial(launch, operation),
+                operation.path,
                 arguments=lambda types: (operation.struct(types["y"]), types["x"], types["y"]),
-                launch=partial(launch, operation),
-                arithmetic=operation.path,
             ),
         ),
         inputs=partial(inputs, operation),
         check=Check(reference=partial(reference, operation), rows="h"),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
         cases=tuple(case for fmt in FORMATS for case in _cases(operation, fmt)),
-        timed=tuple(_timed(operation.name)),
+        timed=tuple(_timed_cases(operation.name)),
     )
 
 
@@ -114,7 +113,7 @@ def _cases(operation: UnaryOperation, fmt: str) -> Iterator[Case]:
 _ALSO_MOVED = ("relu", "silu")  # how arrays lie costs all operations the same
 
 
-def _timed(name: str) -> Iterator[Case]:
+def _timed_cases(name: str) -> Iterator[Case]:
     yield from (strided.case(name, fmt, _LARGE) for fmt in ("f32", "f16"))
     if name in _ALSO_MOVED:
         yield strided.case(name, "f32", _MOVED, {"layout": "strided"})
@@ -129,7 +128,7 @@ def _silu_back_inputs(problem: Problem) -> dict[str, Array]:
 
 
 def _silu_back(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    dy, x = (sampled(problem, name, inputs, rows) for name in ("dy", "x"))
+    dy, x = (read_sample(problem, name, inputs, rows) for name in ("dy", "x"))
     with np.errstate(all="ignore"):
         return {"dx": dy * silu_slope(x)}
 
@@ -147,27 +146,25 @@ SILU_BACK = Kernel(
     group="unary",
     dims=strided.DIMS,
     bindings=(
-        strided.array("dy", "in", FORMATS, "gradient of silu's result"),
-        strided.array("x", "in", FORMATS, "what silu was of", same_as="dy"),
-        strided.array("dx", "out", FORMATS, "gradient of x", same_as="dy"),
+        declare_input("dy", FORMATS, strided.DIMS, "gradient of silu's result"),
+        declare_input("x", FORMATS, strided.DIMS, "what silu was of", same_as="dy"),
+        declare_output("dx", FORMATS, strided.DIMS, "gradient of x", same_as="dy"),
     ),
     params={"layout": strided.LAYOUT, "values": data.VALUES},
     forms=Forms(empty=strided.DIMS, layout=strided.layout),
     variants=(
-        Variant(
-            name="portable",
-            module="silu_back",
-            entry="silu_back",
+        portable(
+            "silu_back",
+            lambda problem, device: strided.launch(problem),
+            "f32",
             arguments=_silu_back_arguments,
-            launch=lambda problem, device: strided.launch(problem),
-            arithmetic="f32",
         ),
     ),
     inputs=_silu_back_inputs,
     check=Check(reference=_silu_back, rows="h"),
     work=Work(flops=lambda problem: 8 * prod(problem.full_shape("dx"))),
     cases=tuple(case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt)),
-    timed=tuple(_timed("silu_back")),
+    timed=tuple(_timed_cases("silu_back")),
 )
 
 UNARY = (*(kernel(operation) for operation in OPERATIONS), SILU_BACK)

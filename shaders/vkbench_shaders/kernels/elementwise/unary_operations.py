@@ -35,7 +35,7 @@ class UnaryOperation:
     others: tuple[Mapping[str, Value], ...] = ()  # parameters that cases have beside the defaults
 
     def struct(self, fmt: str) -> str:
-        """Its struct in unary_operations.slang: LeakyRelu of leaky_relu, f16's suffices for it."""
+        """Its struct in unary_operations.slang: leaky_relu's is LeakyRelu."""
         name = self.name.title().replace("_", "")
         return f"OfHalves<{name}>" if fmt == "f16" else name
 

@@ -9,12 +9,11 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -23,12 +22,13 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import MOST_DIVIDED, divisor
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 
@@ -65,8 +65,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    if prod(problem.array_shape("y")) >= MOST:
-        return f"y is too large: the kernel counts to {MOST}"
+    if prod(problem.array_shape("y")) >= MOST_DIVIDED:
+        return f"y is too large: the kernel counts to {MOST_DIVIDED}"
     return too_large(problem, device)
 
 
@@ -97,20 +97,18 @@ _ALONG_ONE = Kernel(
     description="Adds up the columns of a transposed convolution along one axis, in order.",
     dims=("n", "w", "o", "s"),
     bindings=(
-        Binding(
-            name="x",
-            access="in",
-            types=("f32", "f16", "bf16"),
-            dims=("n", "w", "o", "s"),
-            description="a column of taps for each channel, at each of w places",
+        declare_input(
+            "x",
+            ("f32", "f16", "bf16"),
+            ("n", "w", "o", "s"),
+            "a column of taps for each channel, at each of w places",
         ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16", "bf16"),
-            dims=("n", "o", "w"),
+        declare_output(
+            "y",
+            ("f32", "f16", "bf16"),
+            ("n", "o", "w"),
+            "channels; place w begins at w times the stride, less the padding",
             same_as="x",
-            description="channels; place w begins at w times the stride, less the padding",
         ),
     ),
     params={
@@ -119,17 +117,9 @@ _ALONG_ONE = Kernel(
     },
     forms=Forms(layout=layout, empty=("n",)),
     variants=(
-        Variant(
-            name="portable",
-            module="col2im",
-            entry="col2im",
-            arguments=lambda types: (types["x"],),
-            launch=launch,
-            arithmetic="f32",
-            refuses=refuses,
-        ),
+        portable("col2im", launch, "f32", arguments=lambda types: (types["x"],), refuses=refuses),
     ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=sums, rows="o"),
     work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
     cases=tuple(

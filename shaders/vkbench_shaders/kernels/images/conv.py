@@ -10,7 +10,6 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -24,17 +23,24 @@ from vkbench_shaders.kernel import (
     Settings,
     Stage,
     Tuning,
-    Variant,
     Work,
     grid,
 )
-from vkbench_shaders.kernels.images import conv_coop, conv_matrices, conv_panels, patches, windows
-from vkbench_shaders.kernels.images.conv_layout import LAYOUT, along, is_last, laid, layout
+from vkbench_shaders.kernels.images import conv_coop, conv_matrices, patches, windows
+from vkbench_shaders.kernels.images.conv_layout import (
+    LAYOUT,
+    along,
+    is_last,
+    layout,
+    put_channels_last,
+)
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
 from vkbench_shaders.kernels.shared import sums
 from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import divisor
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 
 _AXES = 3  # of the shader's windows
@@ -64,31 +70,31 @@ class Conv:
 def product_sizes(problem: Problem) -> tuple[int, int]:
     """Rows and columns of the product: results and windows, or the other way round."""
     seen = problem.shape["n"] * prod(axis.count for axis in along(problem))
-    found = (problem.shape["o"], seen)
-    return found[::-1] if is_last(problem) else found
+    sizes = (problem.shape["o"], seen)
+    return sizes[::-1] if is_last(problem) else sizes
 
 
-def ranked(problem: Problem, device: DeviceFacts) -> list[patches.Tile]:
+def rank_tiles(problem: Problem, device: DeviceFacts) -> list[patches.Tile]:
     """The tile that was asked for, or all, the one that should be fastest first."""
     few = _FEW[is_last(problem)]
-    asked = problem.params.get("tile", "auto")
-    if asked == few.name:
+    named = problem.params.get("tile", "auto")
+    if named == few.name:
         return [few]
-    found = patches.ranked(problem, device, *product_sizes(problem))
-    if asked != "auto":
-        return found
+    tiles = patches.rank_tiles(problem, device, *product_sizes(problem))
+    if named != "auto":
+        return tiles
     sizes = _sizes(problem)
     is_few = sizes.results <= _FEW_RESULTS and sizes.depth <= _FEW_DEPTH
-    return [few, *found] if is_few else [*found, few]
+    return [few, *tiles] if is_few else [*tiles, few]
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    return [{"tile": tile.name} for tile in ranked(problem, device)]
+    return [{"tile": tile.name} for tile in rank_tiles(problem, device)]
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     rows, columns = product_sizes(problem)
-    tile = ranked(problem, device)[0]
+    tile = rank_tiles(problem, device)[0]
     tiles_m = -(-rows // tile.m)
     groups = grid(tiles_m * -(-columns // tile.n))
     return Launch(
@@ -137,7 +143,7 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     return patches.refuses(problem, device)
 
 
-def _posed(problem: Problem) -> conv_matrices.Posed:
+def _pose_product(problem: Problem) -> conv_matrices.Posed:
     return conv_matrices.Posed(
         problem=problem, sizes=_sizes(problem), push=_push(problem), wide=_flags(problem)
     )
@@ -248,24 +254,26 @@ def _cases(conv: Conv) -> Iterator[Case]:
     named = [(f"{conv.name}/{fmt}", shape) for fmt in patches.WEIGHTS for shape in conv.shapes]
     yield from (parse(f"{name}/{shape}") for name, shape in named)
     if conv.axes == "hw":
-        yield from (laid(f"{name}/{shape}") for name, shape in named)
+        yield from (put_channels_last(f"{name}/{shape}") for name, shape in named)
         largest = conv.shapes[-2].partition("/")[0]
         tiles = (*patches.TILES, _FEW[False])
         yield from (parse(f"conv2d/f32/{largest}/tile={tile.name}") for tile in tiles)
-        yield laid(f"conv2d/f32/{largest}/tile={_FEW[True].name}")
+        yield put_channels_last(f"conv2d/f32/{largest}/tile={_FEW[True].name}")
         tiled = [f"conv2d/f16/{_IN_COOPERATIVE_TILES},tile={name}" for name in conv_matrices.NAMES]
         yield from (parse(case) for case in tiled)
-        yield from (laid(case) for case in tiled)
-        for name in conv_panels.NAMES:
+        yield from (put_channels_last(case) for case in tiled)
+        for name in conv_matrices.OF_PANELS:
             yield parse(f"conv2d/f16/{_IN_WHOLE_TILES},tile={name}")
 
 
-def _timed(conv: Conv) -> Iterator[Case]:
+def _timed_cases(conv: Conv) -> Iterator[Case]:
     yield from (parse(f"{conv.name}/f32/{shape}") for shape in conv.timed)
     large = [shape for shape in conv.timed if "_c320_" in shape or "_c256_" in shape]
     yield from (parse(f"{conv.name}/f16/{shape}") for shape in large)
     if conv.axes == "hw":
-        yield from (laid(f"{conv.name}/f32/{shape}") for shape in (*large, *_IMAGES[-4:]))
+        yield from (
+            put_channels_last(f"{conv.name}/f32/{shape}") for shape in (*large, *_IMAGES[-4:])
+        )
 
 
 def _stages(orders: Sequence[bool]) -> Iterator[Stage]:
@@ -298,23 +306,22 @@ def _kernel(conv: Conv) -> Kernel:
         tuning=Tuning(params=("tile",), candidates=candidates) if conv.axes == "hw" else None,
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
-            conv_matrices.variant(_posed, orders),
-            Variant(
-                name="portable",
-                module="conv",
+            conv_matrices.variant(_pose_product, orders),
+            portable(
+                "conv",
+                launch,
+                "f32",
                 entry="conv_8x8",
                 arguments=lambda types: (types["weights"],),
-                more=tuple(_stages(orders)),
-                launch=launch,
-                arithmetic="f32",
                 refuses=refuses,
+                more=tuple(_stages(orders)),
             ),
         ),
         inputs=inputs,
         check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="o"),
         work=Work(flops=flops),
         cases=tuple(_cases(conv)),
-        timed=tuple(_timed(conv)),
+        timed=tuple(_timed_cases(conv)),
     )
 
 

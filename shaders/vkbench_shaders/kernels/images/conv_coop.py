@@ -87,10 +87,10 @@ class Sizes:
         return self.results >= _LEAST_RESULTS and self.depth >= _LEAST_DEPTH
 
 
-def tiles(sizes: Sizes, asked: str, device: DeviceFacts) -> list[Tile]:
+def tiles(sizes: Sizes, named: str, device: DeviceFacts) -> list[Tile]:
     """The tiles that a device has of what was asked for, the one that should be fastest first."""
-    found = [tile for tile in TILES if asked in ("auto", tile.name) and tile.fits(device)]
-    return sorted(found, key=lambda tile: seconds(tile, sizes, device))
+    possible = [tile for tile in TILES if named in ("auto", tile.name) and tile.fits(device)]
+    return sorted(possible, key=lambda tile: seconds(tile, sizes, device))
 
 
 def seconds(tile: Tile, sizes: Sizes, device: DeviceFacts) -> float:

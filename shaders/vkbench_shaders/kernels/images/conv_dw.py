@@ -8,12 +8,11 @@ import numpy as np
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -21,7 +20,6 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
 )
@@ -31,9 +29,11 @@ from vkbench_shaders.kernels.images.conv_layout import (
     along,
     channels_last,
     is_last,
-    laid,
+    put_channels_last,
 )
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import divisor
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 ROWS = 4  # of a thread
@@ -108,40 +108,13 @@ CONV_DW = (
         description="Convolves the last two axes, each channel with taps of its own.",
         dims=_DIMS,
         bindings=(
-            Binding(
-                name="weights",
-                access="in",
-                types=patches.WEIGHTS,
-                dims=("c", "r", "s"),
-                description="taps of each channel",
-            ),
-            Binding(
-                name="x",
-                access="in",
-                types=("f32",),
-                dims=_DIMS[:4],
-                description="arrays, one for each channel of each of n",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=("f32",),
-                dims=_DIMS[:4],
-                description="sums over all taps, a number a window",
-            ),
+            declare_input("weights", patches.WEIGHTS, ("c", "r", "s"), "taps of each channel"),
+            declare_input("x", ("f32",), _DIMS[:4], "arrays, one for each channel of each of n"),
+            declare_output("y", ("f32",), _DIMS[:4], "sums over all taps, a number a window"),
         ),
         params={**windows.params("hw", "stride", "padding", "dilation"), "layout": LAYOUT},
         forms=Forms(layout=layout, empty=("n",)),
-        variants=(
-            Variant(
-                name="portable",
-                module="conv_dw",
-                entry="conv_dw",
-                arguments=lambda types: (types["weights"],),
-                launch=launch,
-                arithmetic="f32",
-            ),
-        ),
+        variants=(portable("conv_dw", launch, "f32", arguments=lambda types: (types["weights"],)),),
         inputs=lambda problem: {name: data.bell(problem, name) for name in ("weights", "x")},
         check=Check(reference=reference, rows="c"),
         work=Work(
@@ -152,11 +125,15 @@ CONV_DW = (
         cases=tuple(
             made(f"conv2d_dw/{fmt}/{shape}")
             for fmt in patches.WEIGHTS
-            for made in (parse, laid)
+            for made in (parse, put_channels_last)
             for shape in _SHAPES
         ),
         timed=(
-            *(made(f"conv2d_dw/f32/{shape}") for made in (parse, laid) for shape in _TIMED),
+            *(
+                made(f"conv2d_dw/f32/{shape}")
+                for made in (parse, put_channels_last)
+                for shape in _TIMED
+            ),
             parse(f"conv2d_dw/f16/{_TIMED[0]}"),
         ),
     ),

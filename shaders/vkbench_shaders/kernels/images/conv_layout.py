@@ -37,12 +37,9 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def channels_last(shape: tuple[int, ...]) -> Layout:
     """The second dimension innermost."""
-    first, channels, *others = shape
-    stored = Layout.contiguous((first, *others, channels))
-    strides = (stored.strides[0], stored.strides[-1], *stored.strides[1:-1])
-    return Layout(shape=shape, strides=strides, storage=stored.storage)
+    return Layout.permuted(shape, (0, *range(2, len(shape)), 1))
 
 
-def laid(case: str) -> Case:
+def put_channels_last(case: str) -> Case:
     """A case with channels innermost."""
     return parse(f"{case}{',' if case.count('/') == 3 else '/'}layout=nhwc")

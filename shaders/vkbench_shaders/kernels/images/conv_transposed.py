@@ -17,7 +17,6 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -31,13 +30,14 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Stage,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.images import patches, windows
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS, setting
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 _AXES = 2  # of the shader's windows
 _FOUR = 4
@@ -84,7 +84,7 @@ def phases(spread: Spread) -> list[Phase]:
 
 
 def _phase(spread: Spread, at: int, step: int) -> Phase:
-    """Of output `at` and those behind it."""
+    """The phase of output `at` and of those a stride behind it."""
     from_first = at + spread.padding
     fitting = (
         tap
@@ -283,7 +283,7 @@ def _cases(conv: Transposed) -> Iterator[Case]:
         yield from (parse(f"{conv.name}/{fmt}/{shape}") for shape in conv.shapes)
 
 
-def _timed(conv: Transposed) -> Iterator[Case]:
+def _timed_cases(conv: Transposed) -> Iterator[Case]:
     yield from (parse(f"{conv.name}/f32/{shape}") for shape in conv.timed)
     yield parse(f"{conv.name}/f16/{conv.timed[0]}")
 
@@ -319,24 +319,23 @@ def _kernel(conv: Transposed) -> Kernel:
         params=_params(conv),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="conv_transposed",
+            portable(
+                "conv_transposed",
+                launch,
+                "f32",
                 entry="conv_transposed_8x8",
                 arguments=lambda types: (types["weights"],),
+                refuses=patches.refuses,
                 more=(
                     Stage(entry="conv_transposed_4x4", arguments=lambda types: (types["weights"],)),
                 ),
-                launch=launch,
-                arithmetic="f32",
-                refuses=patches.refuses,
             ),
         ),
         inputs=lambda problem: {name: data.bell(problem, name) for name in ("weights", "x")},
         check=Check(reference=reference, rows="o"),
         work=Work(flops=flops),
         cases=tuple(_cases(conv)),
-        timed=tuple(_timed(conv)),
+        timed=tuple(_timed_cases(conv)),
     )
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -21,15 +21,14 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
     too_large,
 )
 from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import TAPS, Window
-from vkbench_shaders.kernels.shared.division import MOST, divisor
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import MOST_DIVIDED, divisor, power_of_two
 
 THREADS = 128
 EACH = 8  # rows a thread, in im2col
@@ -77,16 +76,20 @@ def patches_launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 def patches_refuses(problem: Problem, device: DeviceFacts) -> str | None:
     words = prod(problem.array_shape("y")) * problem.item_bytes("y") // 4
-    if words >= 2 * MOST:
-        return f"y has {words} words: the kernel reaches {2 * MOST}"
+    if words >= 2 * MOST_DIVIDED:
+        return f"y has {words} words: the kernel reaches {2 * MOST_DIVIDED}"
     return too_large(problem, device)
 
 
 def patches(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
     seen = windows.taps(x.astype(np.float64), along(problem), 0.0)
-    found = np.stack([np.moveaxis(values, 1, -1) for _, values in seen], -1)
-    return {"y": found.reshape(*found.shape[:-1], *(axis.taps for axis in along(problem)))}
+    values_by_tap = np.stack([np.moveaxis(values, 1, -1) for _, values in seen], -1)
+    return {
+        "y": values_by_tap.reshape(
+            *values_by_tap.shape[:-1], *(axis.taps for axis in along(problem))
+        )
+    }
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -143,35 +146,28 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
         description=description,
         dims=("n", "c", *axes),
         bindings=(
-            Binding(
-                name="x",
-                access="in",
-                types=("f32", "f16"),
-                dims=("n", "c", *axes),
-                description="arrays, one for each channel of each of n",
+            declare_input(
+                "x", ("f32", "f16"), ("n", "c", *axes), "arrays, one for each channel of each of n"
             ),
-            Binding(
-                name="y",
-                access="out",
-                types=("f32", "f16"),
-                dims=("n", *axes, "c", *axes),
-                description="at each place of a window its patch: taps along the axes, by channel",
+            declare_output(
+                "y",
+                ("f32", "f16"),
+                ("n", *axes, "c", *axes),
+                "at each place of a window its patch: taps along the axes, by channel",
             ),
         ),
         params=windows.params(axes, "kernel", "stride", "padding", "dilation"),
         forms=Forms(accepts=accepts, layout=patches_layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="im2col",
-                entry="im2col",
+            portable(
+                "im2col",
+                patches_launch,
+                "exact",
                 arguments=lambda types: (types["x"], types["y"]),
-                launch=patches_launch,
-                arithmetic="exact",
                 refuses=patches_refuses,
             ),
         ),
-        inputs=lambda problem: {"x": data.plain(problem, "x")},
+        inputs=lambda problem: {"x": data.plain_values(problem, "x")},
         check=Check(reference=patches, rows="c"),
         work=Work(flops=lambda problem: 0),
         cases=tuple(_patches_cases(name, axes)),

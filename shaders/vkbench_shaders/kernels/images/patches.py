@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.kernel import Binding, Param, Problem, too_large
 from vkbench_shaders.kernels.images.windows import TAPS, Window
-from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.launch import MOST_DIVIDED, divisor
 from vkbench_shaders.tuning.rates import busy
 
 _MOST_TAPS = (1 << 16) - 1
@@ -52,21 +53,11 @@ def bindings(axes: str, weights: tuple[str, str], falls: str, sums: str) -> tupl
     """Weights, x and y of a convolution over some axes; `weights` names their first dimensions."""
     taps = tuple(TAPS[axis] for axis in axes)
     return (
-        Binding(
-            name="weights",
-            access="in",
-            types=WEIGHTS,
-            dims=(*weights, *taps),
-            description=falls,
+        declare_input("weights", WEIGHTS, (*weights, *taps), falls),
+        declare_input(
+            "x", ("f32",), ("n", "c", *axes), "arrays, one for each channel of each of n"
         ),
-        Binding(
-            name="x",
-            access="in",
-            types=("f32",),
-            dims=("n", "c", *axes),
-            description="arrays, one for each channel of each of n",
-        ),
-        Binding(name="y", access="out", types=("f32",), dims=("n", "o", *axes), description=sums),
+        declare_output("y", ("f32",), ("n", "o", *axes), sums),
     )
 
 
@@ -110,7 +101,7 @@ class Slide:
 
     @property
     def push(self) -> dict[str, int]:
-        """Its part of a shader's Windows."""
+        """Push constants of this axis in a shader's Windows."""
         by_outputs, by_taps = divisor(self.outputs), divisor(max(1, self.taps))
         return {
             "size": self.size,
@@ -135,10 +126,10 @@ def vectors(slides: Sequence[Slide], axes: int) -> dict[str, tuple[int, ...]]:
 
 def choose(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> Tile:
     """The tile that was asked for, or the one that should be fastest."""
-    return ranked(problem, device, rows, columns)[0]
+    return rank_tiles(problem, device, rows, columns)[0]
 
 
-def ranked(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> list[Tile]:
+def rank_tiles(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> list[Tile]:
     """The tile that was asked for, or all, the one that should be fastest first."""
     named = [tile for tile in TILES if tile.name == problem.params.get("tile")]
     return sorted(named or TILES, key=lambda tile: _time(tile, device, rows, columns))
@@ -152,8 +143,8 @@ def _time(tile: Tile, device: DeviceFacts, rows: int, columns: int) -> float:
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot make a problem's products, or None."""
     for binding in problem.kernel.bindings:
-        if (items := prod(problem.array_shape(binding.name))) >= MOST:
-            return f"{binding.name} has {items} numbers, the kernel counts to {MOST}"
+        if (items := prod(problem.array_shape(binding.name))) >= MOST_DIVIDED:
+            return f"{binding.name} has {items} numbers, the kernel counts to {MOST_DIVIDED}"
     taps = max(problem.shape[dim] for dim in "trs" if dim in problem.shape)
     if taps > _MOST_TAPS:
         return f"windows have {taps} taps along an axis, the kernel takes {_MOST_TAPS}"

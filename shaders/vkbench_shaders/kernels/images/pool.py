@@ -15,6 +15,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -27,14 +28,15 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
 )
-from vkbench_shaders.kernels.images import channels, windows
+from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import Window
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import divisor
 
+FORMATS = ("f32", "f16")
 THREADS = 128
 ROWS = 4  # of a thread's patch
 
@@ -109,12 +111,12 @@ def _total(x: Array, axes: tuple[Window, ...]) -> Array:
 
 def largest(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = _channels(inputs, rows)
-    found = np.full(x.shape[:2] + layout(problem, "y").shape[2:], -np.inf)
-    plus = np.zeros(found.shape, bool)  # whether a window has +0, which is above -0
+    most = np.full(x.shape[:2] + layout(problem, "y").shape[2:], -np.inf)
+    plus = np.zeros(most.shape, bool)  # whether a window has +0, which is above -0
     for _, seen in windows.taps(x, along(problem), -np.inf):
-        found = np.maximum(found, seen)
+        most = np.maximum(most, seen)
         plus |= (seen == 0) & ~np.signbit(seen)
-    return {"y": np.where(found == 0, np.where(plus, 0.0, -0.0), found)}
+    return {"y": np.where(most == 0, np.where(plus, 0.0, -0.0), most)}
 
 
 def _channels(inputs: Arrays, rows: Array | None) -> Array:
@@ -183,11 +185,11 @@ _POOLS = (
 
 def _cases(pool: Pool) -> Iterator[Case]:
     more = _INSIDE[pool.axes] if pool.type == "Mean" else ()
-    for fmt in channels.FORMATS:
+    for fmt in FORMATS:
         yield from (parse(f"{pool.name}/{fmt}/{shape}") for shape in (*_SHAPES[pool.axes], *more))
 
 
-def _timed(pool: Pool) -> Iterator[Case]:
+def _timed_cases(pool: Pool) -> Iterator[Case]:
     first, *others = _TIMED[pool.axes]
     yield from (parse(f"{pool.name}/f32/{shape}") for shape in (first, *others))
     yield parse(f"{pool.name}/f16/{first}")
@@ -205,18 +207,14 @@ def _kernel(pool: Pool) -> Kernel:
         group="pool",
         description=pool.description,
         dims=pool.dims,
-        bindings=channels.bindings(pool.dims, "a number a window"),
+        bindings=(
+            declare_input("x", FORMATS, pool.dims, "arrays, one for each channel of each of n"),
+            declare_output("y", FORMATS, pool.dims, "a number a window", same_as="x"),
+        ),
         params=_params(pool),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="pool",
-                entry="pool",
-                arguments=lambda types: (pool.type, types["x"]),
-                launch=launch,
-                arithmetic=pool.path,
-            ),
+            portable("pool", launch, pool.path, arguments=lambda types: (pool.type, types["x"])),
         ),
         inputs=lambda problem: {"x": data.values(problem, "x")},
         check=Check(reference=mean if pool.type == "Mean" else largest, rows="c"),
@@ -226,7 +224,7 @@ def _kernel(pool: Pool) -> Kernel:
             ),
         ),
         cases=tuple(_cases(pool)),
-        timed=tuple(_timed(pool)),
+        timed=tuple(_timed_cases(pool)),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -27,14 +28,14 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.images import channels
-from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import MOST_DIVIDED, divisor
 
+FORMATS = ("f32", "f16")
 THREADS = 128
 _SIZES = {"h": "height", "w": "width"}
 
@@ -130,8 +131,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     numerators = [axis.outputs * axis.factor for axis in scales(problem)]
-    if max(prod(problem.array_shape("y")), *numerators) >= MOST:
-        return f"y is too large: the kernel counts to {MOST}"
+    if max(prod(problem.array_shape("y")), *numerators) >= MOST_DIVIDED:
+        return f"y is too large: the kernel counts to {MOST_DIVIDED}"
     return too_large(problem, device)
 
 
@@ -205,7 +206,7 @@ _UPSAMPLES = (
 
 def _cases(upsample: Upsample) -> Iterator[Case]:
     own = "values=special" if upsample.type == "Nearest" else "corners=align"
-    for fmt in channels.FORMATS:
+    for fmt in FORMATS:
         for shape in _SHAPES[upsample.axes]:
             yield parse(f"{upsample.name}/{fmt}/{shape}")
         for shape in _SHAPES[upsample.axes][1:4]:
@@ -213,7 +214,7 @@ def _cases(upsample: Upsample) -> Iterator[Case]:
             yield parse(f"{upsample.name}/{fmt}/{dims}/{','.join(filter(None, (own, sizes)))}")
 
 
-def _timed(upsample: Upsample) -> Iterator[Case]:
+def _timed_cases(upsample: Upsample) -> Iterator[Case]:
     first, *others = _TIMED[upsample.axes]
     yield from (parse(f"{upsample.name}/f32/{shape}") for shape in (first, *others))
     yield parse(f"{upsample.name}/f16/{first}")
@@ -237,7 +238,7 @@ def _params(upsample: Upsample) -> dict[str, Param]:
 
 
 def _inputs(problem: Problem) -> dict[str, Array]:
-    make = data.values if "values" in problem.params else data.plain
+    make = data.values if "values" in problem.params else data.plain_values
     return {"x": make(problem, "x")}
 
 
@@ -247,17 +248,18 @@ def _kernel(upsample: Upsample) -> Kernel:
         group="upsample",
         description=upsample.description,
         dims=upsample.dims,
-        bindings=channels.bindings(upsample.dims, "larger ones, or smaller"),
+        bindings=(
+            declare_input("x", FORMATS, upsample.dims, "arrays, one for each channel of each of n"),
+            declare_output("y", FORMATS, upsample.dims, "larger ones, or smaller", same_as="x"),
+        ),
         params=_params(upsample),
         forms=Forms(layout=layout, empty=("n",)),
         variants=(
-            Variant(
-                name="portable",
-                module="upsample",
-                entry="upsample",
+            portable(
+                "upsample",
+                launch,
+                upsample.path,
                 arguments=lambda types: (f"{upsample.type}<{types['x']}>", types["x"]),
-                launch=launch,
-                arithmetic=upsample.path,
                 refuses=refuses,
             ),
         ),
@@ -269,7 +271,7 @@ def _kernel(upsample: Upsample) -> Kernel:
             ),
         ),
         cases=tuple(_cases(upsample)),
-        timed=tuple(_timed(upsample)),
+        timed=tuple(_timed_cases(upsample)),
     )
 
 

@@ -110,10 +110,10 @@ def taps(
     sides = [(0, 0)] * ahead + [(axis.padding, axis.padding) for axis in along]
     padded = np.pad(x, sides, constant_values=fill)
     for place in product(*(range(axis.taps) for axis in along)):
-        seen = [_seen(axis, tap) for axis, tap in zip(along, place, strict=True)]
+        seen = [_slice_of_tap(axis, tap) for axis, tap in zip(along, place, strict=True)]
         yield place, padded[(*[slice(None)] * ahead, *seen)]
 
 
-def _seen(axis: Window, tap: int) -> slice:
+def _slice_of_tap(axis: Window, tap: int) -> slice:
     first = tap * axis.dilation
     return slice(first, first + (axis.count - 1) * axis.stride + 1, axis.stride)

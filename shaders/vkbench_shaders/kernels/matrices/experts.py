@@ -7,11 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from vkbench.errors import UsageError
-from vkbench_shaders import formats, quants
+from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Layout, Param, Problem, Shapes
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 
 DIMS = ("e", "u", "m", "n", "k")  # experts, used by a token, rows of each, tokens, columns
@@ -33,33 +35,15 @@ PARAMS = {
 def bindings(vectors: tuple[str, ...]) -> tuple[Binding, ...]:
     """Weights, x, y and ids."""
     return (
-        Binding(
-            name="weights",
-            access="in",
-            types=products.WEIGHTS,
-            dims=("e", "m", "k"),
-            description="a matrix for each expert, row by row",
+        declare_input(
+            "weights", products.WEIGHTS, ("e", "m", "k"), "a matrix for each expert, row by row"
         ),
-        Binding(
-            name="x",
-            access="in",
-            types=vectors,
-            dims=("n", "k"),
-            description="vectors of the tokens, or n x u of them",
+        declare_input("x", vectors, ("n", "k"), "vectors of the tokens, or n x u of them"),
+        declare_output(
+            "y", ("f32",), ("n", "u", "m"), "a product for each token and expert it uses"
         ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32",),
-            dims=("n", "u", "m"),
-            description="a product for each token and expert it uses",
-        ),
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32",),
-            dims=("n", "u"),
-            description="the experts that each token uses, no two alike",
+        declare_input(
+            "ids", ("i32",), ("n", "u"), "the experts that each token uses, no two alike"
         ),
     )
 
@@ -77,7 +61,7 @@ def layout(problem: Problem, binding: str) -> Layout:
         n, width = problem.full_shape("x")
         shape = (n, problem.shape["u"], width)
         if problem.params["layout"] == "strided":
-            return rows.strided(shape, *rows.gaps(problem, "x"))
+            return Layout.strided(shape, *rows.gaps(problem, "x"))
         return Layout.contiguous(shape)
     return rows.layout(problem, binding)
 
@@ -115,7 +99,7 @@ deviations = sums.deviations(_sums)
 
 
 def flops(problem: Problem) -> int:
-    """Of every token with every expert it uses."""
+    """Operations for every token with every expert it uses."""
     return 2 * problem.shape["n"] * problem.shape["u"] * problem.shape["m"] * problem.shape["k"]
 
 

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -34,12 +33,15 @@ from vkbench_shaders.kernel import (
     Work,
     too_large,
 )
-from vkbench_shaders.kernels.matrices import dense_vec, matmul_cases
+from vkbench_shaders.kernels.matrices import matmul_cases
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
-from vkbench_shaders.kernels.shared import dense, sums
+from vkbench_shaders.kernels.matrices.vectors import dense_vec
+from vkbench_shaders.kernels.shared import dense, rows, sums
 from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 from vkbench_shaders.kernels.shared.cooperative.panels import Factor
 from vkbench_shaders.kernels.shared.cooperative.product import Product, element
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats, Of
 
 Dims = Mapping[str, tuple[str, str, str]]
@@ -50,14 +52,31 @@ DIMS = ("b", "m", "n", "k")
 _TRANSPOSED = {"transposed_a": "a", "transposed_b": "b", "transposed": "ab"}
 
 
+def layouts(*more: str) -> Param:
+    """The parameter `layout`: how matrices may lie, in these ways too."""
+    return Param(
+        default="contiguous",
+        choices=("contiguous", "strided", "permuted", *more),
+        description="how matrices lie: without gaps, rows with gaps, rows of a batch by turns"
+        + (", some column by column" if more else ""),
+    )
+
+
 def layout(problem: Problem, binding: str) -> Layout:
-    """By the parameter `layout`; permuted ones lie as heads of attention do, b along k as well."""
-    asked = str(problem.params["layout"])
-    if asked in _TRANSPOSED:
-        asked = "transposed" if binding in _TRANSPOSED[asked] else "contiguous"
-    if asked == "permuted" and problem.kernel.binding(binding).dims == ("b", "k", "n"):
-        asked = "permuted_columns"
-    return dense.layout(problem, binding, asked)
+    """Where matrices lie; permuted ones as heads of attention do, b along k as well."""
+    _, rows_, columns = problem.full_shape(binding)
+    shape = (dense.matrices(problem, binding), rows_, columns)
+    match str(problem.params["layout"]):
+        case "strided":
+            return Layout.strided(shape, *rows.gaps(problem, binding))
+        case "permuted" if problem.kernel.binding(binding).dims == ("b", "k", "n"):
+            return Layout.permuted(shape, (2, 0, 1))
+        case "permuted":
+            return Layout.permuted(shape, (1, 0, 2))
+        case order if binding in _TRANSPOSED.get(order, ""):
+            return Layout.permuted(shape, (0, 2, 1))
+        case _:
+            return Layout.contiguous(shape)
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -68,9 +87,9 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Row by row or column by column where there are a few vectors, in tiles otherwise."""
-    if found := _few_vectors(problem):
-        return dense_vec.launches(problem, device, found)
-    return dense.tiled(problem, device)
+    if roles := _few_vectors(problem):
+        return dense_vec.launches(problem, device, roles)
+    return dense.launch_tiles(problem, device)
 
 
 def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
@@ -79,8 +98,8 @@ def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
 
 def _parts(problem: Problem, device: DeviceFacts) -> int:
     """Parts of k; none where no sums go to scratch."""
-    if found := _few_vectors(problem):
-        cut, waits = dense_vec.cut(problem, device, found), False
+    if roles := _few_vectors(problem):
+        cut, waits = dense_vec.cut(problem, device, roles), False
     else:
         tile, cut = dense.choose(problem, device)
         waits = tile.waits(cut)
@@ -89,9 +108,9 @@ def _parts(problem: Problem, device: DeviceFacts) -> int:
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Parts of k for a few vectors; otherwise tiles and parts."""
-    if found := _few_vectors(problem):
-        usual = dense.asked_parts(problem) or dense_vec.cut(problem, device, found).parts
-        return [{"split": parts} for parts in dense.near(usual, problem.shape["k"])]
+    if roles := _few_vectors(problem):
+        usual = dense.asked_parts(problem) or dense_vec.cut(problem, device, roles).parts
+        return [{"split": parts} for parts in dense.nearest_parts(usual, problem.shape["k"])]
     return [{"tile": way.tile.name, "split": way.split} for way in dense.ways(problem, device)]
 
 
@@ -102,7 +121,7 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
-    if reason := coop_tiles.refuses(problem):
+    if reason := coop_tiles.refuses(problem.params):
         return reason
     depth = problem.shape["b"] * max(1, _parts(problem, device))
     if depth > MOST_GROUPS:
@@ -139,12 +158,12 @@ def _infer(dims: Dims) -> Callable[[Shapes, Mapping[str, str]], dict[str, int]]:
     """Sizes from both operands; matrices of y are the fewest that both are for in turn."""
 
     def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
-        found = {"b": lcm(*(shape[0] for shape in shapes.values()))}
+        sizes = {"b": lcm(*(shape[0] for shape in shapes.values()))}
         for name, shape in shapes.items():
             for dim, size in zip(dims[name][1:], shape[1:], strict=True):
-                if found.setdefault(dim, size) != size:
-                    raise UsageError(f"{dim} is {found[dim]} in one array and {size} in {name}")
-        return {dim: found[dim] for dim in DIMS}
+                if sizes.setdefault(dim, size) != size:
+                    raise UsageError(f"{dim} is {sizes[dim]} in one array and {size} in {name}")
+        return {dim: sizes[dim] for dim in DIMS}
 
     return infer
 
@@ -157,11 +176,13 @@ def _stage(entry: str, module: str = "") -> Stage:
     return Stage(entry=entry, module=module, arguments=_arguments)
 
 
-PORTABLE = Variant(
-    name="portable",
-    module="matmul",
+PORTABLE = portable(
+    "matmul",
+    launch,
+    "f32_true",
     entry="matmul_8x8",
     arguments=_arguments,
+    refuses=refuses,
     more=(
         _stage("matmul_8x4"),
         _stage("matmul_4x4"),
@@ -169,10 +190,7 @@ PORTABLE = Variant(
         _stage("matmul_columns", "matmul_vec"),
         Stage(entry="add_parts", arguments=lambda types: (types["y"],)),
     ),
-    launch=launch,
     own=Memory(scratch=scratch),
-    arithmetic="f32_true",
-    refuses=refuses,
 )
 
 
@@ -236,9 +254,9 @@ def _kernel(
         group="matmul",
         dims=DIMS,
         bindings=(
-            Binding(name="a", access="in", types=types, dims=dims["a"], description="left matrix"),
-            Binding(name="b", access="in", types=types, dims=dims["b"], description="right one"),
-            Binding(name="y", access="out", types=types, dims=dims["y"], description="products"),
+            declare_input("a", types, dims["a"], "left matrix"),
+            declare_input("b", types, dims["b"], "right one"),
+            declare_output("y", types, dims["y"], "products"),
         ),
         params={**params, **_REPEATS},
         tuning=tuning,
@@ -256,7 +274,7 @@ MATMUL_DENSE = _kernel(
     "matmul",
     "Multiplies dense matrices of a batch: y = a b.",
     {"a": ("b", "m", "k"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
-    {"layout": dense.layouts(*_TRANSPOSED), **_CUTS},
+    {"layout": layouts(*_TRANSPOSED), **_CUTS},
     Tuning(params=tuple(_CUTS), candidates=candidates),
     cases=matmul_cases.MATMUL,
     timed=matmul_cases.MATMUL_TIMED,
@@ -268,7 +286,7 @@ OUT_PROD = _kernel(
     "out_prod",
     "Adds up outer products of the rows of two matrices, for each of a batch: y = a^T b.",
     {"a": ("b", "k", "m"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
-    {"layout": dense.layouts()},
+    {"layout": layouts()},
     None,
     cases=matmul_cases.OUT_PROD,
     timed=matmul_cases.OUT_PROD_TIMED,

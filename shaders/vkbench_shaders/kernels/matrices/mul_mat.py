@@ -11,12 +11,12 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -54,7 +54,7 @@ def batches(problem: Problem, binding: str) -> tuple[int, ...]:
 def layout(problem: Problem, binding: str) -> Layout:
     shape = (*batches(problem, binding), *problem.full_shape(binding))
     if problem.params["layout"] == "strided":
-        return rows.strided(shape, *rows.gaps(problem, binding))
+        return Layout.strided(shape, *rows.gaps(problem, binding))
     return Layout.contiguous(shape)
 
 
@@ -85,7 +85,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    if reason := coop_tiles.refuses(problem):
+    if reason := coop_tiles.refuses(problem.params):
         return reason
     depth = prod(batches(problem, "x"))
     if depth > MOST_GROUPS:
@@ -178,7 +178,7 @@ def _shapes(fmt: str, x: str) -> Iterator[str]:
         yield from _COOPERATIVE
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     yield from (
         parse(f"mul_mat/f32/{shape}") for shape in ("m1024_n1024_k1024", "m2048_n512_k2048")
     )
@@ -194,27 +194,9 @@ MUL_MAT = Kernel(
     group="matmul",
     dims=("m", "n", "k"),
     bindings=(
-        Binding(
-            name="weights",
-            access="in",
-            types=products.WEIGHTS,
-            dims=("m", "k"),
-            description="matrix, row by row",
-        ),
-        Binding(
-            name="x",
-            access="in",
-            types=products.VECTORS,
-            dims=("n", "k"),
-            description="vectors, one a row",
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32",),
-            dims=("n", "m"),
-            description="products, one vector a row",
-        ),
+        declare_input("weights", products.WEIGHTS, ("m", "k"), "matrix, row by row"),
+        declare_input("x", products.VECTORS, ("n", "k"), "vectors, one a row"),
+        declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
     ),
     params={
         "batch2": _count("matrices of weights along dimension 2"),
@@ -240,5 +222,5 @@ MUL_MAT = Kernel(
         ),
     ),
     cases=tuple(_cases()),
-    timed=tuple(_timed()),
+    timed=tuple(_timed_cases()),
 )

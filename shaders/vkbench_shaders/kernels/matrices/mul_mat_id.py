@@ -89,16 +89,16 @@ def _cases(fmt: str, x: str, shapes: Iterable[str]) -> Iterator[Case]:
         yield from (parse(f"mul_mat_id/{products.type_part(fmt, x)}/{shape}") for shape in shapes)
 
 
-def _checked() -> Iterator[Case]:
+def _checked_cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
         more = _MORE if fmt in _MORE_FOR else ()
-        ours = _COOPERATIVE if fmt in _COOPERATIVE_FOR else ()
+        cooperative = _COOPERATIVE if fmt in _COOPERATIVE_FOR else ()
         plain = (*_RAGGED, *_WHOLE) if fmt in formats.PLAIN else ()
-        yield from _cases(fmt, "f32", (*_SHAPES, *more, *ours, *plain))
+        yield from _cases(fmt, "f32", (*_SHAPES, *more, *cooperative, *plain))
         yield from _cases(fmt, "q8_1", (*_BYTES, *more))
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     for fmt in _TIMED_FOR:
         for x in _VECTORS:
             yield from _cases(fmt, x, _TIMED)
@@ -120,6 +120,6 @@ MUL_MAT_ID = Kernel(
     inputs=experts.inputs,
     check=Check(reference=experts.reference, deviations=experts.deviations, rows="m"),
     work=Work(flops=experts.flops, bytes_moved=experts.bytes_moved),
-    cases=tuple(_checked()),
-    timed=tuple(_timed()),
+    cases=tuple(_checked_cases()),
+    timed=tuple(_timed_cases()),
 )

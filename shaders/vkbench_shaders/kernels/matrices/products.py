@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench.device import DeviceFacts
+from vkbench.device import NVIDIA, DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import formats, quants
+from vkbench_shaders import formats
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
@@ -21,7 +22,7 @@ from vkbench_shaders.kernel import (
     matrix_shape,
     too_large,
 )
-from vkbench_shaders.kernels.matrices import subgroups
+from vkbench_shaders.quantisers import quants
 
 WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
 VECTORS = ("f32", "f16", "q8_1")
@@ -54,7 +55,7 @@ def unit(problem: Problem) -> int:
     return QUANTISED_UNIT if problem.format("weights").quantised else PLAIN_UNIT
 
 
-def aligned(problem: Problem) -> bool:
+def are_rows_aligned(problem: Problem) -> bool:
     """Whether all rows of plain weights and of plain x begin on 16 bytes and are whole units."""
     if problem.shape["k"] % unit(problem):
         return False
@@ -86,16 +87,16 @@ def places(problem: Problem, binding: str, *strides: str) -> dict[str, int]:
 
 def sizes(problem: Problem, groups: tuple[int, int, int]) -> dict[str, int]:
     """Push constants of a product in these workgroups: its sizes, and where its arrays lie."""
-    found = {**{dim: problem.shape[dim] for dim in "mnk"}, "groups_x": groups[0]}
+    push = {**{dim: problem.shape[dim] for dim in "mnk"}, "groups_x": groups[0]}
     for name in ("weights", "x", "y"):
-        found |= places(problem, name, "stride")
-    return found
+        push |= places(problem, name, "stride")
+    return push
 
 
 def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
     """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
-    found = -(-threads // subgroups.least_threads(device))
-    return ROWS * max(threads, columns * found)
+    subgroups = -(-threads // least_threads(device))
+    return ROWS * max(threads, columns * subgroups)
 
 
 def columns(problem: Problem) -> int:
@@ -167,3 +168,15 @@ def table_bytes(problem: Problem) -> int:
 def room(problem: Problem, device: DeviceFacts) -> int:
     """Bytes of shared memory that the table leaves."""
     return device.limits["max_shared_bytes"] - table_bytes(problem)
+
+
+# threads: CPU drivers whose subgroups have fewer compile code for several blocks for 10 s
+LEAST_SUBGROUP: Final = 8
+_SMALLER = 8  # threads of the subgroups that drivers may run though they report larger ones
+
+
+def least_threads(device: DeviceFacts) -> int:
+    """Threads of the smallest subgroup that the driver may run."""
+    if device.vendor_id == NVIDIA:
+        return device.subgroup_size
+    return min(device.subgroup_size, _SMALLER)

@@ -9,6 +9,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Refuses, Settings, Tuning, Variant
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.tuning.rates import busy
 
 
@@ -69,10 +70,12 @@ TILE = Param(
 
 def choose(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> Tile:
     """The tile size asked for, or the one that leaves least of the device idle."""
-    return ranked(problem, device, m, n, batches)[0]
+    return rank_tiles(problem, device, m, n, batches)[0]
 
 
-def ranked(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> list[Tile]:
+def rank_tiles(
+    problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1
+) -> list[Tile]:
     """The tile asked for, or those that fit a device, the one that should be fastest first."""
     named = [tile for tile in TILES if problem.params["tile"] == tile.name]
     fitting = named or [tile for tile in TILES if not too_wide(problem, device, tile)]
@@ -80,11 +83,11 @@ def ranked(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int =
 
 
 def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
-    """By tiles; `sizes` are rows and columns of a problem's products, and how many there are."""
+    """Tuning of tiles; `sizes` gives rows and columns of a problem's products, and their count."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-        found = ranked(problem, device, *sizes(problem))
-        return [{"tile": tile.name} for tile in found]
+        ranked = rank_tiles(problem, device, *sizes(problem))
+        return [{"tile": tile.name} for tile in ranked]
 
     return Tuning(params=("tile",), candidates=candidates)
 
@@ -103,8 +106,8 @@ def _time(tile: Tile, device: DeviceFacts, m: int, n: int, batches: int) -> floa
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
-    asked = problem.params["tile"]
-    tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
+    named = problem.params["tile"]
+    tile = next((tile for tile in TILES if tile.name == named), SMALLEST)
     return too_wide(problem, device, tile) or limits.too_far(problem, device)
 
 
@@ -113,13 +116,13 @@ def places(problem: Problem) -> dict[str, int]:
 
     In bytes for what is read, in items for what is written.
     """
-    found: dict[str, int] = {}
+    push: dict[str, int] = {}
     for name in ("weights", "x", "y"):
         layout = problem.layout(name)
         unit = problem.item_bytes(name) if problem.kernel.binding(name).is_input else 1
-        found[f"{name}_offset"] = layout.offset * unit
-        found[f"{name}_stride"] = layout.strides[-2] * unit
-    return found
+        push[f"{name}_offset"] = layout.offset * unit
+        push[f"{name}_stride"] = layout.strides[-2] * unit
+    return push
 
 
 def argument(types: Mapping[str, str], dot: str) -> tuple[str]:
@@ -137,7 +140,6 @@ def variants(
         Variant(
             name="int_dot",
             module=name,
-            entry=name,
             arguments=lambda types: argument(types, "packed_dot"),
             launch=launch,
             arithmetic="f32",
@@ -145,13 +147,11 @@ def variants(
             accepts=products.is_blocks,
             refuses=refuses,
         ),
-        Variant(
-            name="portable",
-            module=name,
-            entry=name,
+        portable(
+            name,
+            launch,
+            "f32",
             arguments=lambda types: argument(types, "byte_dot"),
-            launch=launch,
-            arithmetic="f32",
             refuses=refuses,
         ),
     )

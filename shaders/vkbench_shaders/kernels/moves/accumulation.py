@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
@@ -19,7 +19,6 @@ from vkbench_shaders.kernel import (
     Memory,
     Problem,
     Stage,
-    Variant,
     each_once,
     grid,
 )
@@ -31,14 +30,16 @@ from vkbench_shaders.kernels.moves.indexed import (
     TABLE,
     TAKEN,
     cases_of,
-    crowded,
     exist,
-    indexed,
+    indexed_arrays,
     kernel,
+    refuse_large_scratch,
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, groups_of
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import power_of_two
+from vkbench_shaders.quantisers import quants
 
 SUMMERS = 256  # threads of a workgroup that sums
 ROOM = 2048  # sums of a workgroup
@@ -50,22 +51,10 @@ _SUMMED = ("f32", "f16")
 def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
     """What is added to, what is added where, and the sums."""
     return (
-        Binding(
-            name="base", access="in", types=_SUMMED, dims=TABLE, description="what is added to"
-        ),
-        Binding(
-            name="x", access="in", types=_SUMMED, dims=TAKEN, same_as="base", description="items"
-        ),
-        Binding(
-            name="ids",
-            access="in",
-            types=IDS,
-            dims=ids,
-            description=ABOUT_IDS,
-        ),
-        Binding(
-            name="y", access="out", types=_SUMMED, dims=TABLE, same_as="base", description="sums"
-        ),
+        declare_input("base", _SUMMED, TABLE, "what is added to"),
+        declare_input("x", _SUMMED, TAKEN, "items", same_as="base"),
+        declare_input("ids", IDS, ids, ABOUT_IDS),
+        declare_output("y", _SUMMED, TABLE, "sums", same_as="base"),
     )
 
 
@@ -74,7 +63,7 @@ def number(types: Mapping[str, str]) -> tuple[str, ...]:
     return (f"number_{types['y']}",)
 
 
-def summed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def sum_by_number(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     y, x = (quants.dequantise(problem.types["y"], inputs[name]) for name in ("base", "x"))
     ids = inputs["ids"]
     if ids.ndim == 1:
@@ -115,7 +104,7 @@ def by_columns(problem: Problem) -> tuple[Launch, ...]:
     o, _, n, k = problem.shape.values()
     begin = Launch(
         groups=(groups := groups_of(problem)),
-        push=indexed(problem, groups[0], "base", "m"),
+        push=indexed_arrays(problem, groups[0], "base", "m"),
         constants={"THREADS": THREADS},
         entry="begin",
     )
@@ -132,14 +121,14 @@ def by_ranges(problem: Problem) -> tuple[Launch, ...]:
     stretch = -(-n // groups[2])
     sums = Launch(
         groups=groups,
-        push=indexed(problem, 0, "base"),
+        push=indexed_arrays(problem, 0, "base"),
         constants={"TILE": tile(problem)},
         entry="sums",
     )
     words = -(-prod(problem.array_shape("y")) * problem.item_bytes("y") // 4)
     combine = Launch(
-        groups=(found := grid(-(-words // SHARE))),
-        push=indexed(problem, found[0], "base", "m"),
+        groups=(zeroing := grid(-(-words // SHARE))),
+        push=indexed_arrays(problem, zeroing[0], "base", "m"),
         constants={"THREADS": THREADS},
         entry="combine",
     )
@@ -149,7 +138,7 @@ def by_ranges(problem: Problem) -> tuple[Launch, ...]:
 
 def _along_n(problem: Problem, items: int, entry: str) -> Launch:
     groups = grid(-(-items // SHARE))
-    push = indexed(problem, groups[0], "base")
+    push = indexed_arrays(problem, groups[0], "base")
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS}, entry=entry)
 
 
@@ -164,19 +153,18 @@ def singles(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     return (4 if in_y else 4 * segments * prod(problem.array_shape("y")),)
 
 
-_ADDING = Variant(
-    name="portable",
-    module="accumulate",
+_ADDING = portable(
+    "accumulate",
+    summing,
+    "f32",
     entry="sums",
     arguments=number,
-    launch=summing,
-    arithmetic="f32",
+    refuses=refuse_large_scratch(singles),
     more=tuple(
         Stage(entry=entry, arguments=number)
         for entry in ("combine", "begin", "fetch", "columns", "put")
     ),
     own=Memory(scratch=singles),
-    refuses=crowded(singles),
 )
 
 SCATTER_ADD = kernel(
@@ -185,7 +173,7 @@ SCATTER_ADD = kernel(
     " time: y = base, and then y[o, ids[o, n, k], k] += x[o, n, k].",
     bindings(TAKEN),
     _ADDING,
-    summed,
+    sum_by_number,
     cases_of(
         "scatter_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))
     ),
@@ -203,10 +191,10 @@ INDEX_ADD = kernel(
     " n, the same bits every time: y = base, and then y[o, ids[n], k] += x[o, n, k].",
     bindings(("n",)),
     _ADDING,
-    summed,
+    sum_by_number,
     cases_of("index_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))),
     timed_of("index_add", _SUMMED, [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1)]),
     each_once,
 )
 
-SUMS = (SCATTER_ADD, INDEX_ADD)
+INDEX_SUMS = (SCATTER_ADD, INDEX_ADD)

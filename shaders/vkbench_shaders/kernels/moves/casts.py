@@ -9,25 +9,25 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
     Launch,
     Problem,
     Push,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.shared.places import DIMS, LAYOUT, is_flat, layout, place, sizes
-from vkbench_shaders.kernels.shared.rows import listed
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.shared.rows import list_cases
+from vkbench_shaders.quantisers import quants
 
 TYPES = ("f32", "f16", "bf16", "f8_e4m3", "f64", "i64", "i32", "u32", "u8")
 _TARGETS = ("f16", "f32", *TYPES[2:])  # not the first format to itself
@@ -52,8 +52,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     groups = grid(-(-prod(shape) // (THREADS * STEPS * each(problem.types))))
     push: Push = {
         "sizes": sizes(shape),
-        **{name: place(found) for name, found in zip("xy", layouts, strict=True)},
-        "flat": all(is_flat(found) for found in layouts),
+        **{name: place(layout) for name, layout in zip("xy", layouts, strict=True)},
+        "flat": all(is_flat(layout) for layout in layouts),
         "groups_x": groups[0],
     }
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
@@ -64,14 +64,14 @@ def inputs(problem: Problem) -> dict[str, Array]:
     x, y = problem.types["x"], problem.types["y"]
     shape = problem.array_shape("x")
     dtype = problem.format("x").dtype
-    found = noise.raw(problem.seed("x"), prod(shape) * dtype.itemsize).view(dtype).copy()
+    values = noise.raw(problem.seed("x"), prod(shape) * dtype.itemsize).view(dtype).copy()
     if dtype.itemsize < 4:  # every one there is
-        codes = np.arange(min(found.size, 1 << 8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
-        found[: codes.size] = codes.view(dtype)
+        codes = np.arange(min(values.size, 1 << 8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
+        values[: codes.size] = codes.view(dtype)
     else:
-        found[::3] = _near(x, y, problem.seed("x.near"), found[::3].size)
-        found[1::12] = _small(x, found[1::12])
-    return {"x": found.reshape(shape)}
+        values[::3] = _nearest_target(x, y, problem.seed("x.near"), values[::3].size)
+        values[1::12] = _small(x, values[1::12])
+    return {"x": values.reshape(shape)}
 
 
 def _small(x: str, values: Array) -> Array:
@@ -82,7 +82,7 @@ def _small(x: str, values: Array) -> Array:
         return (whole + (0.5 if x in ("f32", "f64") else 0)).astype(values.dtype)
 
 
-def _near(x: str, y: str, seed: int, count: int) -> Array:
+def _nearest_target(x: str, y: str, seed: int, count: int) -> Array:
     """Numbers of y's format and those half way between two of them, and what x has beside both."""
     dtype = format_named(x).dtype
     codes = noise.raw(seed, count * format_named(y).bytes).view(format_named(y).dtype)
@@ -104,13 +104,13 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
         if y in INTEGERS:
             return {"y": _cut(quants.dequantise(x, inputs["x"]), problem.format("y").dtype)}
         if x in INTEGERS:
-            return {"y": _rounded(inputs["x"], y)}
+            return {"y": _round_integers(inputs["x"], y)}
         values = quants.dequantise(x, inputs["x"])
         return {"y": quants.quantise(y, np.where(np.isnan(values), np.nan, values))}  # quiet ones
 
 
 def _cut(values: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Without what is behind the point, the nearest integer there is, 0 for NaN."""
+    """Numbers without their fractions, as the nearest integer of a format; 0 for NaN."""
     limits = np.iinfo(dtype.str)
     inside = (values > float(limits.min) - 1) & (values < float(limits.max) + 1)
     inside &= values < 2.0 ** (8 * dtype.itemsize - (limits.min < 0))
@@ -120,7 +120,7 @@ def _cut(values: Array, dtype: np.dtype[np.generic]) -> Array:
     return whole
 
 
-def _rounded(values: Array, y: str) -> Array:
+def _round_integers(values: Array, y: str) -> Array:
     """Integers in a floating point format; of more than 53 bits cut to odd first, but for f64."""
     if y in ("f32", "f64"):
         return values.astype(y.replace("f", "float"))
@@ -133,13 +133,13 @@ def _rounded(values: Array, y: str) -> Array:
 
 def _cases() -> Iterator[Case]:
     shapes = (1, 1, 1, 1), (1, 1, 3, 5), (2, 3, 17, 643)
-    yield from _listed("f32", "f16", [(1, 1, 1, 0)])
+    yield from _list_cases("f32", "f16", [(1, 1, 1, 0)])
     for x in TYPES:
         for y in TYPES:
             if x != y:
-                yield from _listed(x, y, shapes)
+                yield from _list_cases(x, y, shapes)
                 for how in ("strided", "permuted"):
-                    yield from _listed(x, y, [(2, 3, 5, 67)], how)
+                    yield from _list_cases(x, y, [(2, 3, 5, 67)], how)
 
 
 _TIMED = [
@@ -148,17 +148,17 @@ _TIMED = [
 ]
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     for x, y in (pair.split() for pair in _TIMED):
-        yield from _listed(x, y, [(1, 1, 4096, 4096)])
-    yield from _listed("f32", "f16", [(1, 1, 3072, 512)])
-    yield from _listed("f32", "f16", [(1, 2, 512, 8192)], "permuted")
+        yield from _list_cases(x, y, [(1, 1, 4096, 4096)])
+    yield from _list_cases("f32", "f16", [(1, 1, 3072, 512)])
+    yield from _list_cases("f32", "f16", [(1, 2, 512, 8192)], "permuted")
 
 
-def _listed(
+def _list_cases(
     x: str, y: str, shapes: Sequence[tuple[int, ...]], how: str = "contiguous"
 ) -> Iterator[Case]:
-    yield from listed("to_dtype", x, {} if y == _TARGETS[0] else {"y": y}, DIMS, shapes, how)
+    yield from list_cases("to_dtype", x, {} if y == _TARGETS[0] else {"y": y}, DIMS, shapes, how)
 
 
 TO_DTYPE = Kernel(
@@ -169,31 +169,16 @@ TO_DTYPE = Kernel(
     group="cast",
     dims=DIMS,
     bindings=(
-        Binding(name="x", access="in", types=TYPES, dims=DIMS, description="numbers"),
-        Binding(
-            name="y",
-            access="out",
-            types=_TARGETS,
-            dims=DIMS,
-            description="the same in another format",
-        ),
+        declare_input("x", TYPES, DIMS, "numbers"),
+        declare_output("y", _TARGETS, DIMS, "the same in another format"),
     ),
     params={"layout": LAYOUT},
     forms=Forms(accepts=lambda types: types["x"] != types["y"], layout=layout, empty=DIMS),
-    variants=(
-        Variant(
-            name="portable",
-            module="cast",
-            entry="cast",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("cast", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(flops=lambda problem: prod(problem.array_shape("y"))),
     cases=tuple(_cases()),
-    timed=tuple(_timed()),
+    timed=tuple(_timed_cases()),
 )
 CASTS = (TO_DTYPE,)

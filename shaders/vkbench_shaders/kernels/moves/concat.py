@@ -10,9 +10,9 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -22,12 +22,12 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Shapes,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of, item_bytes
 from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.kernels.shared.portable import portable
 
 
 def concat_shape(problem: Problem) -> list[int]:
@@ -50,7 +50,7 @@ def concat(problem: Problem, device: DeviceFacts) -> Launch:
     axis = DIMS.index(str(problem.params["axis"]))
     y, a, b = (problem.layout(name) for name in "yab")
     inner = prod(y.shape[axis + 1 :])
-    if all(places.is_flat(found) for found in (a, b)):  # rows of a and of b by turns
+    if all(places.is_flat(layout) for layout in (a, b)):  # rows of a and of b by turns
         y, a, b = (
             Layout.contiguous((1, 1, prod(n.shape[:axis]), n.shape[axis] * inner))
             for n in (y, a, b)
@@ -100,35 +100,17 @@ CONCAT = Kernel(
     group="move",
     dims=(*DIMS, "n"),
     bindings=(
-        Binding(name="a", access="in", types=TYPES, dims=DIMS, description="any items"),
-        Binding(
-            name="b",
-            access="in",
-            types=TYPES,
-            dims=DIMS,
-            same_as="a",
-            description="others, n along the axis",
-        ),
-        Binding(
-            name="y", access="out", types=TYPES, dims=DIMS, same_as="a", description="all of them"
-        ),
+        declare_input("a", TYPES, DIMS, "any items"),
+        declare_input("b", TYPES, DIMS, "others, n along the axis", same_as="a"),
+        declare_output("y", TYPES, DIMS, "all of them", same_as="a"),
     ),
     params={
         "axis": Param(default="w", choices=DIMS, description="the dimension they are joined along"),
         "layout": places.LAYOUT,
     },
     forms=Forms(layout=concat_layout, infer=concat_sizes, empty=("n",)),
-    variants=(
-        Variant(
-            name="portable",
-            module="concat",
-            entry="concat",
-            arguments=item_bytes,
-            launch=concat,
-            arithmetic="exact",
-        ),
-    ),
-    inputs=lambda problem: {name: data.plain(problem, name) for name in "ab"},
+    variants=(portable("concat", concat, "exact", arguments=item_bytes),),
+    inputs=lambda problem: {name: data.plain_values(problem, name) for name in "ab"},
     check=Check(
         reference=lambda problem, inputs, rows: {
             "y": np.concatenate([inputs["a"], inputs["b"]], DIMS.index(str(problem.params["axis"])))

@@ -10,9 +10,9 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -22,23 +22,22 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Stage,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.moves import mapping
-from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
 from vkbench_shaders.kernels.shared import places, rows
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import divisor
 
 SIDE = 64  # of a tile that is turned, in items
 _WIDER = (*TYPES, "bf16", "i32")
 _TURNING = Stage(entry="transpose", module="transpose", arguments=item_bytes)
 
 
-def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Launch:
+def launch_turn(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Launch:
     """A launch that turns what is side by side in x, the axis `along`; `to` are strides of y."""
     b, c = (place for place in range(3) if place != along)
     i, j = axes[along], axes[3]
@@ -63,10 +62,10 @@ def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Lau
     return Launch(groups=groups, push=push, entry="transpose")
 
 
-def copied(problem: Problem, x: Layout) -> Launch:
+def launch_copy(problem: Problem, x: Layout) -> Launch:
     """A launch that copies x's items to y without gaps, by rows or by tiles."""
     shape = problem.array_shape("y")
-    axes = mapping.merged(
+    axes = mapping.merge_axes(
         [
             Axis(size=size, source=size, stride=stride)
             for size, stride in zip(shape, x.strides, strict=True)
@@ -74,9 +73,9 @@ def copied(problem: Problem, x: Layout) -> Launch:
     )
     along = next((n for n in range(3) if axes[n].stride == 1 and axes[n].size > 1), 3)
     if axes[3].stride == 1 or along == 3:
-        return mapping.mapped(problem, SAME)
+        return mapping.launch_map(problem, SAME)
     to = [prod(axis.size for axis in axes[place + 1 :]) for place in range(4)]
-    return turned(problem, axes, to, along)
+    return launch_turn(problem, axes, to, along)
 
 
 def cont_layout(problem: Problem, binding: str) -> Layout:
@@ -85,9 +84,7 @@ def cont_layout(problem: Problem, binding: str) -> Layout:
     if binding == "y":
         return Layout.contiguous(shape)
     order = [DIMS.index(dim) for dim in str(problem.params["order"])]
-    stored = rows.strided([shape[axis] for axis in order], *_GAPS[str(problem.params["layout"])])
-    strides = [stored.strides[order.index(axis)] for axis in range(4)]
-    return Layout(shape=shape, strides=tuple(strides), offset=stored.offset, storage=stored.storage)
+    return Layout.permuted(shape, order, *_GAPS[str(problem.params["layout"])])
 
 
 _GAPS = {"contiguous": (0, 0), "strided": (5, 3)}
@@ -99,15 +96,8 @@ CONT = Kernel(
     group="copy",
     dims=DIMS,
     bindings=(
-        Binding(name="x", access="in", types=_WIDER, dims=DIMS, description="any items"),
-        Binding(
-            name="y",
-            access="out",
-            types=_WIDER,
-            dims=DIMS,
-            same_as="x",
-            description="the same, row after row",
-        ),
+        declare_input("x", _WIDER, DIMS, "any items"),
+        declare_output("y", _WIDER, DIMS, "the same, row after row", same_as="x"),
     ),
     params={
         "order": Param(
@@ -119,37 +109,41 @@ CONT = Kernel(
     },
     forms=Forms(layout=cont_layout, empty=DIMS),
     variants=(
-        Variant(
-            name="portable",
-            module="mapped",
-            entry="mapped",
+        portable(
+            "mapped",
+            lambda problem, device: launch_copy(problem, problem.layout("x")),
+            "exact",
             arguments=item_bytes,
-            launch=lambda problem, device: copied(problem, problem.layout("x")),
-            arithmetic="exact",
             more=(_TURNING,),
         ),
     ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=lambda problem, inputs, rows: {"y": np.ascontiguousarray(inputs["x"])}),
     work=Work(flops=lambda problem: 0),
     cases=(
-        *mapping.listed("cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]),
-        *mapping.listed("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
-        *mapping.listed("cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]),
-        *mapping.listed("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
-        *mapping.listed("cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]),
-        *mapping.listed("cont", ("f32",), [(2, 3, 0, 7)], [{}, {"order": "bcwh"}]),
-        *mapping.listed("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
+        *mapping.list_cases(
+            "cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]
+        ),
+        *mapping.list_cases("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
+        *mapping.list_cases(
+            "cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]
+        ),
+        *mapping.list_cases("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
+        *mapping.list_cases(
+            "cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]
+        ),
+        *mapping.list_cases("cont", ("f32",), [(2, 3, 0, 7)], [{}, {"order": "bcwh"}]),
+        *mapping.list_cases("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
     ),
     timed=(
-        *mapping.listed(
+        *mapping.list_cases(
             "cont",
             ("f32", "f16"),
             [(1, 1024, 64, 64), (1, 2304, 64, 64), (1, 2048, 512, 64)],
             [{"order": "bwhc"}],
         ),
-        *mapping.listed("cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]),
-        *mapping.listed("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
+        *mapping.list_cases("cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]),
+        *mapping.list_cases("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
     ),
 )
 
@@ -169,14 +163,14 @@ def transpose(problem: Problem, device: DeviceFacts) -> Launch:
         Axis(size=w, source=w, stride=1),
         Axis(size=h, source=h, stride=stride[1]),
     ]
-    return turned(problem, axes, [0, h * w, h, 1], 2)
+    return launch_turn(problem, axes, [0, h * w, h, 1], 2)
 
 
 def _transposes(
     formats: Iterable[str], shapes: Iterable[tuple[int, ...]], how: str = "contiguous"
 ) -> Iterator[Case]:
     for fmt in formats:
-        yield from rows.listed("transpose", fmt, {}, "bhw", shapes, how)
+        yield from rows.list_cases("transpose", fmt, {}, "bhw", shapes, how)
 
 
 _MATRICES = ((1, 1, 1), (1, 64, 64), (2, 128, 68), (3, 67, 130), (1, 5, 1027), (1, 200, 3))
@@ -187,29 +181,13 @@ TRANSPOSE = Kernel(
     group="copy",
     dims=("b", "h", "w"),
     bindings=(
-        Binding(name="x", access="in", types=_WIDER, dims=("b", "h", "w"), description="matrices"),
-        Binding(
-            name="y",
-            access="out",
-            types=_WIDER,
-            dims=("b", "w", "h"),
-            same_as="x",
-            description="the same, turned",
-        ),
+        declare_input("x", _WIDER, ("b", "h", "w"), "matrices"),
+        declare_output("y", _WIDER, ("b", "w", "h"), "the same, turned", same_as="x"),
     ),
     params={"layout": rows.LAYOUT},
     forms=Forms(layout=transpose_layout, empty=("b", "h", "w")),
-    variants=(
-        Variant(
-            name="portable",
-            module="transpose",
-            entry="transpose",
-            arguments=item_bytes,
-            launch=transpose,
-            arithmetic="exact",
-        ),
-    ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    variants=(portable("transpose", transpose, "exact", arguments=item_bytes),),
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(
         reference=lambda problem, inputs, rows: {
             "y": np.ascontiguousarray(inputs["x"].transpose(0, 2, 1))
@@ -259,7 +237,7 @@ def _rows(
     formats: Iterable[str], shapes: Iterable[tuple[int, ...]], how: str = "contiguous"
 ) -> Iterator[Case]:
     for fmt in formats:
-        yield from rows.listed("copy2d", fmt, {}, "hw", shapes, how)
+        yield from rows.list_cases("copy2d", fmt, {}, "hw", shapes, how)
 
 
 COPY2D = Kernel(
@@ -268,29 +246,19 @@ COPY2D = Kernel(
     group="copy",
     dims=("h", "w"),
     bindings=(
-        Binding(name="x", access="in", types=TYPES, dims=("h", "w"), description="any items"),
-        Binding(
-            name="y",
-            access="out",
-            types=TYPES,
-            dims=("h", "w"),
+        declare_input("x", TYPES, ("h", "w"), "any items"),
+        declare_output(
+            "y",
+            TYPES,
+            ("h", "w"),
+            "the same; what lies between its rows stays as it is",
             same_as="x",
-            description="the same; what lies between its rows stays as it is",
         ),
     ),
     params={"layout": rows.LAYOUT},
     forms=Forms(layout=rows.layout, empty=("h", "w")),
-    variants=(
-        Variant(
-            name="portable",
-            module="copy2d",
-            entry="copy2d",
-            arguments=lambda types: (),
-            launch=copy2d,
-            arithmetic="exact",
-        ),
-    ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    variants=(portable("copy2d", copy2d, "exact"),),
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=lambda problem, inputs, rows: {"y": inputs["x"]}),
     work=Work(flops=lambda problem: 0),
     cases=(
@@ -304,4 +272,4 @@ COPY2D = Kernel(
     ),
 )
 
-COPIES = (COPY2D, CONT, TRANSPOSE, *FILLS)
+COPIES = (COPY2D, CONT, TRANSPOSE)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
     Launch,
     Problem,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 
 THREADS = 128  # of which each copies 64 bytes; every device has as many
 WORKGROUP_BYTES = THREADS * 64
@@ -43,29 +43,11 @@ COPY = Kernel(
     group="copy",
     dims=("n",),
     bindings=(
-        Binding(
-            name="x", access="in", types=("f32", "f16"), dims=("n",), description="what is copied"
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16"),
-            dims=("n",),
-            same_as="x",
-            description="the copy",
-        ),
+        declare_input("x", ("f32", "f16"), ("n",), "what is copied"),
+        declare_output("y", ("f32", "f16"), ("n",), "the copy", same_as="x"),
     ),
-    variants=(
-        Variant(
-            name="portable",
-            module="copy",
-            entry="copy",
-            arguments=lambda types: (),
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
-    inputs=lambda problem: {"x": data.plain(problem, "x")},
+    variants=(portable("copy", launch, "exact"),),
+    inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=reference),
     work=Work(flops=lambda problem: 0),
     forms=Forms(empty=("n",)),

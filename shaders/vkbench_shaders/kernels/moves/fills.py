@@ -8,22 +8,22 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_output
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.moves.mapping import SHARE, THREADS, Change
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 _FILLED = ("f32", "f16", "bf16", "i32", "i64", "u8")
 
@@ -66,20 +66,9 @@ def filler(name: str, description: str, params: Mapping[str, Param], change: Cha
         description=description,
         group="copy",
         dims=("n",),
-        bindings=(
-            Binding(name="y", access="out", types=_FILLED, dims=("n",), description="the array"),
-        ),
+        bindings=(declare_output("y", _FILLED, ("n",), "the array"),),
         params=params,
-        variants=(
-            Variant(
-                name="portable",
-                module="fill",
-                entry="fill",
-                arguments=lambda types: (),
-                launch=fill,
-                arithmetic="exact",
-            ),
-        ),
+        variants=(portable("fill", fill, "exact"),),
         inputs=lambda problem: {},
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 0),
@@ -113,13 +102,13 @@ def arange(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def sequence(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """In single precision, as the definition says."""
+    """The sequence in single precision, as the definition says."""
     start, step = (float(problem.params[name]) for name in ("start", "step"))
     numbers = np.arange(problem.shape["n"])
     if problem.types["y"] == "i32":
         return {"y": (int(start) + numbers * int(step)).astype(np.int32)}
-    found = np.float32(start) + numbers.astype(np.float32) * np.float32(step)
-    return {"y": found if problem.types["y"] == "f32" else found.astype(np.float64)}
+    values = np.float32(start) + numbers.astype(np.float32) * np.float32(step)
+    return {"y": values if problem.types["y"] == "f32" else values.astype(np.float64)}
 
 
 def _sequences(formats: Iterable[str], shapes: Iterable[int], change: Change) -> Iterator[Case]:
@@ -134,24 +123,13 @@ ARANGE = Kernel(
     " rounded to f32.",
     group="copy",
     dims=("n",),
-    bindings=(
-        Binding(
-            name="y", access="out", types=tuple(_SEQUENCES), dims=("n",), description="the numbers"
-        ),
-    ),
+    bindings=(declare_output("y", tuple(_SEQUENCES), ("n",), "the numbers"),),
     params={
         "start": Param(default=0.0, description="the first one, as f32; whole for i32"),
         "step": Param(default=1.0, description="from one to the next, as f32; whole for i32"),
     },
     variants=(
-        Variant(
-            name="portable",
-            module="arange",
-            entry="arange",
-            arguments=lambda types: (_SEQUENCES[types["y"]],),
-            launch=arange,
-            arithmetic="exact",
-        ),
+        portable("arange", arange, "exact", arguments=lambda types: (_SEQUENCES[types["y"]],)),
     ),
     inputs=lambda problem: {},
     check=Check(reference=sequence),

@@ -7,23 +7,23 @@ from math import prod
 import numpy as np
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Array, Arrays, Launch, Memory, Problem, Stage, Variant, grid
-from vkbench_shaders.kernels.moves.accumulation import SUMS
+from vkbench_shaders.kernel import Array, Arrays, Launch, Memory, Problem, Stage, grid
 from vkbench_shaders.kernels.moves.indexed import (
     SMALL,
     TABLE,
     TAKEN,
     bindings,
     cases_of,
-    crowded,
     exist,
-    indexed,
+    indexed_arrays,
     item_bytes,
     kernel,
-    launched,
+    launch_over,
+    refuse_large_scratch,
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of
+from vkbench_shaders.kernels.shared.portable import portable
 
 HELD = 2048  # items of a workgroup that has whole columns
 WIDE = 16  # bytes side by side that are worth moving together
@@ -37,20 +37,20 @@ _GATHERS = (
 
 
 def index_select(problem: Problem, device: DeviceFacts) -> Launch:
-    """By fours of words where items come side by side; else as numbers of their own are taken."""
+    """A launch by fours of words where items lie side by side; else as `gather` has it."""
     if problem.shape["k"] * problem.item_bytes("x") < WIDE:
         return gather(problem, device)
     groups = groups_of(problem)
-    push = indexed(problem, groups[0])
+    push = indexed_arrays(problem, groups[0])
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
 
 
 def gather(problem: Problem, device: DeviceFacts) -> Launch:
     if not fits_rows(problem):
-        return launched(problem, prod(problem.array_shape("y")), "gather")
+        return launch_over(problem, prod(problem.array_shape("y")), "gather")
     o, _, n, k = problem.shape.values()
     groups = grid(o * -(-n * k // ROW_SHARE))
-    return Launch(groups=groups, push=indexed(problem, groups[0]), entry="gather_rows")
+    return Launch(groups=groups, push=indexed_arrays(problem, groups[0]), entry="gather_rows")
 
 
 def fits_rows(problem: Problem) -> bool:
@@ -66,30 +66,30 @@ def scatter(problem: Problem, device: DeviceFacts) -> Launch | tuple[Launch, ...
     if problem.shape["n"] <= HELD:
         return by_columns(problem)
     items = prod(problem.array_shape("x"))
-    return tuple(launched(problem, items, entry) for entry in ("forget", "claim", "scatter"))
+    return tuple(launch_over(problem, items, entry) for entry in ("forget", "claim", "scatter"))
 
 
 def by_columns(problem: Problem) -> Launch:
-    """All items of a few columns to a workgroup."""
+    """A launch whose workgroups take all items of a few columns."""
     o, _, n, k = problem.shape.values()
     tile = 1 << (min(HELD // max(n, 1), k).bit_length() - 1)
     groups = grid(o * -(-k // tile))
-    push = indexed(problem, groups[0])
+    push = indexed_arrays(problem, groups[0])
     return Launch(groups=groups, push=push, constants={"TILE": tile}, entry="scatter_columns")
 
 
-def taken(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def take_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """x along its second dimension by ids, which has one dimension or three."""
     x, ids = inputs["x"], inputs["ids"]
     if ids.ndim == 1:
         ids = np.broadcast_to(ids[:, None], (len(x), len(ids), x.shape[2]))
     there = exist(problem, ids)
-    found = np.take_along_axis(x, np.where(there, ids, 0).astype("i8"), 1)
-    return {"y": np.where(there, found, np.zeros(1, x.dtype))}
+    items = np.take_along_axis(x, np.where(there, ids, 0).astype("i8"), 1)
+    return {"y": np.where(there, items, np.zeros(1, x.dtype))}
 
 
-def scattered(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """One after the other along n, so that the last one stays."""
+def scatter_items(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """y with the items of x set one after the other along n, so that the last one stays."""
     y, x, ids = inputs["y"].copy(), inputs["x"], inputs["ids"]
     o, k = np.ogrid[: len(x), : x.shape[2]]
     for n in range(x.shape[1]):
@@ -100,7 +100,7 @@ def scattered(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def last_bytes(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    """For each item of y, which one of x is its last, where shared memory does not hold it."""
+    """Bytes that say for each item of y which of x is its last, if shared memory is too small."""
     return (4 if problem.shape["n"] <= HELD else 4 * prod(problem.array_shape("y")),)
 
 
@@ -109,16 +109,8 @@ INDEX_SELECT = kernel(
     "Takes items along any dimension by numbers that are the same for all others:"
     " y[o, n, k] = x[o, ids[n], k], and 0 for numbers that x does not have.",
     bindings(TABLE, ("n",), TAKEN, TYPES),
-    Variant(
-        name="portable",
-        module="index_select",
-        entry="index_select",
-        arguments=item_bytes,
-        launch=index_select,
-        arithmetic="exact",
-        more=_GATHERS,
-    ),
-    taken,
+    portable("index_select", index_select, "exact", arguments=item_bytes, more=_GATHERS),
+    take_items,
     cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1))),
     timed_of(
         "index_select",
@@ -132,16 +124,8 @@ GATHER = kernel(
     "Takes items along any dimension by numbers of their own: y[o, n, k] = x[o, ids[o, n, k], k],"
     " and 0 for numbers that x does not have.",
     bindings(TABLE, TAKEN, TAKEN, TYPES),
-    Variant(
-        name="portable",
-        module="gather",
-        entry="gather",
-        arguments=item_bytes,
-        launch=gather,
-        arithmetic="exact",
-        more=_GATHERS[1:],
-    ),
-    taken,
+    portable("gather", gather, "exact", arguments=item_bytes, more=_GATHERS[1:]),
+    take_items,
     cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1))),
     timed_of("gather", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
@@ -151,24 +135,22 @@ SCATTER = kernel(
     "Sets items along any dimension by their numbers: y[o, ids[o, n, k], k] = x[o, n, k]; of"
     " several for one item the last along n stays, and others of y stay as they are.",
     bindings(TAKEN, TAKEN, TABLE, TYPES),
-    Variant(
-        name="portable",
-        module="scatter",
-        entry="scatter",
+    portable(
+        "scatter",
+        scatter,
+        "exact",
         arguments=item_bytes,
-        launch=scatter,
-        arithmetic="exact",
+        refuses=refuse_large_scratch(last_bytes),
         more=(
             Stage(entry="forget"),
             Stage(entry="claim"),
             Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
         ),
         own=Memory(scratch=last_bytes),
-        refuses=crowded(last_bytes),
     ),
-    scattered,
+    scatter_items,
     cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2))),
     timed_of("scatter", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
 
-INDEX = (INDEX_SELECT, GATHER, SCATTER, *SUMS)
+INDEX = (INDEX_SELECT, GATHER, SCATTER)

@@ -13,6 +13,7 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -33,7 +34,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS
 from vkbench_shaders.kernels.shared import places
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 
 DIMS = ("o", "m", "n", "k")
 IDS = ("i32", "i64", "u32", "u8")
@@ -49,17 +50,9 @@ def bindings(
     """Items, their numbers, and where they come: in that order, or y first if it is changed."""
     changed = "m" in y
     first, last = ("y", "x") if changed else ("x", "y")
-    found = {
-        "x": Binding(
-            name="x", access="in", types=types, dims=x, same_as=changed * "y", description="items"
-        ),
-        "ids": Binding(
-            name="ids",
-            access="in",
-            types=IDS,
-            dims=ids,
-            description=ABOUT_IDS,
-        ),
+    by_name = {
+        "x": declare_input("x", types, x, "items", same_as=changed * "y"),
+        "ids": declare_input("ids", IDS, ids, ABOUT_IDS),
         "y": Binding(
             name="y",
             access="inout" if changed else "out",
@@ -70,11 +63,11 @@ def bindings(
         ),
     }
     names = (first, last, "ids") if changed else (first, "ids", last)
-    return tuple(found[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 def lying(problem: Problem, binding: str) -> Layout:
-    """By the parameter `layout`; what is made anew has no gaps."""
+    """Where an array lies, by the parameter `layout`; outputs have no gaps."""
     if problem.kernel.binding(binding).access == "out":
         return Layout.contiguous(problem.full_shape(binding))
     return layout(problem, binding)
@@ -93,7 +86,7 @@ def exist(problem: Problem, ids: Array) -> Array:
     return np.asarray((ids >= 0) & (ids < problem.shape["m"]))
 
 
-def indexed(problem: Problem, groups_x: int, table: str = "y", along: str = "n") -> Push:
+def indexed_arrays(problem: Problem, groups_x: int, table: str = "y", along: str = "n") -> Push:
     """A shader's Indexed, named `arrays`, for a launch that goes along n, or along m."""
     o, m, n, k = problem.shape.values()
     ids = problem.layout("ids")
@@ -116,14 +109,14 @@ def item_bytes(types: Mapping[str, str]) -> tuple[str, ...]:
     return (str(format_named(types["x"]).bytes),)
 
 
-def launched(problem: Problem, items: int, entry: str = "") -> Launch:
+def launch_over(problem: Problem, items: int, entry: str = "") -> Launch:
     """A launch over so many items."""
     groups = grid(-(-items // SHARE))
-    push, constants = indexed(problem, groups[0]), {"THREADS": THREADS}
+    push, constants = indexed_arrays(problem, groups[0]), {"THREADS": THREADS}
     return Launch(groups=groups, push=push, constants=constants, entry=entry)
 
 
-def crowded(
+def refuse_large_scratch(
     scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]],
 ) -> Callable[[Problem, DeviceFacts], str | None]:
     """Refuses what is too large, scratch included."""
@@ -138,7 +131,7 @@ def crowded(
     return refuses
 
 
-def touched(problem: Problem) -> int:
+def bytes_touched(problem: Problem) -> int:
     """Bytes of the numbers, and of items twice: where they are and where they come."""
     sizes = problem.array_shape("x" if "n" in problem.kernel.binding("x").dims else "y")
     ids = prod(problem.array_shape("ids")) * problem.item_bytes("ids")
@@ -153,7 +146,7 @@ def kernel(
     reference: Callable[[Problem, Arrays, Array | None], dict[str, Array]],
     cases: Iterable[Case],
     timed: Iterable[Case],
-    bytes_moved: Callable[[Problem], int] = touched,
+    bytes_moved: Callable[[Problem], int] = bytes_touched,
 ) -> Kernel:
     """What all of them have in common."""
     return Kernel(
@@ -168,7 +161,7 @@ def kernel(
         inputs=lambda problem: {
             binding.name: ids_of(problem)
             if binding.name == "ids"
-            else data.plain(problem, binding.name)
+            else data.plain_values(problem, binding.name)
             for binding in problem.kernel.bindings
             if binding.is_input
         },
@@ -185,21 +178,21 @@ TABLE, TAKEN = ("o", "m", "k"), ("o", "n", "k")
 def cases_of(
     name: str, formats: Iterable[str], shapes: Iterable[tuple[int, ...]]
 ) -> Iterator[Case]:
-    """By all kinds of numbers, and both of rows."""
-    yield from listed(name, "f32", {}, DIMS, [(2, 3, 0, 5)])
+    """Cases with all formats of numbers and both layouts of rows."""
+    yield from list_cases(name, "f32", {}, DIMS, [(2, 3, 0, 5)])
     for fmt in formats:
-        yield from listed(name, fmt, {}, DIMS, shapes)
+        yield from list_cases(name, fmt, {}, DIMS, shapes)
         for ids in IDS[1:]:
-            yield from listed(name, fmt, {"ids": ids}, DIMS, [(2, 5, 70, 3)])
-        yield from listed(name, fmt, {"ids": "u8"}, DIMS, [(3, 255, 301, 1)], "strided")
-        yield from listed(name, fmt, {}, DIMS, [(2, 5, 70, 33)], "strided")
+            yield from list_cases(name, fmt, {"ids": ids}, DIMS, [(2, 5, 70, 3)])
+        yield from list_cases(name, fmt, {"ids": "u8"}, DIMS, [(3, 255, 301, 1)], "strided")
+        yield from list_cases(name, fmt, {}, DIMS, [(2, 5, 70, 33)], "strided")
 
 
 def timed_of(
     name: str, formats: Iterable[str], shapes: Iterable[tuple[int, ...]]
 ) -> Iterator[Case]:
     for fmt in formats:
-        yield from listed(name, fmt, {}, DIMS, shapes)
+        yield from list_cases(name, fmt, {}, DIMS, shapes)
 
 
 SMALL = ((1, 1, 1, 1), (2, 5, 7, 3), (1, 101, 300, 1), (3, 17, 40, 33), (1, 9, 11, 1030))

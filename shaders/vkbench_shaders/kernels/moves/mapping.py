@@ -13,8 +13,8 @@ from vkbench.case import Case, Value
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Problem, grid
 from vkbench_shaders.kernels.shared import places
-from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.launch import divisor
 
 TYPES = ("f32", "f16", "u8", "i64")  # items of 4, 2, 1 and 8 bytes
 THREADS = 128
@@ -36,16 +36,16 @@ class Axis:
         return self.size == self.source and self.added % max(self.source, 1) == 0
 
 
-def merged(axes: Sequence[Axis]) -> list[Axis]:
-    """The same in as few dimensions as will do, and ones of one index before them: four."""
-    found = [axes[-1]]
+def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
+    """The axes as four: as few as will do, after others of a single index."""
+    merged = [axes[-1]]
     for axis in reversed(axes[:-1]):
-        joined = _joined(axis, found[0])
-        found[:1] = [joined] if joined else [axis, found[0]]
-    return [Axis(size=1, source=1)] * (4 - len(found)) + found
+        joined = _join_axes(axis, merged[0])
+        merged[:1] = [joined] if joined else [axis, merged[0]]
+    return [Axis(size=1, source=1)] * (4 - len(merged)) + merged
 
 
-def _joined(outer: Axis, inner: Axis) -> Axis | None:
+def _join_axes(outer: Axis, inner: Axis) -> Axis | None:
     if inner.size == inner.source == 1:
         return outer
     beside = outer.stride == inner.stride * inner.source or outer.size == outer.source == 1
@@ -70,10 +70,10 @@ def groups_of(problem: Problem, binding: str = "y") -> tuple[int, int, int]:
     return grid(-(-size // SHARE))
 
 
-def mapped(problem: Problem, kind: int, added: Sequence[int] = (0, 0, 0, 0)) -> Launch:
+def launch_map(problem: Problem, kind: int, added: Sequence[int] = (0, 0, 0, 0)) -> Launch:
     """A launch that maps the indices of y to those of x."""
     x, y = problem.layout("x"), problem.array_shape("y")
-    axes = merged(
+    axes = merge_axes(
         [
             Axis(size=size, source=source, added=more, stride=stride)
             for size, source, more, stride in zip(y, x.shape, added, x.strides, strict=True)
@@ -101,7 +101,7 @@ Change = Mapping[str, Value]
 Sizes = tuple[int, int, int, int]
 
 
-def listed(
+def list_cases(
     kernel: str,
     formats: Iterable[str],
     shapes: Iterable[Sizes],

@@ -9,11 +9,11 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -21,10 +21,8 @@ from vkbench_shaders.kernel import (
     Layout,
     Param,
     Problem,
-    Variant,
     Work,
 )
-from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.mapping import (
     AROUND,
     MIRRORED,
@@ -33,11 +31,12 @@ from vkbench_shaders.kernels.moves.mapping import (
     Change,
     Sizes,
     item_bytes,
-    listed,
-    mapped,
+    launch_map,
+    list_cases,
 )
 from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.places import DIMS
+from vkbench_shaders.kernels.shared.portable import portable
 
 
 def numbers(problem: Problem, name: str) -> tuple[int, int, int, int]:
@@ -58,12 +57,12 @@ def layout(
 ) -> Callable[[Problem, str], Layout]:
     """y has a shape of its own and no gaps; x lies by the parameter `layout`."""
 
-    def found(problem: Problem, binding: str) -> Layout:
+    def lay_out(problem: Problem, binding: str) -> Layout:
         return (
             Layout.contiguous(shape(problem)) if binding == "y" else places.layout(problem, binding)
         )
 
-    return found
+    return lay_out
 
 
 def mover(
@@ -88,29 +87,17 @@ def mover(
         group="move",
         dims=DIMS,
         bindings=(
-            Binding(name="x", access="in", types=TYPES, dims=DIMS, description="any items"),
-            Binding(
-                name="y",
-                access="out",
-                types=TYPES,
-                dims=DIMS,
-                same_as="x",
-                description="items of x in their new places",
-            ),
+            declare_input("x", TYPES, DIMS, "any items"),
+            declare_output("y", TYPES, DIMS, "items of x in their new places", same_as="x"),
         ),
         params={**own, "layout": places.LAYOUT},
         forms=Forms(layout=layout(shape), empty=empty),
         variants=(
-            Variant(
-                name="portable",
-                module="mapped",
-                entry="mapped",
-                arguments=item_bytes,
-                launch=lambda problem, device: launch(problem),
-                arithmetic="exact",
+            portable(
+                "mapped", lambda problem, device: launch(problem), "exact", arguments=item_bytes
             ),
         ),
-        inputs=lambda problem: {"x": data.plain(problem, "x")},
+        inputs=lambda problem: {"x": data.plain_values(problem, "x")},
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 0),
         cases=cases,
@@ -137,21 +124,21 @@ REPEAT = mover(
     "repeat",
     "Repeats an array along each dimension: y[i] = x[i mod size of x].",
     repeat_shape,
-    lambda problem: mapped(problem, AROUND),
+    lambda problem: launch_map(problem, AROUND),
     lambda problem, x: np.tile(x, numbers(problem, "times")),
     params("times", 1, "how often x is there along", least=1),
     (
-        *listed("repeat", TYPES, [(1, 1, 1, 1), (2, 1, 3, 7), (1, 2, 5, 130)], [_REPEATED]),
-        *listed("repeat", TYPES, [(2, 3, 5, 1)], [{"times_w": 67}]),
-        *listed("repeat", TYPES, [(1, 3, 5, 67)], [{"times_b": 5, "times_h": 7}]),
-        *listed("repeat", TYPES, [(2, 3, 5, 17)], _with({"times_c": 2, "times_w": 2})),
-        *listed("repeat", ("f32",), [(1, 1, 1, 4)], [{"times_w": 5003}]),
-        *listed("repeat", ("f32",), [(1, 0, 1, 4)], [{"times_w": 3}]),
+        *list_cases("repeat", TYPES, [(1, 1, 1, 1), (2, 1, 3, 7), (1, 2, 5, 130)], [_REPEATED]),
+        *list_cases("repeat", TYPES, [(2, 3, 5, 1)], [{"times_w": 67}]),
+        *list_cases("repeat", TYPES, [(1, 3, 5, 67)], [{"times_b": 5, "times_h": 7}]),
+        *list_cases("repeat", TYPES, [(2, 3, 5, 17)], _with({"times_c": 2, "times_w": 2})),
+        *list_cases("repeat", ("f32",), [(1, 1, 1, 4)], [{"times_w": 5003}]),
+        *list_cases("repeat", ("f32",), [(1, 0, 1, 4)], [{"times_w": 3}]),
     ),
     (
-        *listed("repeat", ("f32", "f16"), [(1, 1, 1, 4096)], [{"times_h": 8192}]),
-        *listed("repeat", ("f32", "f16"), [(1, 1, 8192, 1)], [{"times_w": 4096}]),
-        *listed("repeat", ("f32", "f16"), [(1, 8, 1024, 128)], [{"times_c": 8}]),
+        *list_cases("repeat", ("f32", "f16"), [(1, 1, 1, 4096)], [{"times_h": 8192}]),
+        *list_cases("repeat", ("f32", "f16"), [(1, 1, 8192, 1)], [{"times_w": 4096}]),
+        *list_cases("repeat", ("f32", "f16"), [(1, 8, 1024, 128)], [{"times_c": 8}]),
     ),
     empty=DIMS,
 )
@@ -173,10 +160,10 @@ _NUMPY: Mapping[str, _Mode] = {"zeros": "constant", "circular": "wrap", "reflect
 
 def pad(problem: Problem) -> Launch:
     before = numbers(problem, "before")
-    return mapped(problem, _PADS[str(problem.params["mode"])], [-n for n in before])
+    return launch_map(problem, _PADS[str(problem.params["mode"])], [-n for n in before])
 
 
-def padded(problem: Problem, x: Array) -> Array:
+def pad_array(problem: Problem, x: Array) -> Array:
     widths = list(zip(numbers(problem, "before"), numbers(problem, "after"), strict=True))
     return np.pad(x, widths, _NUMPY[str(problem.params["mode"])])
 
@@ -192,30 +179,30 @@ PAD = mover(
     " w (reflect, which pads w alone, by less than its size).",
     pad_shape,
     pad,
-    padded,
+    pad_array,
     {
         **params("before", 0, "items in front of", least=0),
         **params("after", 0, "items behind", least=0),
         "mode": Param(default="zeros", choices=tuple(_PADS), description="what is put around x"),
     },
     (
-        *listed("pad", TYPES, [(1, 1, 1, 1), (2, 1, 3, 7), (1, 2, 5, 130)], [_ALL_ROUND]),
-        *listed("pad", TYPES, [(1, 1, 3, 67)], [{"mode": "circular", **_ALL_ROUND}, _MIRROR]),
-        *listed("pad", TYPES, [(2, 3, 5, 67)], _with(_ALL_ROUND)),
-        *listed("pad", ("f32",), [(1, 3, 64, 67)], [{"after_h": 9}, {"before_w": 301}]),
-        *listed("pad", ("f32",), [(1, 1, 80, 512)], [{**_MIRROR, "before_w": 200}]),
+        *list_cases("pad", TYPES, [(1, 1, 1, 1), (2, 1, 3, 7), (1, 2, 5, 130)], [_ALL_ROUND]),
+        *list_cases("pad", TYPES, [(1, 1, 3, 67)], [{"mode": "circular", **_ALL_ROUND}, _MIRROR]),
+        *list_cases("pad", TYPES, [(2, 3, 5, 67)], _with(_ALL_ROUND)),
+        *list_cases("pad", ("f32",), [(1, 3, 64, 67)], [{"after_h": 9}, {"before_w": 301}]),
+        *list_cases("pad", ("f32",), [(1, 1, 80, 512)], [{**_MIRROR, "before_w": 200}]),
     ),
     (
-        *listed("pad", ("f32", "f16"), [_LARGE], [{"after_h": 64, "after_w": 64}]),
-        *listed("pad", ("f32",), [(1, 3, 512, 512)], [{"after_h": 16, "after_w": 16}]),
-        *listed("pad", ("f32",), [_LARGE], [{"mode": "circular", **_SIDES}]),
-        *listed("pad", ("f32",), [(1, 1, 384, 3000)], [_MIRROR]),
+        *list_cases("pad", ("f32", "f16"), [_LARGE], [{"after_h": 64, "after_w": 64}]),
+        *list_cases("pad", ("f32",), [(1, 3, 512, 512)], [{"after_h": 16, "after_w": 16}]),
+        *list_cases("pad", ("f32",), [_LARGE], [{"mode": "circular", **_SIDES}]),
+        *list_cases("pad", ("f32",), [(1, 1, 384, 3000)], [_MIRROR]),
     ),
 )
 
 
 def roll(problem: Problem) -> Launch:
-    return mapped(problem, AROUND, [-n for n in numbers(problem, "shift")])
+    return launch_map(problem, AROUND, [-n for n in numbers(problem, "shift")])
 
 
 _SHIFTED: Change = {"shift_b": 1, "shift_c": -1, "shift_h": 2, "shift_w": 5}
@@ -228,16 +215,16 @@ ROLL = mover(
     lambda problem, x: np.roll(x, numbers(problem, "shift"), (0, 1, 2, 3)),
     params("shift", 0, "places forward along"),
     (
-        *listed("roll", TYPES, [(1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 5, 130)], [_SHIFTED]),
-        *listed("roll", TYPES, [(2, 3, 5, 67)], _with(_SHIFTED)),
-        *listed("roll", ("f32",), [(1, 3, 64, 67)], [{"shift_h": -9}, {"shift_w": 1000}]),
-        *listed("roll", ("f32",), [(1, 3, 0, 67)], [{"shift_h": 1}]),
+        *list_cases("roll", TYPES, [(1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 5, 130)], [_SHIFTED]),
+        *list_cases("roll", TYPES, [(2, 3, 5, 67)], _with(_SHIFTED)),
+        *list_cases("roll", ("f32",), [(1, 3, 64, 67)], [{"shift_h": -9}, {"shift_w": 1000}]),
+        *list_cases("roll", ("f32",), [(1, 3, 0, 67)], [{"shift_h": 1}]),
     ),
     (
-        *listed("roll", ("f32", "f16"), [_LARGE], [{"shift_h": 7}, {"shift_w": 3}]),
-        *listed("roll", ("f32",), [_LARGE], [{"shift_w": 4}]),
+        *list_cases("roll", ("f32", "f16"), [_LARGE], [{"shift_h": 7}, {"shift_w": 3}]),
+        *list_cases("roll", ("f32",), [_LARGE], [{"shift_w": 4}]),
     ),
     empty=DIMS,
 )
 
-MOVES = (CONCAT, REPEAT, PAD, ROLL)
+MOVES = (REPEAT, PAD, ROLL)

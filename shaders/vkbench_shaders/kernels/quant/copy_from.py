@@ -8,12 +8,12 @@ from math import prod
 
 from vkbench.case import Case
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import ENCODED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -23,9 +23,9 @@ from vkbench_shaders.kernel import (
     Work,
     matrix_shape,
 )
-from vkbench_shaders.kernels.quant.dequantize import DECODE, decoded
+from vkbench_shaders.kernels.quant.dequantize import DECODE, decode_rows
 from vkbench_shaders.kernels.shared import rows as in_rows
-from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, listed
+from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, list_cases
 
 DIMS = ("b", "m", "k")
 FORMATS = (*ENCODED, "f16", "bf16")
@@ -41,7 +41,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     weights = inputs["weights"] if rows is None else inputs["weights"][:, rows]
-    return decoded(problem, "weights", weights)
+    return decode_rows(problem, "weights", weights)
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
@@ -60,7 +60,7 @@ def _cases(fmt: str) -> Iterator[Case]:
         "strided": [(3, 4, 512), (2, 7, 256), (1, 3, 5 * block)],
         "permuted": [(2, 3, 1024), (3, 7, 3 * block), (2, 1, 4096)],
     }.items():
-        yield from listed("copy_from", fmt, {}, DIMS, shapes, how)
+        yield from list_cases("copy_from", fmt, {}, DIMS, shapes, how)
 
 
 COPY_FROM = Kernel(
@@ -69,14 +69,8 @@ COPY_FROM = Kernel(
     group="quantise",
     dims=DIMS,
     bindings=(
-        Binding(
-            name="weights",
-            access="in",
-            types=FORMATS,
-            dims=DIMS,
-            description="matrices of rows of blocks, or of halves",
-        ),
-        Binding(name="y", access="out", types=("f32",), dims=DIMS, description="the same, decoded"),
+        declare_input("weights", FORMATS, DIMS, "matrices of rows of blocks, or of halves"),
+        declare_output("y", ("f32",), DIMS, "the same, decoded"),
     ),
     params={
         "layout": replace(
@@ -92,6 +86,6 @@ COPY_FROM = Kernel(
     work=Work(flops=lambda problem: prod(problem.shape.values())),
     cases=tuple(case for fmt in FORMATS for case in _cases(fmt)),
     timed=tuple(
-        case for fmt in FORMATS for case in listed("copy_from", fmt, {}, DIMS, [(2, 512, 8192)])
+        case for fmt in FORMATS for case in list_cases("copy_from", fmt, {}, DIMS, [(2, 512, 8192)])
     ),
 )

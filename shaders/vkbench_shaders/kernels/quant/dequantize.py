@@ -9,24 +9,24 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
     Launch,
     Problem,
     Shapes,
-    Variant,
     Work,
     matrix_shape,
 )
-from vkbench_shaders.kernels.shared.rows import LAYOUT, STRETCH, layout, listed, stretches
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.shared.rows import LAYOUT, STRETCH, layout, list_cases, stretches
+from vkbench_shaders.quantisers import quants
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -56,18 +56,13 @@ def _place(problem: Problem, binding: str) -> dict[str, int]:
     return {f"{binding}_{name}": number * unit for name, number in numbers.items()}
 
 
-DECODE = Variant(
-    name="portable",
-    module="decode_rows",
-    entry="decode_rows",
-    arguments=lambda types: (types["weights"], types["y"]),
-    launch=launch,
-    arithmetic="exact",
+DECODE = portable(
+    "decode_rows", launch, "exact", arguments=lambda types: (types["weights"], types["y"])
 )
 
 
-def decoded(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
-    """In float64; rounded once to y's format, which is what a CPU defines."""
+def decode_rows(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
+    """Rows decoded in float64 and rounded once to y's format, as a CPU does it."""
     exact = quants.dequantise(problem.types[binding], stored)
     with np.errstate(over="ignore"):  # what does not fit is infinite
         return {"y": exact.astype(problem.format("y").dtype).astype(np.float64)}
@@ -75,7 +70,7 @@ def decoded(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     weights = inputs["weights"] if rows is None else inputs["weights"][rows]
-    return decoded(problem, "weights", weights)
+    return decode_rows(problem, "weights", weights)
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
@@ -89,8 +84,8 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     tile = STRETCH // block
     contiguous = (1, block), (tile - 1, block), (tile + 1, block), (7, 512), (1, 14336)
     strided = (61, 256), (13, 3 * block), (2, 1024), (3, 4096)
-    yield from listed("dequantize", fmt, types, "mk", contiguous)
-    yield from listed("dequantize", fmt, types, "mk", strided, "strided")
+    yield from list_cases("dequantize", fmt, types, "mk", contiguous)
+    yield from list_cases("dequantize", fmt, types, "mk", strided, "strided")
 
 
 _TYPES = tuple((fmt, types) for fmt in QUANTISED for types in ({}, {"y": "f16"}))
@@ -101,20 +96,8 @@ DEQUANTIZE = Kernel(
     group="quantise",
     dims=("m", "k"),
     bindings=(
-        Binding(
-            name="weights",
-            access="in",
-            types=QUANTISED,
-            dims=("m", "k"),
-            description="rows of blocks",
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16"),
-            dims=("m", "k"),
-            description="the same, decoded",
-        ),
+        declare_input("weights", QUANTISED, ("m", "k"), "rows of blocks"),
+        declare_output("y", ("f32", "f16"), ("m", "k"), "the same, decoded"),
     ),
     params={"layout": LAYOUT},
     forms=Forms(layout=layout, infer=infer),
@@ -126,6 +109,6 @@ DEQUANTIZE = Kernel(
     timed=tuple(
         case
         for fmt, types in _TYPES
-        for case in listed("dequantize", fmt, types, "mk", [(4096, 4096)])
+        for case in list_cases("dequantize", fmt, types, "mk", [(4096, 4096)])
     ),
 )

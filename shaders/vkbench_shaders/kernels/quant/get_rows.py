@@ -8,24 +8,24 @@ from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
     Launch,
     Problem,
     Shapes,
-    Variant,
     Work,
     matrix_shape,
 )
-from vkbench_shaders.kernels.quant.dequantize import decoded
-from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, layout, listed, stretches
+from vkbench_shaders.kernels.quant.dequantize import decode_rows
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, layout, list_cases, stretches
 
 TABLES = (*formats.WEIGHTS, *formats.PLAIN, "i32")
 _BIG = 2_560_672  # numbers of a big table: 80,021 rows of 32
@@ -64,18 +64,18 @@ def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    make = data.plain if problem.types["table"] == "i32" else data.weights
+    make = data.plain_values if problem.types["table"] == "i32" else data.weights
     ids = data.indices(problem, "ids", problem.shape["m"])
     return {"table": make(problem, "table"), "ids": ids}
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     ids = inputs["ids"] if rows is None else inputs["ids"][rows]
-    return decoded(problem, "table", inputs["table"][ids])
+    return decode_rows(problem, "table", inputs["table"][ids])
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Of the table only the rows that are taken."""
+    """Bytes moved: of the table, only the rows that are taken."""
     n, k = problem.shape["n"], problem.shape["k"]
     rows = problem.format("table").items(k) * problem.item_bytes("table")
     return n * (rows + problem.item_bytes("ids") + k * problem.item_bytes("y"))
@@ -94,8 +94,8 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     block = row.elements if row.quantised else RAGGED
     contiguous = (_BIG // block, 17, block), (101, 13, 3 * block), (7, 31, 512), (3, 2, 14336)
     strided = (31, 7, 256), (11, 5, 1024), (5, 1, 4096)
-    yield from listed("get_rows", fmt, types, "mnk", contiguous)
-    yield from listed("get_rows", fmt, types, "mnk", strided, "strided")
+    yield from list_cases("get_rows", fmt, types, "mnk", contiguous)
+    yield from list_cases("get_rows", fmt, types, "mnk", strided, "strided")
 
 
 _TYPES: tuple[tuple[str, Mapping[str, str]], ...] = (
@@ -112,40 +112,20 @@ GET_ROWS = Kernel(
     group="index",
     dims=("m", "n", "k"),
     bindings=(
-        Binding(
-            name="table",
-            access="in",
-            types=TABLES,
-            dims=("m", "k"),
-            description="rows of blocks or of plain numbers",
+        declare_input("table", TABLES, ("m", "k"), "rows of blocks or of plain numbers"),
+        declare_input(
+            "ids",
+            ("i32", "i64"),
+            ("n",),
+            "numbers of rows, 0 to m - 1; for others nothing is stored",
         ),
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32", "i64"),
-            dims=("n",),
-            description="numbers of rows, 0 to m - 1; for others nothing is stored",
-        ),
-        Binding(
-            name="y",
-            access="out",
-            types=("f32", "f16", "i32"),
-            dims=("n", "k"),
-            description="the rows, decoded; i32 from i32 alone",
+        declare_output(
+            "y", ("f32", "f16", "i32"), ("n", "k"), "the rows, decoded; i32 from i32 alone"
         ),
     ),
     params={"layout": LAYOUT},
     forms=Forms(accepts=accepts, layout=layout, infer=infer),
-    variants=(
-        Variant(
-            name="portable",
-            module="get_rows",
-            entry="get_rows",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("get_rows", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference, rows="n"),
     work=Work(
@@ -157,6 +137,6 @@ GET_ROWS = Kernel(
         case
         for fmt, types in _TYPES
         if "ids" not in types
-        for case in listed("get_rows", fmt, types, "mnk", [(32000, 512, 4096)])
+        for case in list_cases("get_rows", fmt, types, "mnk", [(32000, 512, 4096)])
     ),
 )

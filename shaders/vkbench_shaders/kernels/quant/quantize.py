@@ -11,13 +11,12 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import ENCODED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -25,12 +24,13 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Shapes,
-    Variant,
     Work,
     grid,
 )
 from vkbench_shaders.kernels.shared import rows as in_rows
-from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, listed
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, list_cases
+from vkbench_shaders.quantisers import quants
 
 DIMS = ("b", "m", "k")
 FORMATS = (*ENCODED, "f16", "bf16")
@@ -121,7 +121,7 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
         "strided": [(3, 4, 512), (2, 7, 3 * block), (1, 3, 4096)],
         "permuted": [(2, 3, 1024), (3, 7, 3 * block)],
     }.items():
-        yield from listed("quantize", fmt, types, DIMS, shapes, how)
+        yield from list_cases("quantize", fmt, types, DIMS, shapes, how)
 
 
 QUANTIZE = Kernel(
@@ -130,20 +130,8 @@ QUANTIZE = Kernel(
     group="quantise",
     dims=DIMS,
     bindings=(
-        Binding(
-            name="y",
-            access="out",
-            types=FORMATS,
-            dims=DIMS,
-            description="rows of blocks, or of halves",
-        ),
-        Binding(
-            name="x",
-            access="in",
-            types=("f32", "f16"),
-            dims=DIMS,
-            description="matrices of finite numbers",
-        ),
+        declare_output("y", FORMATS, DIMS, "rows of blocks, or of halves"),
+        declare_input("x", ("f32", "f16"), DIMS, "matrices of finite numbers"),
     ),
     params={
         "layout": replace(
@@ -153,16 +141,7 @@ QUANTIZE = Kernel(
         )
     },
     forms=Forms(layout=layout, infer=infer),
-    variants=(
-        Variant(
-            name="portable",
-            module="quantize",
-            entry="quantize",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("quantize", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference, rows="m"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),
@@ -172,6 +151,6 @@ QUANTIZE = Kernel(
     timed=tuple(
         case
         for fmt in FORMATS
-        for case in listed("quantize", fmt, {}, DIMS, [(1, 512, 14336), (1, 1, 14336)])
+        for case in list_cases("quantize", fmt, {}, DIMS, [(1, 512, 14336), (1, 1, 14336)])
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input
 from vkbench_shaders.formats import ENCODED, PLAIN
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -23,13 +23,14 @@ from vkbench_shaders.kernel import (
     Launch,
     Problem,
     Shapes,
-    Variant,
     Work,
     grid,
     matrix_shape,
 )
 from vkbench_shaders.kernels.quant.quantize import SHARE, THREADS, arguments, block_of, numbers
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
+from vkbench_shaders.quantisers import quants
 
 TABLES = (*ENCODED, *PLAIN)
 
@@ -72,7 +73,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Of y only the rows that are set."""
+    """Bytes moved: of y, only the rows that are set."""
     n, k = problem.shape["n"], problem.shape["k"]
     row = problem.format("y").items(k) * problem.item_bytes("y")
     return n * (row + problem.item_bytes("ids") + k * problem.item_bytes("x"))
@@ -93,8 +94,8 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     contiguous = (101, 13, 3 * block), (1, 1, block), (5, 3, 14336), (31, 31, 256)
     strided = (31, 7, 512), (11, 5, 3 * block), (3, 2, 4096)
     few = 1 if "ids" in types else None
-    yield from listed("set_rows", fmt, types, "mnk", contiguous[:few])
-    yield from listed("set_rows", fmt, types, "mnk", strided[:few], "strided")
+    yield from list_cases("set_rows", fmt, types, "mnk", contiguous[:few])
+    yield from list_cases("set_rows", fmt, types, "mnk", strided[:few], "strided")
 
 
 _TYPES = [
@@ -115,33 +116,17 @@ SET_ROWS = Kernel(
             dims=("m", "k"),
             description="rows of blocks or of plain numbers; those not set stay as they are",
         ),
-        Binding(
-            name="x",
-            access="in",
-            types=("f32", "f16"),
-            dims=("n", "k"),
-            description="rows of finite numbers",
-        ),
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32", "i64"),
-            dims=("n",),
-            description="numbers of rows, 0 to m - 1, no two alike; for others nothing is stored",
+        declare_input("x", ("f32", "f16"), ("n", "k"), "rows of finite numbers"),
+        declare_input(
+            "ids",
+            ("i32", "i64"),
+            ("n",),
+            "numbers of rows, 0 to m - 1, no two alike; for others nothing is stored",
         ),
     ),
     params={"layout": LAYOUT},
     forms=Forms(layout=layout, infer=infer),
-    variants=(
-        Variant(
-            name="portable",
-            module="set_rows",
-            entry="set_rows",
-            arguments=arguments,
-            launch=launch,
-            arithmetic="exact",
-        ),
-    ),
+    variants=(portable("set_rows", launch, "exact", arguments=arguments),),
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(
@@ -150,6 +135,8 @@ SET_ROWS = Kernel(
     ),
     cases=tuple(case for fmt in TABLES for types in _TYPES for case in _cases(fmt, types)),
     timed=tuple(
-        case for fmt in TABLES for case in listed("set_rows", fmt, {}, "mnk", [(4096, 512, 1024)])
+        case
+        for fmt in TABLES
+        for case in list_cases("set_rows", fmt, {}, "mnk", [(4096, 512, 1024)])
     ),
 )

@@ -21,12 +21,12 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
     read,
     unit,
     variants,
-    walked,
+    walk_tokens,
 )
 
 
 def recurrence_of(problem: Problem) -> Recurrence:
-    each = problem.params["gate"] == "lane"
+    by_key = problem.params["gate"] == "lane"
     s, t, h, g, d = (problem.shape[dim] for dim in "sthgd")
     return Recurrence(
         sequences=s,
@@ -35,8 +35,8 @@ def recurrence_of(problem: Problem) -> Recurrence:
         columns=d,
         keys=d,
         key_heads=g,
-        vectors=2 + each,
-        each=each,
+        vectors=2 + by_key,
+        each=by_key,
         scale=1 / sqrt(d),
     )
 
@@ -74,7 +74,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
         state += outer(rest * token["beta"][..., None], token["k"])
         return read(state, token["q"]) * scale
 
-    y = walked(step, state, exact({**shared, **own}), problem.shape["t"])
+    y = walk_tokens(step, state, exact({**shared, **own}), problem.shape["t"])
     return {"y": y, "next_state": state}
 
 

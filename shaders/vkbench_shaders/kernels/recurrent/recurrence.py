@@ -17,7 +17,7 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Launch, Problem, Variant, too_large
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.launch import divisor
 from vkbench_shaders.tuning.rates import busy
 
 KEYS = (16, 32, 64, 128, 256)  # that a head may have
@@ -52,7 +52,7 @@ class Recurrence:
 
     @property
     def threads(self) -> int:
-        """Of a workgroup: few to keep the device busy, enough to stage several tokens."""
+        """Threads of a workgroup: few, to keep the device busy; enough to stage several tokens."""
         whole = self.columns * self.lanes
         least = 64 if self.tokens < _FEW else 128
         for threads in (256, 128, 64):
@@ -131,7 +131,7 @@ def variants(
 def binding(
     name: str, dims: str, description: str, access: str = "in", fmt: str = "f32"
 ) -> Binding:
-    """One of a recurrence; dimensions by their letters."""
+    """A binding of a recurrence, its dimensions by their letters."""
     return Binding(
         name=name, access=access, types=(fmt,), dims=tuple(dims), description=description
     )
@@ -147,9 +147,9 @@ def ends(values: str, state: str, what: str) -> tuple[Binding, ...]:
     )
 
 
-def flops(problem: Problem, each: int) -> int:
-    """So many for each number of the state and token."""
-    return each * prod(problem.array_shape("state")) * problem.shape["t"]
+def flops(problem: Problem, per_key: int) -> int:
+    """Operations, so many for each number of the state and each token."""
+    return per_key * prod(problem.array_shape("state")) * problem.shape["t"]
 
 
 def exact(inputs: Arrays) -> dict[str, Numbers]:
@@ -167,7 +167,7 @@ def unit(problem: Problem, name: str) -> Array:
 Step = Callable[[Numbers, Mapping[str, Numbers]], Numbers]
 
 
-def walked(step: Step, state: Numbers, inputs: Mapping[str, Numbers], tokens: int) -> Numbers:
+def walk_tokens(step: Step, state: Numbers, inputs: Mapping[str, Numbers], tokens: int) -> Numbers:
     """Results of all tokens, one after the other; the state is changed in place."""
     results = [step(state, {n: a[:, t] for n, a in inputs.items()}) for t in range(tokens)]
     return np.stack(results, axis=1) if results else np.zeros_like(inputs["v"])

@@ -24,7 +24,7 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
     read,
     unit,
     variants,
-    walked,
+    walk_tokens,
 )
 
 
@@ -42,13 +42,13 @@ def _of(problem: Problem, vectors: int, scale: float = 1.0) -> Recurrence:
     )
 
 
-def _chosen(inputs: Arrays, rows: Array | None) -> dict[str, Numbers]:
-    """In double precision; of some heads, if given."""
-    found = exact(inputs)
+def _read_heads(inputs: Arrays, rows: Array | None) -> dict[str, Numbers]:
+    """Inputs in double precision, of some heads if given."""
+    arrays = exact(inputs)
     if rows is None:
-        return found
+        return arrays
     axes = {"state": 1, "first": 0}
-    return {name: np.take(array, rows, axes.get(name, 2)) for name, array in found.items()}
+    return {name: np.take(array, rows, axes.get(name, 2)) for name, array in arrays.items()}
 
 
 def gla_of(problem: Problem) -> Recurrence:
@@ -56,7 +56,7 @@ def gla_of(problem: Problem) -> Recurrence:
 
 
 def gla_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    given = _chosen(inputs, rows)
+    given = _read_heads(inputs, rows)
     state = given.pop("state").swapaxes(-1, -2).copy()
     scale = float(problem.params["scale"]) or 1 / sqrt(problem.shape["d"])
 
@@ -65,12 +65,12 @@ def gla_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[
         state += outer(token["v"], token["k"])
         return read(state, token["q"]) * scale
 
-    y = walked(step, state, given, problem.shape["t"])
+    y = walk_tokens(step, state, given, problem.shape["t"])
     return {"y": y, "next_state": state.swapaxes(-1, -2)}
 
 
 def wkv6_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    given = _chosen(inputs, rows)
+    given = _read_heads(inputs, rows)
     state, first = given.pop("state").swapaxes(-1, -2).copy(), given.pop("first")
 
     def step(state: Numbers, token: Mapping[str, Numbers]) -> Numbers:
@@ -80,21 +80,21 @@ def wkv6_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict
         state += outer(token["v"], token["k"])
         return y
 
-    y = walked(step, state, given, problem.shape["t"])
+    y = walk_tokens(step, state, given, problem.shape["t"])
     return {"y": y, "next_state": state.swapaxes(-1, -2)}
 
 
 def wkv7_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    given = _chosen(inputs, rows)
+    given = _read_heads(inputs, rows)
     state = given.pop("state")
 
     def step(state: Numbers, token: Mapping[str, Numbers]) -> Numbers:
-        found = read(state, token["a"])
+        projected = read(state, token["a"])
         state *= token["decay"][:, :, None, :]
-        state += outer(token["v"], token["k"]) + outer(found, token["b"])
+        state += outer(token["v"], token["k"]) + outer(projected, token["b"])
         return read(state, token["r"])
 
-    y = walked(step, state, given, problem.shape["t"])
+    y = walk_tokens(step, state, given, problem.shape["t"])
     return {"y": y, "next_state": state}
 
 
@@ -103,12 +103,12 @@ def _inputs(low: float) -> Callable[[Problem], dict[str, Array]]:
 
     def inputs(problem: Problem) -> dict[str, Array]:
         names = (b.name for b in problem.kernel.bindings if b.is_input)
-        return {name: _given(problem, name, low) for name in names}
+        return {name: _draw_input(problem, name, low) for name in names}
 
     return inputs
 
 
-def _given(problem: Problem, name: str, low: float) -> Array:
+def _draw_input(problem: Problem, name: str, low: float) -> Array:
     if name == "decay":
         return data.uniform(problem, name, low, 1.0)
     return data.uniform(problem, name, -1.0, 1.0)
@@ -116,10 +116,10 @@ def _given(problem: Problem, name: str, low: float) -> Array:
 
 def wkv7_inputs(problem: Problem) -> dict[str, Array]:
     """b takes some of a's direction out of the state, as in a model."""
-    found = _inputs(0.545)(problem)
+    arrays = _inputs(0.545)(problem)
     a = unit(problem, "a")
     part = data.uniform(problem, "b", 0.0, 1.0)
-    return {**found, "a": a, "b": -a * part}
+    return {**arrays, "a": a, "b": -a * part}
 
 
 _TOKENS = (
@@ -200,3 +200,5 @@ RWKV_WKV7 = Kernel(
     cases=cases("rwkv_wkv7", _TOKENS),
     timed=cases("rwkv_wkv7", _TIMED),
 )
+
+RWKV = (RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN)

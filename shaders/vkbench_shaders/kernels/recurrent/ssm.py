@@ -22,7 +22,6 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
-    Variant,
     Work,
     too_large,
 )
@@ -37,9 +36,10 @@ from vkbench_shaders.kernels.recurrent.recurrence import (
     outer,
     read,
     variants,
-    walked,
+    walk_tokens,
 )
 from vkbench_shaders.kernels.shared.activations import silu
+from vkbench_shaders.kernels.shared.portable import portable
 
 # --- convolution
 
@@ -132,17 +132,7 @@ SSM_CONV = Kernel(
         ),
     },
     forms=Forms(layout=conv_layout, infer=conv_infer, empty=("s", "t")),
-    variants=(
-        Variant(
-            name="portable",
-            module="ssm_conv",
-            entry="ssm_conv",
-            arguments=lambda types: (),
-            launch=conv_launch,
-            refuses=conv_refuses,
-            arithmetic="f32",
-        ),
-    ),
+    variants=(portable("ssm_conv", conv_launch, "f32", refuses=conv_refuses),),
     inputs=lambda problem: {name: data.bell(problem, name) for name in ("x", "weights", "bias")},
     check=Check(reference=conv_reference, rows="c"),
     work=Work(flops=lambda problem: 2 * prod(problem.array_shape("y")) * problem.shape["w"]),
@@ -169,17 +159,17 @@ def scan_layout(problem: Problem, binding: str) -> Layout:
 def scan_of(problem: Problem) -> Recurrence:
     """Mamba-1's heads of one value are columns of one head."""
     s, t, h, g, p, d = (problem.shape[dim] for dim in "sthgpd")
-    each = is_each(problem)
+    by_key = is_each(problem)
     return Recurrence(
         sequences=s,
         tokens=t,
-        heads=1 if each else h,
-        columns=h if each else p,
+        heads=1 if by_key else h,
+        columns=h if by_key else p,
         keys=d,
         key_heads=g,
         vectors=2,
-        rows=1 + each,
-        each=each,
+        rows=1 + by_key,
+        each=by_key,
     )
 
 
@@ -215,7 +205,7 @@ def scan_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict
         state += outer(token["v"] * size, token["b"])
         return read(state, token["c"])
 
-    y = walked(step, state, exact({**given, **shared}), problem.shape["t"])
+    y = walk_tokens(step, state, exact({**given, **shared}), problem.shape["t"])
     return {"y": y, "next_state": state}
 
 
@@ -266,3 +256,5 @@ SSM_SCAN = Kernel(
     cases=cases("ssm_scan", _SCAN),
     timed=cases("ssm_scan", _TIMED_SCAN),
 )
+
+SSM = (SSM_CONV, SSM_SCAN)

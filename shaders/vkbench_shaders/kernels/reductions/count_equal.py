@@ -9,6 +9,7 @@ import numpy as np
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -22,10 +23,10 @@ from vkbench_shaders.kernel import (
     Memory,
     Problem,
     Stage,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 
 THREADS = 256
 _LEAST_STRETCH = 8 * THREADS  # fours of numbers that are worth a workgroup
@@ -61,9 +62,9 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 def inputs(problem: Problem) -> dict[str, Array]:
     """About half of the numbers are equal."""
-    a = data.plain(problem, "a")
+    a = data.plain_values(problem, "a")
     differs = noise.raw(problem.seed("differs"), prod(a.shape)) & 1
-    return {"a": a, "b": np.where(differs == 1, data.plain(problem, "b"), a)}
+    return {"a": a, "b": np.where(differs == 1, data.plain_values(problem, "b"), a)}
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
@@ -72,7 +73,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def _numbers(name: str, description: str) -> Binding:
-    return Binding(name=name, access="in", types=("i32",), dims=("n",), description=description)
+    return declare_input(name, ("i32",), ("n",), description)
 
 
 COUNT_EQUAL = Kernel(
@@ -84,24 +85,15 @@ COUNT_EQUAL = Kernel(
     bindings=(
         _numbers("a", "some numbers"),
         _numbers("b", "as many others"),
-        Binding(
-            name="y",
-            access="out",
-            types=("i64", "i32"),
-            dims=("n",),
-            description="the count, one number",
-        ),
+        declare_output("y", ("i64", "i32"), ("n",), "the count, one number"),
     ),
     variants=(
-        Variant(
-            name="portable",
-            module="count_equal",
-            entry="count_equal",
-            arguments=lambda types: (),
+        portable(
+            "count_equal",
+            launch,
+            "exact",
             more=(Stage(entry="count_parts"),),
-            launch=launch,
             own=Memory(scratch=lambda problem, device: (4 * _stretch(problem)[1],)),
-            arithmetic="exact",
         ),
     ),
     inputs=inputs,

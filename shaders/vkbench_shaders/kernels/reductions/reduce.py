@@ -17,7 +17,8 @@ from math import inf, prod
 import numpy as np
 
 from vkbench.case import Case, parse
-from vkbench_shaders import quants
+from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -28,6 +29,8 @@ from vkbench_shaders.kernel import (
     Kernel,
     Param,
     Problem,
+    Settings,
+    Tuning,
     Variant,
     Work,
 )
@@ -38,10 +41,11 @@ from vkbench_shaders.kernels.reductions.reduce_plan import (
     THREADS,
     axes,
     layout,
-    portable,
+    reduce_variant,
 )
-from vkbench_shaders.kernels.shared import workgroups
+from vkbench_shaders.quantisers import quants
 
+_SIZES = (64, 128, 256, 512, 1024)  # threads of a workgroup
 AXES = tuple("".join(some) for count in range(1, 5) for some in combinations("bchw", count))
 
 _Reduce = Callable[[Array, tuple[int, ...]], Array]  # keeps the reduced dimensions, with size 1
@@ -59,29 +63,29 @@ def _max(x: Array, along: tuple[int, ...]) -> Array:
     """numpy leaves the sign of 0 to chance."""
     if x.dtype != np.float64:
         return np.asarray(x.max(axis=along, keepdims=True, initial=np.iinfo(x.dtype.str).min))
-    found = x.max(axis=along, keepdims=True, initial=-inf)
+    largest = x.max(axis=along, keepdims=True, initial=-inf)
     positive = ((x == 0) & ~np.signbit(x)).any(axis=along, keepdims=True)
-    return np.asarray(np.where(found == 0, np.where(positive, 0.0, -0.0), found))
+    return np.asarray(np.where(largest == 0, np.where(positive, 0.0, -0.0), largest))
 
 
 def _min(x: Array, along: tuple[int, ...]) -> Array:
-    return _turned(_max(_turned(x), along))
+    return _reverse_order(_max(_reverse_order(x), along))
 
 
 def _argmax(x: Array, along: tuple[int, ...]) -> Array:
-    """Of two and more dimensions, the index as if they were one."""
+    """Places of the largest numbers; several dimensions are numbered as if they were one."""
     kept = tuple(1 if axis in along else size for axis, size in enumerate(x.shape))
     length = prod(x.shape[axis] for axis in along)
     rows = np.moveaxis(x, along, range(-len(along), 0)).reshape(prod(kept), length)
-    found = rows.argmax(axis=1) if length else np.full(prod(kept), -1)
-    return found.astype(np.int32).reshape(kept)
+    places = rows.argmax(axis=1) if length else np.full(prod(kept), -1)
+    return places.astype(np.int32).reshape(kept)
 
 
 def _argmin(x: Array, along: tuple[int, ...]) -> Array:
-    return _argmax(_turned(x), along)
+    return _argmax(_reverse_order(x), along)
 
 
-def _turned(x: Array) -> Array:
+def _reverse_order(x: Array) -> Array:
     """Numbers in the opposite order."""
     return np.asarray(-x if x.dtype == np.float64 else ~x)
 
@@ -120,7 +124,7 @@ _F32_SHAPES = (
     "b2_c3_h4_w0",
     "b2_c3_h0_w5/axes=ch",
     "b2_c0_h4_w5",
-    *(f"b1_c1_h1_w32769/threads={threads}" for threads in workgroups.SIZES),
+    *(f"b1_c1_h1_w32769/threads={threads}" for threads in _SIZES),
     "b1_c2_h300_w37/axes=h,threads=64",
 )
 _FEW_SHAPES = (  # checked in other formats
@@ -161,10 +165,18 @@ def _cases(kernel: str) -> Iterator[Case]:
                 yield from (_case(kernel, fmt, rest) for rest in shapes)
 
 
-def _timed(kernel: str, whole: bool) -> Iterator[Case]:
+def _timed_cases(kernel: str, whole: bool) -> Iterator[Case]:
     for rest in (*_TIMED[False], *(_TIMED[True] if whole else ())):
         yield _case(kernel, "f32", rest)
     yield _case(kernel, "f16", "b1_c1_h8192_w8192")
+
+
+def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Any of the sizes that a device takes: first the usual one, or the largest below it."""
+    most = device.limits.get("max_workgroup_invocations", THREADS)
+    sizes = [size for size in _SIZES if size <= most]
+    sizes.sort(key=lambda size: (size > THREADS, abs(size - THREADS)))
+    return [{"threads": size} for size in sizes]
 
 
 def _kernel(
@@ -181,8 +193,8 @@ def _kernel(
         fmt = problem.types["x"]
         x = inputs["x"] if fmt in INTEGERS else quants.dequantise(fmt, inputs["x"])
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = reduce(x, axes(problem))
-        return {"y": quants.quantise(problem.types["y"], found) if y is _NUMBER else found}
+            reduced = reduce(x, axes(problem))
+        return {"y": quants.quantise(problem.types["y"], reduced) if y is _NUMBER else reduced}
 
     return Kernel(
         name=name,
@@ -195,7 +207,7 @@ def _kernel(
             layout=layout,
         ),
         bindings=(
-            Binding(name="x", access="in", types=x, dims=DIMS, description="the numbers"),
+            declare_input("x", x, DIMS, "the numbers"),
             y,
         ),
         params={
@@ -206,22 +218,24 @@ def _kernel(
                 description="how arrays lie: without gaps, rows with gaps, dimensions exchanged",
             ),
             "values": data.VALUES,
-            "threads": workgroups.THREADS,
+            "threads": Param(
+                default=0,
+                choices=(0, *_SIZES),
+                description="threads of a workgroup; 0: what should be fastest",
+            ),
         },
-        tuning=workgroups.tuning(THREADS),
+        tuning=Tuning(params=("threads",), candidates=_candidates),
         variants=variants,
         inputs=_inputs,
         check=Check(reference=reference),
         work=Work(flops=_flops),
         cases=tuple(_cases(name)),
-        timed=tuple(_timed(name, whole)),
+        timed=tuple(_timed_cases(name, whole)),
     )
 
 
 def _y(types: tuple[str, ...], description: str, same_as: str = "") -> Binding:
-    return Binding(
-        name="y", access="out", types=types, dims=DIMS, same_as=same_as, description=description
-    )
+    return declare_output("y", types, DIMS, description, same_as=same_as)
 
 
 def _accepts(types: Mapping[str, str]) -> bool:
@@ -244,9 +258,9 @@ REDUCE = (
         _SUM,
         _sum,
         (
-            portable("total", "f32_once", formats=FLOATS),
-            portable("total", "exact", formats=INTEGERS, variant="integers"),
-            portable("total", "f64", formats=("f64",), variant="fp64", requires=("fp64",)),
+            reduce_variant("total", "f32_once", formats=FLOATS),
+            reduce_variant("total", "exact", formats=INTEGERS, variant="integers"),
+            reduce_variant("total", "f64", formats=("f64",), variant="fp64", requires=("fp64",)),
         ),
         whole=True,
     ),
@@ -257,8 +271,8 @@ REDUCE = (
         _MEAN,
         _mean,
         (
-            portable("total", "f32_once", formats=FLOATS, mean=True),
-            portable(
+            reduce_variant("total", "f32_once", formats=FLOATS, mean=True),
+            reduce_variant(
                 "total", "f64", formats=("f64",), mean=True, variant="fp64", requires=("fp64",)
             ),
         ),
@@ -270,7 +284,7 @@ REDUCE = (
         FORMATS,
         _NUMBER,
         _max,
-        (portable("extreme", "exact", formats=FORMATS),),
+        (reduce_variant("extreme", "exact", formats=FORMATS),),
         whole=True,
     ),
     _kernel(
@@ -279,7 +293,7 @@ REDUCE = (
         FORMATS,
         _NUMBER,
         _min,
-        (portable("extreme", "exact", formats=FORMATS, least=True),),
+        (reduce_variant("extreme", "exact", formats=FORMATS, least=True),),
         whole=False,
     ),
     _kernel(
@@ -288,7 +302,7 @@ REDUCE = (
         FORMATS,
         _INDEX,
         _argmax,
-        (portable("position", "exact", formats=FORMATS),),
+        (reduce_variant("position", "exact", formats=FORMATS),),
         whole=False,
     ),
     _kernel(
@@ -297,7 +311,7 @@ REDUCE = (
         FORMATS,
         _INDEX,
         _argmin,
-        (portable("position", "exact", formats=FORMATS, least=True),),
+        (reduce_variant("position", "exact", formats=FORMATS, least=True),),
         whole=False,
     ),
     COUNT_EQUAL,

@@ -9,9 +9,8 @@ from math import inf, prod
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Layout, Memory, Problem, Push, Stage, Variant, grid
-from vkbench_shaders.kernels.shared.division import divisor
-from vkbench_shaders.kernels.shared.rows import gaps, strided
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.kernels.shared.rows import gaps
+from vkbench_shaders.launch import divisor, power_of_two
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
@@ -27,7 +26,7 @@ LEAST_PART = 8192  # numbers that are worth a workgroup
 
 @dataclass(frozen=True, kw_only=True)
 class Dimension:
-    """Its size, and the step along it in each of some arrays."""
+    """Size of a dimension, and the step along it in each of some arrays."""
 
     size: int
     steps: tuple[int, ...]
@@ -69,31 +68,33 @@ def layout(problem: Problem, binding: str) -> Layout:
         shape = [1 if at in axes(problem) else size for at, size in enumerate(shape)]
     match problem.params["layout"]:
         case "strided":
-            return strided(shape, *gaps(problem, binding))
+            return Layout.strided(shape, *gaps(problem, binding))
         case "permuted":
-            return _permuted(shape, ORDERS[binding])
+            return Layout.permuted(shape, [DIMS.index(dim) for dim in ORDERS[binding]])
         case _:
             return Layout.contiguous(shape)
 
 
 def plan(problem: Problem, device: DeviceFacts, in_order: bool) -> ReducePlan:
-    """By what lies side by side; numbers keep their order where that counts."""
+    """The plan of a reduction, by what lies side by side; numbers keep their order if asked."""
     x, y, chosen = problem.layout("x"), problem.layout("y"), axes(problem)
     dims = [
-        Dimension(size=size, steps=(ours, theirs))
-        for size, ours, theirs in zip(x.shape, x.strides, y.strides, strict=True)
+        Dimension(size=size, steps=(x_step, y_step))
+        for size, x_step, y_step in zip(x.shape, x.strides, y.strides, strict=True)
     ]
-    kept = _merged(_sorted(dim for at, dim in enumerate(dims) if at not in chosen))
+    kept = _merge_dimensions(
+        _sort_dimensions(dim for at, dim in enumerate(dims) if at not in chosen)
+    )
     reduced = [Dimension(size=dims[at].size, steps=dims[at].steps[:1]) for at in chosen]
-    rest = _merged(reduced if in_order else _sorted(reduced))
+    rest = _merge_dimensions(reduced if in_order else _sort_dimensions(reduced))
     results, length = prod(dim.size for dim in kept), prod(dim.size for dim in rest)
     along = bool(rest) and rest[-1].steps == (1,)
     form = ANY if len(rest) > 1 else WITHOUT_GAPS if along else ONE_STRIDE
     threads = int(problem.params.get("threads", 0)) or THREADS
     wide = AT_ONCE * 16 // problem.item_bytes("x")
-    each = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
-    down = _down(results, length, each, along, threads)
-    part, parts = _parts(device, -(-results * down // threads), length, down * each)
+    at_once = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
+    down = _down(results, length, at_once, along, threads)
+    part, parts = _parts(device, -(-results * down // threads), length, down * at_once)
     return ReducePlan(
         kept=kept,
         reduced=rest,
@@ -124,7 +125,7 @@ def rows_in_parts(problem: Problem, part: int, parts: int) -> ReducePlan:
     )
 
 
-def portable(
+def reduce_variant(
     name: str,
     path: str,
     *,
@@ -136,16 +137,16 @@ def portable(
 ) -> Variant:
     """A code path of a reduction, for x in these formats."""
 
-    def planned(problem: Problem, device: DeviceFacts) -> ReducePlan:
+    def make_plan(problem: Problem, device: DeviceFacts) -> ReducePlan:
         return plan(problem, device, in_order=name == "position")
 
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-        return _launches(problem, planned(problem, device), least=least, mean=mean)
+        return _launches(problem, make_plan(problem, device), least=least, mean=mean)
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-        made = planned(problem, device)
-        each = 8 if name != "position" or problem.types["x"] in FLOATS else 16
-        return (each * made.results * made.parts if made.parts > 1 else each,)
+        made = make_plan(problem, device)
+        item = 8 if name != "position" or problem.types["x"] in FLOATS else 16
+        return (item * made.results * made.parts if made.parts > 1 else item,)
 
     def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
         return _reduction(name, types["x"]), _values(types["x"]), _results(types["y"])
@@ -156,7 +157,6 @@ def portable(
     return Variant(
         name=variant,
         module="reduce",
-        entry="reduce",
         arguments=arguments,
         more=(Stage(entry="reduce_parts", arguments=arguments_of_parts),),
         launch=launch,
@@ -178,12 +178,13 @@ def _reduction(name: str, fmt: str) -> str:
         case "position":  # of integers of any size, which are extended to 64 bits
             return f"position_of<{'f64_ranks' if kind == 'f64' else 'integer_keys<8, 1>'}>"
         case _:
-            return f"extreme_of<{'f64_keys' if kind == 'f64' else f'integer_keys<{_sized(fmt)}>'}>"
+            keys = "f64_keys" if kind == "f64" else f"integer_keys<{_size_and_sign(fmt)}>"
+            return f"extreme_of<{keys}>"
 
 
 def _values(fmt: str) -> str:
     """A struct of slang/reductions/values.slang that reads numbers."""
-    return f"floats<{fmt}>" if fmt in FLOATS else f"integers<{_sized(fmt)}>"
+    return f"floats<{fmt}>" if fmt in FLOATS else f"integers<{_size_and_sign(fmt)}>"
 
 
 def _results(fmt: str) -> str:
@@ -191,7 +192,7 @@ def _results(fmt: str) -> str:
     return f"float_results<{fmt}>" if fmt in FLOATS else f"integer_results<{_bytes(fmt)}>"
 
 
-def _sized(fmt: str) -> str:
+def _size_and_sign(fmt: str) -> str:
     return f"{_bytes(fmt)}, {int(not fmt.startswith('u'))}"
 
 
@@ -257,30 +258,30 @@ def _push(problem: Problem, made: ReducePlan, groups_x: int, scale: float) -> Pu
 
 
 def _four(dims: tuple[Dimension, ...], arrays: int) -> tuple[Dimension, ...]:
-    """With dimensions of size 1 in front."""
+    """Four dimensions: these, after others of size 1."""
     return (Dimension(size=1, steps=(0,) * arrays),) * (4 - len(dims)) + dims
 
 
-def _sorted(dims: Iterable[Dimension]) -> list[Dimension]:
-    """As they lie in the first array, outermost first."""
+def _sort_dimensions(dims: Iterable[Dimension]) -> list[Dimension]:
+    """Dimensions as they lie in the first array, outermost first."""
     return sorted(dims, key=lambda dim: -dim.steps[0])
 
 
-def _merged(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
-    """Without those of size 1; those that lie like one are one."""
-    found: list[Dimension] = []
+def _merge_dimensions(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
+    """Dimensions without those of size 1; two that lie like one become one."""
+    merged: list[Dimension] = []
     for dim in dims:
         if dim.size == 1:
             continue
-        if found and found[-1].around(dim):
-            dim = Dimension(size=found.pop().size * dim.size, steps=dim.steps)
-        found.append(dim)
-    return tuple(found)
+        if merged and merged[-1].around(dim):
+            dim = Dimension(size=merged.pop().size * dim.size, steps=dim.steps)
+        merged.append(dim)
+    return tuple(merged)
 
 
-def _down(results: int, length: int, each: int, along: bool, threads: int) -> int:
+def _down(results: int, length: int, at_once: int, along: bool, threads: int) -> int:
     """Threads a result, of which each has so many numbers at once; few across columns."""
-    enough = min(threads, power_of_two(-(-length // each)))
+    enough = min(threads, power_of_two(-(-length // at_once)))
     if along:
         return enough
     return max(min(enough, 4), min(enough, threads // power_of_two(results)), 1)
@@ -289,17 +290,8 @@ def _down(results: int, length: int, each: int, along: bool, threads: int) -> in
 def _parts(device: DeviceFacts, tiles: int, length: int, step: int) -> tuple[int, int]:
     """Numbers a workgroup takes of each result, some steps of them, and workgroups a result."""
     few = tiles < busy(device, ENOUGH_GROUPS)
-    wanted = -(-busy(device, MANY_GROUPS) // max(1, tiles)) if few else 1
+    usual = -(-busy(device, MANY_GROUPS) // max(1, tiles)) if few else 1
     least = max(LEAST_PART, step) if tiles < 2 else step
-    parts = max(1, min(wanted, length // least))
+    parts = max(1, min(usual, length // least))
     part = -(-length // (parts * step)) * step
     return (part, -(-length // part)) if part else (0, 1)
-
-
-def _permuted(shape: list[int], order: str) -> Layout:
-    size = dict(zip(DIMS, shape, strict=True))
-    stored = Layout.contiguous([size[dim] for dim in order])
-    stride = dict(zip(order, stored.strides, strict=True))
-    return Layout(
-        shape=tuple(shape), strides=tuple(stride[dim] for dim in DIMS), storage=stored.storage
-    )

@@ -11,26 +11,26 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
     grid,
     too_large,
 )
 from vkbench_shaders.kernels.reductions.sort import order_of
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
+from vkbench_shaders.launch import power_of_two
+from vkbench_shaders.quantisers import quants
 
 _THREADS = 256
 _EACH = 4  # experts a thread, where a token has all threads
@@ -79,7 +79,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
     bits = noise.raw(problem.seed("bias"), 2 * experts).view("<u2")
     bias = (bits / 65536 - 0.5).astype(np.float32) / 8
     if problem.params["gating"] != "sigmoid_biased":
-        return {"logits": data.plain(problem, "logits"), "bias": bias[:1]}  # not read
+        return {"logits": data.plain_values(problem, "logits"), "bias": bias[:1]}  # not read
     keys = noise.raw(problem.seed("logits"), 4 * tokens * experts).view("<u4")
     ranks = keys.reshape(tokens, experts).argsort(axis=1).argsort(axis=1)
     gates = 0.2 + 0.6 * (ranks + 0.5) / experts - bias
@@ -138,7 +138,7 @@ def _cases() -> Iterator[Case]:
         yield _case("f32", sizes, _PARAMS[number])
     yield from (_case("f16", (5, 71, 8), params) for params in _PARAMS)
     for fmt in ("f32", "f16"):
-        yield from listed("top_k_moe", fmt, {}, "nek", [(9, 61, 7)], "strided")
+        yield from list_cases("top_k_moe", fmt, {}, "nek", [(9, 61, 7)], "strided")
 
 
 TOP_K_MOE = Kernel(
@@ -148,36 +148,22 @@ TOP_K_MOE = Kernel(
     dims=("n", "e", "k"),
     forms=Forms(empty=("n",), layout=layout),
     bindings=(
-        Binding(
-            name="logits",
-            access="in",
-            types=("f32", "f16"),
-            dims=("n", "e"),
-            description="what a router says of each expert",
-        ),
-        Binding(
-            name="bias",
-            access="in",
-            types=("f32",),
-            dims=("e",),
-            description="added to what experts are chosen by",
+        declare_input("logits", ("f32", "f16"), ("n", "e"), "what a router says of each expert"),
+        declare_input(
+            "bias",
+            ("f32",),
+            ("e",),
+            "added to what experts are chosen by",
             when={"gating": ("sigmoid_biased",)},
         ),
-        Binding(
-            name="ids",
-            access="out",
-            types=("i32",),
-            dims=("n", "k"),
+        declare_output(
+            "ids",
+            ("i32",),
+            ("n", "k"),
+            "experts, the favourite first; of equal ones the lower number",
             exact=True,
-            description="experts, the favourite first; of equal ones the lower number",
         ),
-        Binding(
-            name="weights",
-            access="out",
-            types=("f32",),
-            dims=("n", "k"),
-            description="how much each counts",
-        ),
+        declare_output("weights", ("f32",), ("n", "k"), "how much each counts"),
     ),
     params={
         "gating": Param(
@@ -194,14 +180,8 @@ TOP_K_MOE = Kernel(
         "layout": LAYOUT,
     },
     variants=(
-        Variant(
-            name="portable",
-            module="top_k_moe",
-            entry="top_k_moe",
-            arguments=lambda types: (types["logits"],),
-            launch=launch,
-            refuses=refuses,
-            arithmetic="f32",
+        portable(
+            "top_k_moe", launch, "f32", arguments=lambda types: (types["logits"],), refuses=refuses
         ),
     ),
     inputs=inputs,

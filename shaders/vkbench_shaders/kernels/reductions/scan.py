@@ -13,11 +13,11 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -30,8 +30,8 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.reductions.reduce_plan import partial, rows_in_parts
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
+from vkbench_shaders.launch import power_of_two
 from vkbench_shaders.tuning.rates import busy
 
 _MOST_THREADS = 256
@@ -55,9 +55,9 @@ def _plan(problem: Problem, device: DeviceFacts) -> _ScanPlan:
     threads = min(_MOST_THREADS, max(32, power_of_two(-(-columns // 4))))
     tile = threads * _FOURS * 4
     tiles = max(1, -(-columns // tile))
-    each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // busy(device, _FULL)))
-    each = tiles if rows >= busy(device, _ENOUGH_GROUPS) else min(each, tiles)
-    return _ScanPlan(threads=threads, part=each * tile, parts=-(-tiles // each))
+    tiles_each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // busy(device, _FULL)))
+    tiles_each = tiles if rows >= busy(device, _ENOUGH_GROUPS) else min(tiles_each, tiles)
+    return _ScanPlan(threads=threads, part=tiles_each * tile, parts=-(-tiles // tiles_each))
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -132,7 +132,6 @@ def _variant(name: str, prefix: str, requires: tuple[str, ...] = ()) -> Variant:
     return Variant(
         name=name,
         module="cumsum",
-        entry="cumsum",
         arguments=lambda types: (types["x"], prefix),
         more=(
             Stage(entry="short_rows", arguments=lambda types: (types["x"],)),
@@ -160,8 +159,8 @@ _TIMED = (
 
 def _cases() -> Iterator[Case]:
     for fmt, shapes in (("f32", (*_SHAPES, *_F32_SHAPES)), ("f16", _SHAPES)):
-        yield from listed("cumsum", fmt, {}, "hw", shapes)
-        yield from listed("cumsum", fmt, {}, "hw", _STRIDED, "strided")
+        yield from list_cases("cumsum", fmt, {}, "hw", shapes)
+        yield from list_cases("cumsum", fmt, {}, "hw", _STRIDED, "strided")
         shape, params = {"h": 20, "w": 7}, {"values": "special"}
         yield Case(kernel="cumsum", format=fmt, shape=shape, params=params)
 
@@ -173,10 +172,8 @@ CUMSUM = Kernel(
     dims=("h", "w"),
     forms=Forms(empty=("h", "w"), layout=layout),
     bindings=(
-        Binding(
-            name="x", access="in", types=("f32", "f16"), dims=("h", "w"), description="summands"
-        ),
-        Binding(name="y", access="out", types=("f32",), dims=("h", "w"), description="sums"),
+        declare_input("x", ("f32", "f16"), ("h", "w"), "summands"),
+        declare_output("y", ("f32",), ("h", "w"), "sums"),
     ),
     params={"layout": LAYOUT, "values": data.VALUES},
     variants=(
@@ -187,7 +184,7 @@ CUMSUM = Kernel(
     check=Check(reference=reference, rows="h"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),
     cases=tuple(_cases()),
-    timed=tuple(listed("cumsum", "f32", {}, "hw", _TIMED)),
+    timed=tuple(list_cases("cumsum", "f32", {}, "hw", _TIMED)),
 )
 
 SCAN = (CUMSUM,)

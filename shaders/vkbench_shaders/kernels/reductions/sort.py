@@ -12,11 +12,11 @@ import numpy as np
 
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -25,13 +25,13 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Stage,
-    Variant,
     Work,
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
+from vkbench_shaders.launch import power_of_two
 
 _EACH = 8  # entries a thread, as in sorting.slang
 _MOST_THREADS = 256
@@ -52,11 +52,11 @@ def _tiles(entries: int) -> int:
 
 def _places(problem: Problem, *names: str) -> dict[str, int]:
     """Push constants: where rows lie."""
-    found: dict[str, int] = {}
+    push: dict[str, int] = {}
     for name in names:
         lay = problem.layout(name)
-        found |= {f"{name}_offset": lay.offset, f"{name}_stride": lay.strides[0]}
-    return found
+        push |= {f"{name}_offset": lay.offset, f"{name}_stride": lay.strides[0]}
+    return push
 
 
 def argsort_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -88,13 +88,13 @@ def argsort_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 
 def ranks_launch(problem: Problem) -> Launch:
-    """As many short rows a workgroup as it has threads for."""
+    """A launch whose workgroups sort as many short rows as they have threads for."""
     rows, columns = problem.shape.values()
-    each = _MOST_THREADS // columns
-    groups = grid(-(-rows // each))
+    at_once = _MOST_THREADS // columns
+    groups = grid(-(-rows // at_once))
     push = {
         "columns": columns,
-        "tiles": each,
+        "tiles": at_once,
         "groups": rows,
         "groups_x": groups[0],
         **_places(problem, "x", "y"),
@@ -192,8 +192,8 @@ _TOP_TIMED = (
 
 def _argsort_cases() -> Iterator[Case]:
     for fmt, shapes in (("f32", (*_ROWS, *_LONG)), ("f16", _ROWS)):
-        yield from listed("argsort", fmt, {}, "hw", shapes)
-        yield from listed("argsort", fmt, {}, "hw", ((3, 61), (2, 3001)), "strided")
+        yield from list_cases("argsort", fmt, {}, "hw", shapes)
+        yield from list_cases("argsort", fmt, {}, "hw", ((3, 61), (2, 3001)), "strided")
         for h, w in ((9, 50), (3, 255), (2, 4097)):
             for params in ({"order": "descending"}, {"order": "descending", "values": "special"}):
                 yield Case(kernel="argsort", format=fmt, shape={"h": h, "w": w}, params=params)
@@ -204,16 +204,14 @@ def _argsort_cases() -> Iterator[Case]:
 
 def _top_k_cases() -> Iterator[Case]:
     for fmt, shapes in (("f32", (*_TOP, *_TOP_LONG)), ("f16", _TOP)):
-        yield from listed("top_k", fmt, {}, "hwk", shapes)
-        yield from listed("top_k", fmt, {}, "hwk", ((3, 61, 7), (2, 3001, 50)), "strided")
+        yield from list_cases("top_k", fmt, {}, "hwk", shapes)
+        yield from list_cases("top_k", fmt, {}, "hwk", ((3, 61, 7), (2, 3001, 50)), "strided")
         for h, w, k in ((9, 50, 40), (2, 3000, 333)):
             shape, params = {"h": h, "w": w, "k": k}, {"values": "special"}
             yield Case(kernel="top_k", format=fmt, shape=shape, params=params)
 
 
-_X = Binding(
-    name="x", access="in", types=("f32", "f16"), dims=("h", "w"), description="rows of numbers"
-)
+_X = declare_input("x", ("f32", "f16"), ("h", "w"), "rows of numbers")
 
 ARGSORT = Kernel(
     name="argsort",
@@ -223,7 +221,7 @@ ARGSORT = Kernel(
     forms=Forms(empty=("h", "w"), layout=layout),
     bindings=(
         _X,
-        Binding(name="y", access="out", types=("i32",), dims=("h", "w"), description="indices"),
+        declare_output("y", ("i32",), ("h", "w"), "indices"),
     ),
     params={
         "order": Param(
@@ -235,25 +233,24 @@ ARGSORT = Kernel(
         "values": data.VALUES,
     },
     variants=(
-        Variant(
-            name="portable",
-            module="argsort",
+        portable(
+            "argsort",
+            argsort_launch,
+            "exact",
             entry="sort_tiles",
             arguments=lambda types: (types["x"],),
             more=(
                 Stage(entry="merge_runs"),
                 Stage(entry="rank_rows", arguments=lambda types: (types["x"],)),
             ),
-            launch=argsort_launch,
             own=Memory(scratch=argsort_scratch),
-            arithmetic="exact",
         ),
     ),
     inputs=lambda problem: {"x": data.values(problem, "x")},
     check=Check(reference=argsort_reference, rows="h"),
     work=Work(flops=lambda problem: 0),
     cases=tuple(_argsort_cases()),
-    timed=tuple(listed("argsort", "f32", {}, "hw", _TIMED)),
+    timed=tuple(list_cases("argsort", "f32", {}, "hw", _TIMED)),
 )
 
 TOP_K = Kernel(
@@ -264,40 +261,29 @@ TOP_K = Kernel(
     forms=Forms(empty=("h",), layout=layout),
     bindings=(
         _X,
-        Binding(
-            name="values",
-            access="out",
-            types=("f32", "f16"),
-            dims=("h", "k"),
-            same_as="x",
-            description="numbers, descending, NaN first",
+        declare_output(
+            "values", ("f32", "f16"), ("h", "k"), "numbers, descending, NaN first", same_as="x"
         ),
-        Binding(
-            name="ids",
-            access="out",
-            types=("i32",),
-            dims=("h", "k"),
-            description="their columns, those of equal numbers ascending",
+        declare_output(
+            "ids", ("i32",), ("h", "k"), "their columns, those of equal numbers ascending"
         ),
     ),
     params={"layout": LAYOUT, "values": data.VALUES},
     variants=(
-        Variant(
-            name="portable",
-            module="top_k",
-            entry="top_k",
+        portable(
+            "top_k",
+            top_k_launch,
+            "exact",
             arguments=lambda types: (types["x"], types["x"]),
-            launch=top_k_launch,
-            own=Memory(scratch=top_k_scratch),
             refuses=top_k_refuses,
-            arithmetic="exact",
+            own=Memory(scratch=top_k_scratch),
         ),
     ),
     inputs=lambda problem: {"x": data.values(problem, "x")},
     check=Check(reference=top_k_reference, rows="h"),
     work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
     cases=tuple(_top_k_cases()),
-    timed=tuple(listed("top_k", "f32", {}, "hwk", _TOP_TIMED)),
+    timed=tuple(list_cases("top_k", "f32", {}, "hwk", _TOP_TIMED)),
 )
 
 SORT = (ARGSORT, TOP_K)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -25,12 +25,13 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
@@ -73,9 +74,9 @@ class Gradient:
 
 def cut_of(gradient: Gradient, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    aligned = row_values.aligned(problem, gradient.arrays, w)
-    each, many = 4 // problem.item_bytes("dx"), busy(device, row_values.BUSY)
-    return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many)
+    aligned = row_values.are_rows_aligned(problem, gradient.arrays, w)
+    at_once, many = 4 // problem.item_bytes("dx"), busy(device, row_values.BUSY)
+    return Cut(rows=b * c * h, columns=w, aligned=aligned, each=at_once, busy=many)
 
 
 def launch(gradient: Gradient, problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -116,15 +117,10 @@ def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def bindings(gradient: Gradient) -> tuple[Binding, ...]:
-    def of(name: str, access: str, same: str, description: str) -> Binding:
-        return Binding(
-            name=name, access=access, types=TYPES, dims=DIMS, same_as=same, description=description
-        )
-
     return (
-        of("dy", "in", "", "the gradient of the results"),
-        of(gradient.given, "in", "dy", gradient.given_description),
-        of("dx", "out", "dy", "the gradient of what they were made of"),
+        declare_input("dy", TYPES, DIMS, "the gradient of the results"),
+        declare_input(gradient.given, TYPES, DIMS, gradient.given_description, same_as="dy"),
+        declare_output("dx", TYPES, DIMS, "the gradient of what they were made of", same_as="dy"),
     )
 
 
@@ -139,15 +135,13 @@ def kernel(gradient: Gradient) -> Kernel:
         params={gradient.param: number, "layout": rows.LAYOUT},
         forms=Forms(layout=rows.layout),
         variants=(
-            Variant(
-                name="portable",
-                module=gradient.name,
-                entry=gradient.name,
+            portable(
+                gradient.name,
+                lambda problem, device: launch(gradient, problem, device),
+                "f32",
                 arguments=arguments,
                 more=row_values.stages(arguments, gradient.name, gradient.parts, "finish"),
-                launch=lambda problem, device: launch(gradient, problem, device),
                 own=Memory(scratch=lambda problem, device: scratch(gradient, problem, device)),
-                arithmetic="f32",
             ),
         ),
         inputs=lambda problem: inputs(gradient, problem),
@@ -165,7 +159,7 @@ def kernel(gradient: Gradient) -> Kernel:
     )
 
 
-def softmaxed(problem: Problem) -> Array:
+def softmax_rows(problem: Problem) -> Array:
     """Rows y as softmax makes them."""
     powers = np.exp(quants.dequantise(problem.types["y"], data.uniform(problem, "y", -4, 4)))
     return quants.quantise(problem.types["y"], powers / powers.sum(axis=-1, keepdims=True))
@@ -194,7 +188,7 @@ SOFTMAX_BACK = kernel(
         least=1,
         parts="dots",
         part_bytes=4,
-        make=softmaxed,
+        make=softmax_rows,
         formula=softmax_back,
     )
 )

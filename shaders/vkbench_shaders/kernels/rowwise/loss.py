@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -26,13 +25,14 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
     matrix_shape,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 DIMS = ("n", "k")
 SCALARS = ("loss", "gradient")
@@ -48,9 +48,9 @@ def layout(problem: Problem, binding: str) -> Layout:
 def cut_of(problem: Problem, *bindings: str) -> Cut:
     """A row is one team's, however long."""
     n, k = problem.shape["n"], problem.shape["k"]
-    aligned = row_values.aligned(problem, bindings, k)
-    each = 4 // problem.item_bytes("x")
-    return Cut(rows=n, columns=k, aligned=aligned, each=each, split=False)
+    aligned = row_values.are_rows_aligned(problem, bindings, k)
+    at_once = 4 // problem.item_bytes("x")
+    return Cut(rows=n, columns=k, aligned=aligned, each=at_once, split=False)
 
 
 def push_of(problem: Problem, cut: Cut, *bindings: str) -> Push:
@@ -104,15 +104,15 @@ def _logarithms(x: Numbers) -> Numbers:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     with np.errstate(invalid="ignore"):  # x may be NaN or Inf
-        each = _logarithms(quants.dequantise(problem.types["x"], inputs["x"]))
-        return {"loss": -(each * inputs["targets"]).sum(axis=-1).mean(keepdims=True)}
+        logarithms = _logarithms(quants.dequantise(problem.types["x"], inputs["x"]))
+        return {"loss": -(logarithms * inputs["targets"]).sum(axis=-1).mean(keepdims=True)}
 
 
 def back_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     chosen = slice(None) if rows is None else rows
     with np.errstate(invalid="ignore"):
-        each = _logarithms(quants.dequantise(problem.types["x"], inputs["x"][chosen]))
-        less = np.exp(each) - inputs["targets"][chosen].astype(np.float64)
+        logarithms = _logarithms(quants.dequantise(problem.types["x"], inputs["x"][chosen]))
+        less = np.exp(logarithms) - inputs["targets"][chosen].astype(np.float64)
     return {"dx": less * float(inputs["gradient"][0]) / problem.shape["n"]}
 
 
@@ -126,15 +126,9 @@ def _arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 PARAMS = {"layout": rows.LAYOUT, "values": data.VALUES}
-X = Binding(
-    name="x", access="in", types=("f32", "f16"), dims=DIMS, description="logits, a row each"
-)
-TARGETS = Binding(
-    name="targets",
-    access="in",
-    types=("f32",),
-    dims=DIMS,
-    description="the distributions that are wanted: rows that sum up to 1",
+X = declare_input("x", ("f32", "f16"), DIMS, "logits, a row each")
+TARGETS = declare_input(
+    "targets", ("f32",), DIMS, "the distributions that are wanted: rows that sum up to 1"
 )
 
 _SHAPES = (
@@ -162,22 +156,19 @@ LOSS = (
         bindings=(
             X,
             TARGETS,
-            Binding(
-                name="loss", access="out", types=("f32",), dims=("n",), description="one number"
-            ),
+            declare_output("loss", ("f32",), ("n",), "one number"),
         ),
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="loss",
+            portable(
+                "loss",
+                launch,
+                "f32",
                 entry="row_losses",
                 arguments=_arguments,
                 more=(*row_values.stages(_arguments, "row_losses"), Stage(entry="mean_loss")),
-                launch=launch,
                 own=Memory(scratch=lambda problem, device: (4 * problem.shape["n"],)),
-                arithmetic="f32",
             ),
         ),
         inputs=inputs,
@@ -197,33 +188,24 @@ LOSS = (
         bindings=(
             X,
             TARGETS,
-            Binding(
-                name="gradient",
-                access="in",
-                types=("f32",),
-                dims=("n",),
-                description="that of the loss: one number, which results are multiplied by",
+            declare_input(
+                "gradient",
+                ("f32",),
+                ("n",),
+                "that of the loss: one number, which results are multiplied by",
             ),
-            Binding(
-                name="dx",
-                access="out",
-                types=("f32", "f16"),
-                dims=DIMS,
-                same_as="x",
-                description="the gradient",
-            ),
+            declare_output("dx", ("f32", "f16"), DIMS, "the gradient", same_as="x"),
         ),
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="loss",
+            portable(
+                "loss",
+                back_launch,
+                "f32",
                 entry="gradients",
                 arguments=_arguments,
                 more=row_values.stages(_arguments, "gradients"),
-                launch=back_launch,
-                arithmetic="f32",
             ),
         ),
         inputs=back_inputs,

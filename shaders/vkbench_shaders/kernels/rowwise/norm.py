@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -34,7 +34,6 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
     grid,
     too_large,
@@ -43,7 +42,9 @@ from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import RMS_NORM_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
-from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.launch import divisor
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
@@ -83,17 +84,17 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def cut_of(norm: Norm, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    many, asked = busy(device, row_values.BUSY), int(problem.params["lanes"])
+    many, lanes = busy(device, row_values.BUSY), int(problem.params["lanes"])
     if not norm.grouped:
-        aligned = row_values.aligned(problem, norm.rows, w)
-        each = 4 // problem.item_bytes("y")
-        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many, asked=asked)
+        aligned = row_values.are_rows_aligned(problem, norm.rows, w)
+        at_once = 4 // problem.item_bytes("y")
+        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=at_once, busy=many, asked=lanes)
     groups = int(problem.params["groups"])
     columns = c // groups * h * w
-    each = 16 // problem.item_bytes("x")
-    fits = columns % each == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
+    at_once = 16 // problem.item_bytes("x")
+    fits = columns % at_once == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
     return Cut(
-        rows=b * groups, columns=columns, aligned=fits, each=each // 4, busy=many, asked=asked
+        rows=b * groups, columns=columns, aligned=fits, each=at_once // 4, busy=many, asked=lanes
     )
 
 
@@ -145,10 +146,10 @@ def refuses(norm: Norm, problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    return {b.name: _given(problem, b) for b in problem.kernel.bindings if b.is_input}
+    return {b.name: _draw_input(problem, b) for b in problem.kernel.bindings if b.is_input}
 
 
-def _given(problem: Problem, binding: Binding) -> Array:
+def _draw_input(problem: Problem, binding: Binding) -> Array:
     if binding.name in ("weights", "biases"):
         return data.uniform(problem, binding.name, -2, 2)
     values = data.values(problem, binding.name)
@@ -164,11 +165,13 @@ def reference(norm: Norm, problem: Problem, inputs: Arrays, rows: Array | None) 
     groups = int(problem.params.get("groups", 1))
     flat = total.reshape(len(total), groups, -1) if norm.grouped else total
     with np.errstate(all="ignore"):  # a row may be Inf, or 0 without eps
-        y = _normalised(norm, flat, float(np.float32(problem.params["eps"]))).reshape(total.shape)
+        y = _normalise_rows(norm, flat, float(np.float32(problem.params["eps"]))).reshape(
+            total.shape
+        )
         for fused, (name, combine) in enumerate((("weights", np.multiply), ("biases", np.add))):
             if FUSED.index(str(problem.params["fused"])) > fused:
-                each = inputs[name].astype(np.float64)
-                y = combine(y, each[:, None, None] if norm.grouped else each)
+                factors = inputs[name].astype(np.float64)
+                y = combine(y, factors[:, None, None] if norm.grouped else factors)
     return {"y": y, "sum": total} if norm.added else {"y": y}
 
 
@@ -177,7 +180,7 @@ def _exact(problem: Problem, inputs: Arrays, name: str, rows: Array | None) -> N
     return quants.dequantise(problem.types[name], stored)
 
 
-def _normalised(norm: Norm, x: Numbers, eps: float) -> Numbers:
+def _normalise_rows(norm: Norm, x: Numbers, eps: float) -> Numbers:
     if norm.centred:
         x = x - x.mean(axis=-1, keepdims=True)
     squares = x * x
@@ -196,7 +199,7 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 def params(norm: Norm) -> dict[str, Param]:
-    found = {
+    shared = {
         "eps": Param(default=norm.eps, least=0, description="what keeps a row of zeros finite"),
         "fused": Param(
             default="none",
@@ -207,39 +210,29 @@ def params(norm: Norm) -> dict[str, Param]:
         "lanes": row_values.LANES,
     }
     if norm.grouped:
-        return {"groups": Param(default=32, least=1, description="groups of channels"), **found}
-    return {"layout": rows.LAYOUT, **found}
+        return {"groups": Param(default=32, least=1, description="groups of channels"), **shared}
+    return {"layout": rows.LAYOUT, **shared}
 
 
 def bindings(norm: Norm) -> tuple[Binding, ...]:
     along = ("c",) if norm.grouped else ("w",)
 
-    def of(name: str, access: str, description: str) -> Binding:
-        same = "" if name == "x" else "x"
-        return Binding(
-            name=name, access=access, types=TYPES, dims=DIMS, same_as=same, description=description
-        )
+    def declare_factors(name: str, description: str, *fused: str) -> Binding:
+        return declare_input(name, ("f32",), along, description, when={"fused": fused})
 
-    def each(name: str, description: str, *fused: str) -> Binding:
-        return Binding(
-            name=name,
-            access="in",
-            types=("f32",),
-            dims=along,
-            description=description,
-            when={"fused": fused},
-        )
-
-    found = (
-        of("x", "in", "what is normalised"),
-        each("weights", "what results are multiplied by", "mul", "mul_add"),
-        each("biases", "what is added then", "mul_add"),
-        of("y", "out", "the results"),
+    alone = (
+        declare_input("x", TYPES, DIMS, "what is normalised"),
+        declare_factors("weights", "what results are multiplied by", "mul", "mul_add"),
+        declare_factors("biases", "what is added then", "mul_add"),
+        declare_output("y", TYPES, DIMS, "the results", same_as="x"),
     )
     if not norm.added:
-        return found
-    residual = of("residual", "in", "what is added to x first")
-    return (*found, residual, of("sum", "out", "x and the residual, not normalised"))
+        return alone
+    return (
+        *alone,
+        declare_input("residual", TYPES, DIMS, "what is added to x first", same_as="x"),
+        declare_output("sum", TYPES, DIMS, "x and the residual, not normalised", same_as="x"),
+    )
 
 
 _ROWS = {
@@ -308,7 +301,7 @@ def _cases(norm: Norm, fmt: str) -> Iterator[Case]:
     return (parse(f"{norm.name}/{fmt}/{s}") for s in (groups if norm.grouped else _ROWS[fmt]))
 
 
-def _timed(norm: Norm, fmt: str) -> Iterator[Case]:
+def _timed_cases(norm: Norm, fmt: str) -> Iterator[Case]:
     shapes = _TIMED_GROUPS if norm.grouped else _TIMED_ROWS
     few = 1 if fmt == "bf16" else None
     return (parse(f"{norm.name}/{fmt}/{shape}") for shape in shapes[:few])
@@ -331,19 +324,17 @@ def kernel(norm: Norm) -> Kernel:
         forms=Forms(layout=None if norm.grouped else layout, whole=norm.grouped, infer=infer),
         # which of them are channels
         variants=(
-            Variant(
-                name="portable",
-                module="norm",
-                entry="norm",
+            portable(
+                "norm",
+                lambda problem, device: launch(norm, problem, device),
+                "f32",
                 arguments=arguments,
+                refuses=lambda problem, device: refuses(norm, problem, device),
                 more=(
                     *row_values.stages(arguments, "norm", "moments", "finish"),
                     Stage(entry="gather", arguments=lambda types: (source,)),
                 ),
-                launch=lambda problem, device: launch(norm, problem, device),
                 own=Memory(scratch=lambda problem, device: scratch(norm, problem, device)),
-                refuses=lambda problem, device: refuses(norm, problem, device),
-                arithmetic="f32",
             ),
         ),
         inputs=inputs,
@@ -353,7 +344,7 @@ def kernel(norm: Norm) -> Kernel:
         ),
         work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
         cases=tuple(case for fmt in TYPES for case in _cases(norm, fmt)),
-        timed=tuple(case for fmt in TYPES for case in _timed(norm, fmt)),
+        timed=tuple(case for fmt in TYPES for case in _timed_cases(norm, fmt)),
     )
 
 

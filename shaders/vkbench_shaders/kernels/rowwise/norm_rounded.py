@@ -11,6 +11,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -22,12 +23,12 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Push,
-    Variant,
     Work,
     too_large,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
+from vkbench_shaders.kernels.shared.portable import portable
 
 DIMS = ("b", "c", "h", "w")
 _LANES = row_values.THREADS  # a workgroup holds a row
@@ -73,7 +74,7 @@ def launch(norm: Norm, problem: Problem, device: DeviceFacts) -> Launch:
 def refuses(norm: Norm, problem: Problem, device: DeviceFacts) -> str | None:
     if problem.shape["w"] > MOST:
         return f"is for rows of up to {MOST} numbers"
-    if not row_values.aligned(problem, norm.rows, problem.shape["w"]):
+    if not row_values.are_rows_aligned(problem, norm.rows, problem.shape["w"]):
         return "is for rows that begin at 16 bytes"
     return too_large(problem, device)
 
@@ -101,18 +102,18 @@ def reference(norm: Norm, problem: Problem, inputs: Arrays, rows: Array | None) 
 
 
 def _bindings(norm: Norm) -> tuple[Binding, ...]:
-    def of(name: str, access: str, fmt: str, description: str, dims: tuple[str, ...]) -> Binding:
-        return Binding(name=name, access=access, types=(fmt,), dims=dims, description=description)
-
-    found = (
-        of("x", "in", "f32", "what is normalised", DIMS),
-        of("weights", "in", "f32", "what results are multiplied by", DIMS[-1:]),
-        of("y", "out", "q8_1", "the results, rounded to bytes", DIMS),
+    alone = (
+        declare_input("x", ("f32",), DIMS, "what is normalised"),
+        declare_input("weights", ("f32",), DIMS[-1:], "what results are multiplied by"),
+        declare_output("y", ("q8_1",), DIMS, "the results, rounded to bytes"),
     )
     if not norm.added:
-        return found
-    residual = of("residual", "in", "f32", "what is added to x first", DIMS)
-    return (*found, residual, of("sum", "out", "f32", "x and the residual, not normalised", DIMS))
+        return alone
+    return (
+        *alone,
+        declare_input("residual", ("f32",), DIMS, "what is added to x first"),
+        declare_output("sum", ("f32",), DIMS, "x and the residual, not normalised"),
+    )
 
 
 _SHAPES = (
@@ -126,7 +127,7 @@ _SHAPES = (
 _TIMED = ("b1_c1_h1_w4096", "b1_c1_h512_w4096")
 
 
-def _listed(norm: Norm, shapes: tuple[str, ...]) -> tuple[Case, ...]:
+def _parse_cases(norm: Norm, shapes: tuple[str, ...]) -> tuple[Case, ...]:
     return tuple(parse(f"{norm.name}/f32/{shape}") for shape in shapes)
 
 
@@ -143,21 +144,19 @@ def _kernel(norm: Norm) -> Kernel:
         bindings=_bindings(norm),
         params={"eps": Param(default=1e-5, least=0, description="what keeps a row of 0 finite")},
         variants=(
-            Variant(
-                name="portable",
-                module="norm_rounded",
-                entry="norm_rounded",
+            portable(
+                "norm_rounded",
+                partial(launch, norm),
+                "f32",
                 arguments=partial(_arguments, norm),
-                launch=partial(launch, norm),
                 refuses=partial(refuses, norm),
-                arithmetic="f32",
             ),
         ),
         inputs=inputs,
         check=Check(reference=partial(reference, norm), rows="h"),
         work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
-        cases=_listed(norm, _SHAPES),
-        timed=_listed(norm, _TIMED),
+        cases=_parse_cases(norm, _SHAPES),
+        timed=_parse_cases(norm, _TIMED),
     )
 
 

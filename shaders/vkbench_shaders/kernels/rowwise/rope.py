@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -34,7 +33,6 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
     grid,
     too_large,
@@ -42,6 +40,8 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import place
 from vkbench_shaders.kernels.shared import rotation, rows
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 DIMS = ("b", "n", "h", "k")
 TYPES = ("f32", "f16")
@@ -74,8 +74,8 @@ class Turning:
 
 def turning(problem: Problem) -> Turning:
     params, k = problem.params, problem.shape["k"]
-    mode, asked = str(params["mode"]), int(params["n_dims"])
-    dims = k // 2 if mode == "vision" else asked or k
+    mode, n_dims = str(params["mode"]), int(params["n_dims"])
+    dims = k // 2 if mode == "vision" else n_dims or k
     low, high = _bounds(problem, dims)
     scale, mix = float(params["freq_scale"]), float(params["ext_factor"])
     magnitude = float(params["attn_factor"])
@@ -130,9 +130,11 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def is_aligned(problem: Problem) -> bool:
     """Whether 16 bytes hold only pairs, or only numbers to copy."""
-    found, each = turning(problem), 16 // problem.item_bytes(ends(problem)[0])
-    whole = found.pairs if found.halves else 2 * found.pairs
-    return whole % each == 0 and row_values.aligned(problem, ends(problem), problem.shape["k"])
+    turn, at_once = turning(problem), 16 // problem.item_bytes(ends(problem)[0])
+    whole = turn.pairs if turn.halves else 2 * turn.pairs
+    return whole % at_once == 0 and row_values.are_rows_aligned(
+        problem, ends(problem), problem.shape["k"]
+    )
 
 
 def rows_each(problem: Problem) -> int:
@@ -142,45 +144,45 @@ def rows_each(problem: Problem) -> int:
 
 
 def launch(problem: Problem, sign: float) -> Launch:
-    found, aligned = turning(problem), is_aligned(problem)
+    turn, aligned = turning(problem), is_aligned(problem)
     b, n, h, k = (problem.shape[dim] for dim in DIMS)
-    each, count = rows_each(problem), b * n * h
-    groups = grid(-(-count // each))
-    moved = k - found.pairs if found.halves else k  # in pieces, of 16 bytes or two times 16
+    rows, count = rows_each(problem), b * n * h
+    groups = grid(-(-count // rows))
+    moved = k - turn.pairs if turn.halves else k  # in pieces, of 16 bytes or two times 16
     pieces = moved * problem.item_bytes(ends(problem)[0]) // 16
     lanes = min(8, max(0, pieces - 1).bit_length())
     factors = problem.params["factors"] == "given"
     mode = COURSES.get(str(problem.params["mode"]), 0) | lanes << 8 | factors << 16
-    time, height, width, extra = found.sections
+    time, height, width, extra = turn.sections
     base = float(problem.params["freq_base"])
-    slope = (found.last - found.first) / found.ramp
+    slope = (turn.last - turn.first) / turn.ramp
     x, y = (place(problem.layout(name)) for name in ends(problem))
     push: Push = {
         "x": x,
         "y": y,
         "first": _turn(_TURN / (2 * pi)),
-        "ratio": _turn(_TURN * base ** (-2 / found.dims)),
-        "scale": _turn(_QUARTER * found.first),
+        "ratio": _turn(_TURN * base ** (-2 / turn.dims)),
+        "scale": _turn(_QUARTER * turn.first),
         "slope": _turn(_QUARTER * slope),
-        "low": found.low,
-        "ramp": found.ramp,
+        "low": turn.low,
+        "ramp": turn.ramp,
         "rows": count,
-        "rows_each": each,
+        "rows_each": rows,
         "groups_x": groups[0],
         "heads": h,
         "tokens": n,
         "columns": k,
-        "pairs": found.pairs,
+        "pairs": turn.pairs,
         "pieces": pieces,
         "mode": mode,
         "sections01": time | height << 16,
         "sections23": width | extra << 16,
-        "magnitude": found.magnitude,
+        "magnitude": turn.magnitude,
         "sign": sign,
         "table_rows": 0,
     }
     entry = "rope" if aligned else "rope_ragged"
-    return Launch(groups=groups, push=push, constants={"HALVES": found.halves}, entry=entry)
+    return Launch(groups=groups, push=push, constants={"HALVES": turn.halves}, entry=entry)
 
 
 def _turn(fraction: float) -> tuple[int, int]:
@@ -190,15 +192,15 @@ def _turn(fraction: float) -> tuple[int, int]:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    found, k = turning(problem), problem.shape["k"]
-    if k % 2 or found.dims % 2 or 2 * found.pairs > k:
-        return f"heads of {k} numbers have no {found.dims} to turn in pairs"
-    if found.pairs > MOST_ANGLES:
-        return f"heads have {found.pairs} pairs, a workgroup has room for {MOST_ANGLES}"
-    if problem.params["mode"] in COURSES and not sum(found.sections):
+    turn, k = turning(problem), problem.shape["k"]
+    if k % 2 or turn.dims % 2 or 2 * turn.pairs > k:
+        return f"heads of {k} numbers have no {turn.dims} to turn in pairs"
+    if turn.pairs > MOST_ANGLES:
+        return f"heads have {turn.pairs} pairs, a workgroup has room for {MOST_ANGLES}"
+    if problem.params["mode"] in COURSES and not sum(turn.sections):
         return "sections are empty"
-    if not all(0 < scale < _MOST_SCALE for scale in (found.first, found.last)):
-        return f"angles are scaled by {found.first:g}: more than 0 and less than {_MOST_SCALE:g}"
+    if not all(0 < scale < _MOST_SCALE for scale in (turn.first, turn.last)):
+        return f"angles are scaled by {turn.first:g}: more than 0 and less than {_MOST_SCALE:g}"
     return too_large(problem, device)
 
 
@@ -220,32 +222,32 @@ def reference(
     source, result = ends(problem)
     chosen = slice(None) if rows is None else rows
     x = quants.dequantise(problem.types[source], inputs[source][:, chosen])
-    found = turning(problem)
+    turn = turning(problem)
     theta = angles(problem, inputs)[chosen][:, None]
-    cosine, sine = np.cos(theta) * found.magnitude, sign * np.sin(theta) * found.magnitude
-    places = rotation.pairs(found.pairs, halves=found.halves)
-    return {result: rotation.turned(x, places, cosine, sine)}
+    cosine, sine = np.cos(theta) * turn.magnitude, sign * np.sin(theta) * turn.magnitude
+    places = rotation.pairs(turn.pairs, halves=turn.halves)
+    return {result: rotation.turn_pairs(x, places, cosine, sine)}
 
 
 def angles(problem: Problem, inputs: Arrays) -> Numbers:
-    """Of each token and pair."""
-    found = turning(problem)
-    pair = np.arange(found.pairs)
-    axis, power = courses(str(problem.params["mode"]), found)
+    """Angles of each token and pair."""
+    turn = turning(problem)
+    pair = np.arange(turn.pairs)
+    axis, power = courses(str(problem.params["mode"]), turn)
     position = inputs["positions"].astype(np.float64)[axis].T
-    theta = position * float(problem.params["freq_base"]) ** (-2 * power / found.dims)
+    theta = position * float(problem.params["freq_base"]) ** (-2 * power / turn.dims)
     if problem.params["factors"] == "given":
         theta = theta / inputs["factors"].astype(np.float64)
-    ramp = np.clip((pair - found.low) / found.ramp, 0, 1)
-    return np.asarray(theta * (found.first + (found.last - found.first) * ramp))
+    ramp = np.clip((pair - turn.low) / turn.ramp, 0, 1)
+    return np.asarray(theta * (turn.first + (turn.last - turn.first) * ramp))
 
 
-def courses(mode: str, found: Turning) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def courses(mode: str, turn: Turning) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which of a token's positions each pair goes by, and its power of the base."""
-    pair = np.arange(found.pairs)
+    pair = np.arange(turn.pairs)
     if mode not in COURSES:
         return np.zeros_like(pair), pair
-    sizes = np.array(found.sections)
+    sizes = np.array(turn.sections)
     sector = pair % sizes.sum()
     if mode == "imrope":
         axis = sector % 3
@@ -327,52 +329,43 @@ _TIMED = (
 )
 
 
-def _listed(name: str, cases: tuple[str, ...]) -> Iterator[Case]:
+def _parse_cases(name: str, cases: tuple[str, ...]) -> Iterator[Case]:
     return (parse(f"{name}/{case}") for case in cases)
 
 
 def kernel(name: str, description: str, source: str, result: str, sign: float) -> Kernel:
-    def of(name: str, access: str, same: str, description: str) -> Binding:
-        return Binding(
-            name=name, access=access, types=TYPES, dims=DIMS, same_as=same, description=description
-        )
-
     return Kernel(
         name=name,
         description=description,
         group="rope",
         dims=DIMS,
         bindings=(
-            of(source, "in", "", "heads of tokens"),
-            Binding(
-                name="positions",
-                access="in",
-                types=("i32",),
-                dims=("n",),
-                description="of tokens, alike for all of the batch: one or four rows of them",
+            declare_input(source, TYPES, DIMS, "heads of tokens"),
+            declare_input(
+                "positions",
+                ("i32",),
+                ("n",),
+                "of tokens, alike for all of the batch: one or four rows of them",
             ),
-            Binding(
-                name="factors",
-                access="in",
-                types=("f32",),
-                dims=("k",),
-                description="divisors of pairs' angles",
+            declare_input(
+                "factors",
+                ("f32",),
+                ("k",),
+                "divisors of pairs' angles",
                 when={"factors": ("given",)},
             ),
-            of(result, "out", source, "the same, turned"),
+            declare_output(result, TYPES, DIMS, "the same, turned", same_as=source),
         ),
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),
         variants=(
-            Variant(
-                name="portable",
-                module="rope",
-                entry="rope",
+            portable(
+                "rope",
+                lambda problem, device: launch(problem, sign),
+                "f32",
                 arguments=arguments,
-                more=(Stage(entry="rope_ragged", arguments=arguments),),
-                launch=lambda problem, device: launch(problem, sign),
                 refuses=refuses,
-                arithmetic="f32",
+                more=(Stage(entry="rope_ragged", arguments=arguments),),
             ),
         ),
         inputs=inputs,
@@ -381,8 +374,8 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
             rows="n",
         ),
         work=Work(flops=lambda problem: 3 * prod(problem.full_shape(source))),
-        cases=tuple(_listed(name, _CASES)),
-        timed=tuple(_listed(name, _TIMED if sign > 0 else _TIMED[:2])),
+        cases=tuple(_parse_cases(name, _CASES)),
+        timed=tuple(_parse_cases(name, _TIMED if sign > 0 else _TIMED[:2])),
     )
 
 

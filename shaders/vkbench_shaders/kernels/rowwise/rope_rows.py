@@ -11,7 +11,7 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -25,10 +25,11 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Shapes,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.rowwise import rope
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 DIMS = ("m", "b", "n", "h", "k")
 TYPES = ("f16", "f32")  # of the table
@@ -48,11 +49,11 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 def inputs(problem: Problem) -> dict[str, Array]:
     """Each sequence of the batch has a stretch of the table, as in a cache."""
-    b, each = problem.shape["b"], problem.shape["m"] // problem.shape["b"]
-    firsts = np.arange(b, dtype=np.int32)[:, None] * each
+    b, rows = problem.shape["b"], problem.shape["m"] // problem.shape["b"]
+    firsts = np.arange(b, dtype=np.int32)[:, None] * rows
     return {
         **rope.inputs(problem),
-        "ids": data.distinct(problem, "ids", each) + firsts,
+        "ids": data.distinct(problem, "ids", rows) + firsts,
         "y": data.uniform(problem, "y", -2, 2),
     }
 
@@ -77,7 +78,7 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Of y only the rows that are set."""
+    """Bytes moved: of y, only the rows that are set."""
     b, n, h, k = (problem.shape[dim] for dim in DIMS[1:])
     return b * n * (h * k * (4 + problem.item_bytes("y")) + 4) + 4 * n
 
@@ -105,21 +106,9 @@ ROPE_SET_ROWS = Kernel(
     group="rope",
     dims=DIMS,
     bindings=(
-        Binding(
-            name="x",
-            access="in",
-            types=("f32",),
-            dims=DIMS[1:],
-            description="heads of tokens",
-        ),
+        declare_input("x", ("f32",), DIMS[1:], "heads of tokens"),
         *rope.ROPE[0].bindings[1:3],  # positions and factors
-        Binding(
-            name="ids",
-            access="in",
-            types=("i32",),
-            dims=("b", "n"),
-            description="numbers of the rows, none of them twice",
-        ),
+        declare_input("ids", ("i32",), ("b", "n"), "numbers of the rows, none of them twice"),
         Binding(
             name="y",
             access="inout",
@@ -131,14 +120,13 @@ ROPE_SET_ROWS = Kernel(
     params={name: param for name, param in rope.PARAMS.items() if name != "layout"},
     forms=Forms(layout=layout, infer=infer),
     variants=(
-        Variant(
-            name="portable",
-            module="rope",
+        portable(
+            "rope",
+            launch,
+            "f32",
             entry="rope_rows",
             arguments=lambda types: (types["y"],),
-            launch=launch,
             refuses=refuses,
-            arithmetic="f32",
         ),
     ),
     inputs=inputs,

@@ -109,7 +109,7 @@ class Cut:
         return name if self.aligned else name + RAGGED
 
     def stretches_of(self, lanes: int) -> int:
-        """Of a row that so many threads hold."""
+        """Stretches of a row, each held by so many threads."""
         return -(-self.columns // self._most(lanes))
 
     def _most(self, lanes: int) -> int:
@@ -118,7 +118,7 @@ class Cut:
 
 
 def tuning(cut: Callable[[Problem, DeviceFacts], Cut]) -> Tuning:
-    """By the lanes of a problem's cut."""
+    """Tuning of the lanes of a problem's cut."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
         made = cut(problem, device)
@@ -135,7 +135,7 @@ def stages(arguments: Arguments, *names: str) -> tuple[Stage, ...]:
     return tuple(Stage(entry=entry, arguments=arguments) for entry in entries if entry != names[0])
 
 
-def aligned(problem: Problem, bindings: Iterable[str], columns: int) -> bool:
+def are_rows_aligned(problem: Problem, bindings: Iterable[str], columns: int) -> bool:
     """Whether rows of all these arrays begin and end on 16 bytes."""
     return not any(
         number % (16 // problem.item_bytes(name))

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -31,13 +30,14 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Stage,
-    Variant,
     Work,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import SOFTMAX_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
@@ -70,19 +70,19 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 def cut_of(problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    aligned = row_values.aligned(problem, ("x", "y"), w)
+    aligned = row_values.are_rows_aligned(problem, ("x", "y"), w)
     rows = b * c * h
     few = rows < busy(device, _MANY_ROWS) or not aligned
-    each = 4 // problem.item_bytes("y")
-    asked = int(problem.params["lanes"])
+    at_once = 4 // problem.item_bytes("y")
+    lanes = int(problem.params["lanes"])
     return Cut(
         rows=rows,
         columns=w,
         aligned=aligned,
-        each=each,
+        each=at_once,
         split=few,
         busy=busy(device, row_values.BUSY),
-        asked=asked,
+        asked=lanes,
     )
 
 
@@ -151,10 +151,10 @@ def inputs(problem: Problem) -> dict[str, Array]:
         fmt, uniform = problem.types["x"], data.uniform(problem, "x", -10, 10)
         offsets = np.resize(_OFFSETS, uniform.shape[-2])[:, None]
         x = quants.quantise(fmt, quants.dequantise(fmt, uniform) + offsets)
-    return {"x": x, "mask": masked(problem), "sinks": sinks}
+    return {"x": x, "mask": make_mask(problem), "sinks": sinks}
 
 
-def masked(problem: Problem) -> Array:
+def make_mask(problem: Problem) -> Array:
     """A mask that hides a quarter of the columns, and of some rows everything."""
     mask = data.uniform(problem, "mask", -3, 3)
     bits = noise.raw(problem.seed("mask.hidden"), mask.size).reshape(mask.shape)
@@ -250,30 +250,23 @@ SOFTMAX_ROWS = Kernel(
     group="softmax",
     dims=DIMS,
     bindings=(
-        Binding(name="x", access="in", types=TYPES, dims=DIMS, description="rows of numbers"),
-        Binding(
-            name="mask",
-            access="in",
-            types=("f32", "f16"),
-            dims=("b", "h", "w"),
-            description="what is added, alike for all heads",
+        declare_input("x", TYPES, DIMS, "rows of numbers"),
+        declare_input(
+            "mask",
+            ("f32", "f16"),
+            ("b", "h", "w"),
+            "what is added, alike for all heads",
             when={"mask": ("all", "batch")},
         ),
-        Binding(
-            name="sinks",
-            access="in",
-            types=("f32",),
-            dims=("c",),
-            description="an exponent that each head's sums have more",
+        declare_input(
+            "sinks",
+            ("f32",),
+            ("c",),
+            "an exponent that each head's sums have more",
             when={"sinks": ("heads",)},
         ),
-        Binding(
-            name="y",
-            access="out",
-            types=TYPES,
-            dims=DIMS,
-            same_as="x",
-            description="rows that sum up to 1, less what the sinks have",
+        declare_output(
+            "y", TYPES, DIMS, "rows that sum up to 1, less what the sinks have", same_as="x"
         ),
     ),
     tuning=row_values.tuning(cut_of),
@@ -295,18 +288,16 @@ SOFTMAX_ROWS = Kernel(
     },
     forms=Forms(accepts=accepts, layout=layout, infer=infer),
     variants=(
-        Variant(
-            name="portable",
-            module="softmax",
-            entry="softmax",
+        portable(
+            "softmax",
+            launch,
+            "f32",
             arguments=_arguments,
             more=(
                 Stage(entry="long_rows", arguments=_arguments),
                 *row_values.stages(_arguments, "softmax", "parts", "finish"),
             ),
-            launch=launch,
             own=Memory(scratch=scratch),
-            arithmetic="f32",
         ),
     ),
     inputs=inputs,

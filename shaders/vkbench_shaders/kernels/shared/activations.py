@@ -30,7 +30,7 @@ def silu_slope(x: Values) -> Values:
 
 
 def gelu(x: Values) -> Values:
-    """By tanh: x / 2 * (1 + tanh(z / 2)) is x * sigmoid(z)."""
+    """gelu by tanh: x / 2 * (1 + tanh(z / 2)) is x * sigmoid(z)."""
     x = np.maximum(x, _LEAST)
     return x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3))
 
@@ -66,7 +66,7 @@ def elu(x: Values, alpha: float) -> Values:
 
 
 def xielu(x: Values, alpha_n: float, alpha_p: float, beta: float, eps: float) -> Values:
-    """Its alphas by softplus, the negative one on top of beta."""
+    """xIELU, whose alphas go through softplus, the negative one on top of beta."""
     below = (np.expm1(np.minimum(x, eps)) - x) * (beta + np.log1p(np.exp(alpha_n)))
     above = np.log1p(np.exp(alpha_p)) * x * x
     return np.asarray(np.where(x > 0, above, below) + beta * x)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Layout, Param, Problem, Push, grid
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernel import Launch, Param, Problem, Push, grid
 from vkbench_shaders.tuning.rates import Rates, rates_of
 
 STEP = 16  # numbers along k at a time
@@ -29,7 +28,7 @@ class Cut:
 
     @staticmethod
     def into(parts: int, k: int, step: int = STEP) -> Cut:
-        """At most so many parts, whole steps each."""
+        """A cut into at most so many parts of whole steps."""
         part = max(1, -(-k // (parts * step))) * step
         return Cut(part=part, parts=max(1, -(-k // part)))
 
@@ -122,16 +121,6 @@ SPLIT = Param(
 )
 
 
-def layouts(*more: str) -> Param:
-    """How matrices may lie, in these ways too."""
-    return Param(
-        default="contiguous",
-        choices=("contiguous", "strided", "permuted", *more),
-        description="how matrices lie: without gaps, rows with gaps, rows of a batch by turns"
-        + (", some column by column" if more else ""),
-    )
-
-
 def repeat(binding: str) -> Param:
     """How many matrices of y one of an operand is for."""
     return Param(default=1, least=1, description=f"matrices of y that one of {binding} is for")
@@ -190,30 +179,6 @@ def _is_wide(*numbers: int) -> bool:
     return all(number % _FOUR == 0 for number in numbers)
 
 
-def layout(problem: Problem, binding: str, order: str = "contiguous") -> Layout:
-    """Where the matrices of a binding lie: contiguous, strided, permuted or transposed."""
-    _, rows_, columns = problem.full_shape(binding)
-    shape = (matrices(problem, binding), rows_, columns)
-    match order:
-        case "strided":
-            return rows.strided(shape, *rows.gaps(problem, binding))
-        case "permuted":
-            return _reordered(shape, (1, 0, 2))
-        case "permuted_columns":
-            return _reordered(shape, (2, 0, 1))
-        case "transposed":
-            return _reordered(shape, (0, 2, 1))
-        case _:
-            return Layout.contiguous(shape)
-
-
-def _reordered(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
-    """Axes in another order in memory, outermost first."""
-    stored = Layout.contiguous([shape[axis] for axis in order])
-    strides = tuple(stored.strides[order.index(axis)] for axis in range(len(shape)))
-    return Layout(shape=shape, strides=strides, storage=stored.storage)
-
-
 def choose(problem: Problem, device: DeviceFacts) -> tuple[Tile, Cut]:
     """The tile and the cut of k that were asked for, or those that should be fastest."""
     best = ways(problem, device)[0]
@@ -223,18 +188,20 @@ def choose(problem: Problem, device: DeviceFacts) -> tuple[Tile, Cut]:
 def ways(problem: Problem, device: DeviceFacts) -> list[Way]:
     """The tiles and cuts that a problem leaves open, the one that should be fastest first."""
     rates = rates_of(device)
-    asked, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
-    found: dict[tuple[Tile, Cut], Way] = {}
-    for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
+    named, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
+    by_cut: dict[tuple[Tile, Cut], Way] = {}
+    for tile in TILES if named == "auto" else [tile for tile in TILES if tile.name == named]:
         for parts in (split,) if split else SPLITS:
             cut = tile.cut(parts, k)
             if cut.parts == 1 or split or cut.part >= _LEAST_PART:
                 seconds = _seconds(problem, rates, tile, cut)
-                found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts, seconds=seconds))
-    return sorted(found.values(), key=lambda way: way.seconds)
+                by_cut.setdefault(
+                    (tile, cut), Way(tile=tile, cut=cut, split=parts, seconds=seconds)
+                )
+    return sorted(by_cut.values(), key=lambda way: way.seconds)
 
 
-def near(usual: int, k: int) -> list[int]:
+def nearest_parts(usual: int, k: int) -> list[int]:
     """Numbers of parts that k may be cut into, those nearest to the usual one first."""
     possible = {usual, *(parts for parts in SPLITS if parts * _LEAST_PART <= k)}
     return sorted(possible, key=lambda parts: max(parts, usual) / min(parts, usual))
@@ -258,7 +225,7 @@ def _seconds(problem: Problem, rates: Rates, tile: Tile, cut: Cut) -> float:
     return max(products, waits) + min(products, waits) / 10 + sums
 
 
-def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+def launch_tiles(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Launches that make a product tile by tile."""
     tile, cut = choose(problem, device)
     b, m, n, k = (problem.shape[dim] for dim in "bmnk")

@@ -76,5 +76,5 @@ GATES = (
 
 
 def values(gate: Gate, problem: Problem) -> list[float]:
-    """Its parameters as singles."""
+    """A gate's parameters as singles."""
     return [float(np.float32(problem.params[name])) for name in gate.params]

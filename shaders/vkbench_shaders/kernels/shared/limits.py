@@ -20,7 +20,7 @@ def out_of_reach(problem: Problem) -> str | None:
 
 
 def too_far(problem: Problem, device: DeviceFacts) -> str | None:
-    """The same, or why the device cannot bind it."""
+    """Why a shader cannot address all of an array, or the device cannot bind it."""
     return out_of_reach(problem) or too_large(problem, device)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from math import prod
 
 from vkbench_shaders.kernel import Layout, Param, Problem, Push
-from vkbench_shaders.kernels.shared.division import divisor
-from vkbench_shaders.kernels.shared.rows import gaps, strided
+from vkbench_shaders.kernels.shared.rows import gaps
+from vkbench_shaders.launch import divisor
 
 DIMS = ("b", "c", "h", "w")
 
@@ -30,26 +30,15 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 
 def lying(problem: Problem, binding: str, shape: Sequence[int]) -> Layout:
-    """The same of a binding whose shape follows from parameters."""
+    """Where items of a binding lie whose shape follows from parameters."""
     match problem.params["layout"]:
         case "strided":
-            return strided(shape, *gaps(problem, binding))
+            return Layout.strided(shape, *gaps(problem, binding))
         case "permuted":
-            return permuted(shape, _ORDERS[problem.kernel.binding(binding).is_input])
+            order = _ORDERS[problem.kernel.binding(binding).is_input]
+            return Layout.permuted(shape, [DIMS.index(dim) for dim in order])
         case _:
             return Layout.contiguous(shape)
-
-
-def permuted(shape: Sequence[int], order: str) -> Layout:
-    """Without gaps, but with dimensions in another order, outermost first."""
-    axes = [DIMS.index(dim) for dim in order]
-    stored = Layout.contiguous([shape[axis] for axis in axes])
-    stride = dict(zip(axes, stored.strides, strict=True))
-    return Layout(
-        shape=tuple(shape),
-        strides=tuple(stride[axis] for axis in range(len(shape))),
-        storage=stored.storage,
-    )
 
 
 def sizes(shape: Sequence[int]) -> Push:

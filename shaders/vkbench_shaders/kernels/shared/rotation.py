@@ -15,7 +15,7 @@ def pairs(count: int, *, halves: bool) -> tuple[slice, slice]:
     return slice(0, 2 * count, 2), slice(1, 2 * count, 2)
 
 
-def turned(x: Numbers, places: tuple[slice, slice], cosine: Numbers, sine: Numbers) -> Numbers:
+def turn_pairs(x: Numbers, places: tuple[slice, slice], cosine: Numbers, sine: Numbers) -> Numbers:
     """Heads whose pairs are turned; numbers of no pair stay."""
     first, second = places
     y = x.copy()

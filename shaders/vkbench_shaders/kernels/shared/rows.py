@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from vkbench.case import Case
 from vkbench_shaders.kernel import Layout, Param, Problem, grid
@@ -26,7 +26,7 @@ def layout(problem: Problem, binding: str) -> Layout:
     """Where the rows of a binding lie, by the parameter `layout`."""
     shape = problem.full_shape(binding)
     if problem.params["layout"] == "strided":
-        return strided(shape, *gaps(problem, binding))
+        return Layout.strided(shape, *gaps(problem, binding))
     return Layout.contiguous(shape)
 
 
@@ -38,23 +38,12 @@ def gaps(problem: Problem, binding: str) -> tuple[int, int]:
     return _INPUT if problem.kernel.binding(binding).is_input else _OUTPUT
 
 
-def strided(shape: Sequence[int], offset: int, gap: int) -> Layout:
-    """Rows with a gap behind each, after an offset."""
-    padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
-    return Layout(
-        shape=tuple(shape),
-        strides=padded.strides,
-        offset=offset,
-        storage=offset + padded.storage,
-    )
-
-
 def stretches(rows: int, columns: int) -> tuple[int, int, int]:
     """Workgroups, one for each stretch of each row."""
     return grid(rows * -(-columns // STRETCH))
 
 
-def listed(
+def list_cases(
     kernel: str,
     fmt: str,
     types: Mapping[str, str],

@@ -29,12 +29,12 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Stage,
-    Variant,
     Work,
     grid,
     too_large,
 )
 from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.training import optimisers
 from vkbench_shaders.tuning.rates import busy
 
@@ -236,20 +236,18 @@ MUON = Kernel(
         "decay": optimisers.DECAY,
     },
     variants=(
-        Variant(
-            name="portable",
-            module="muon",
+        portable(
+            "muon",
+            launch,
+            "f32",
             entry="muon_momentum",
-            arguments=lambda types: (),
-            launch=launch,
-            arithmetic="f32",
+            refuses=refuses,
             more=(
                 Stage(entry="muon_normalise"),
                 Stage(entry="muon_product", module="muon_product"),
                 Stage(entry="muon_update"),
             ),
             own=Memory(scratch=lambda problem, device: (plan(problem).bytes,)),
-            refuses=refuses,
         ),
     ),
     inputs=inputs,

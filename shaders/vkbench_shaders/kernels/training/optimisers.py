@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -24,10 +25,10 @@ from vkbench_shaders.kernel import (
     Launch,
     Param,
     Problem,
-    Variant,
     Work,
     grid,
 )
+from vkbench_shaders.kernels.shared.portable import portable
 
 THREADS = 128
 _EACH = 8  # parameters a thread
@@ -118,18 +119,9 @@ _CONTENTS = {
 def bindings(state: str, dims: tuple[str, ...] = ("n",)) -> tuple[Binding, ...]:
     """Inputs: x, g and the state; outputs: the next x and state."""
     return (
+        *(declare_input(name, ("f32",), dims, _CONTENTS[name]) for name in ("x", "g", *state)),
         *(
-            Binding(name=name, access="in", types=("f32",), dims=dims, description=_CONTENTS[name])
-            for name in ("x", "g", *state)
-        ),
-        *(
-            Binding(
-                name=f"next_{name}",
-                access="out",
-                types=("f32",),
-                dims=dims,
-                description=f"{_CONTENTS[name]}, a step later",
-            )
+            declare_output(f"next_{name}", ("f32",), dims, f"{_CONTENTS[name]}, a step later")
             for name in ("x", *state)
         ),
     )
@@ -173,16 +165,7 @@ def _kernel(
         bindings=bindings("" if is_sgd else "mv"),
         params=params,
         forms=Forms(empty=("n",)),
-        variants=(
-            Variant(
-                name="portable",
-                module="optimisers",
-                entry="sgd" if is_sgd else "adam",
-                arguments=lambda types: (),
-                launch=launch,
-                arithmetic="f32",
-            ),
-        ),
+        variants=(portable("optimisers", launch, "f32", entry="sgd" if is_sgd else "adam"),),
         inputs=inputs,
         check=Check(reference=sgd_reference if is_sgd else adam_reference),
         work=Work(flops=lambda problem: problem.shape["n"] * (3 if is_sgd else 16)),

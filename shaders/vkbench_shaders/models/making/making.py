@@ -29,9 +29,9 @@ class ModelPlan:
     @cached_property
     def tensors(self) -> list[tuple[TensorPlan, Placed]]:
         """What to make, and how it lies in the file."""
-        return [(tensor, self._placed(tensor)) for tensor in plan_tensors(self.shape)]
+        return [(tensor, self._place_tensor(tensor)) for tensor in plan_tensors(self.shape)]
 
-    def _placed(self, tensor: TensorPlan) -> Placed:
+    def _place_tensor(self, tensor: TensorPlan) -> Placed:
         fmt = format_named(format_of(tensor, self.mixture, self.shape))
         return Placed(name=tensor.name, shape=tensor.shape, format=fmt)
 
@@ -52,13 +52,13 @@ class ModelPlan:
         return header(keys, [placed for _, placed in self.tensors])
 
 
-def make(plan: ModelPlan, file: IO[bytes], told: Callable[[int], None]) -> None:
+def make(plan: ModelPlan, file: IO[bytes], report: Callable[[int], None]) -> None:
     """Write the model; tells how many bytes are written, after each part."""
     written = 0
     for part in _parts(plan):
         file.write(part)
         written += len(part)
-        told(written)
+        report(written)
 
 
 def outline(plan: ModelPlan, file: IO[bytes], size: int) -> None:

@@ -59,9 +59,9 @@ def _experts(shape: Shape) -> dict[str, Value]:
 
 
 def _windows(shape: Shape) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    keys: dict[str, Value] = {}
     if shape.window:
-        found["attention.sliding_window"] = shape.window
+        keys["attention.sliding_window"] = shape.window
     if shape.arch == "phi3":
-        found["rope.scaling.original_context_length"] = shape.context
-    return found | (_GEMMA2_CAPS if shape.arch == "gemma2" else {})
+        keys["rope.scaling.original_context_length"] = shape.context
+    return keys | (_GEMMA2_CAPS if shape.arch == "gemma2" else {})

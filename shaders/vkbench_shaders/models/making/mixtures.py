@@ -77,18 +77,18 @@ def format_of(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
     main = mixture.main
     if main in PLAIN or mixture.pure:
         return _fitting(main, tensor)
-    return _fitting(_chosen(tensor, mixture, shape), tensor)
+    return _fitting(_choose_format(tensor, mixture, shape), tensor)
 
 
 def _fitting(fmt: str, tensor: TensorPlan) -> str:
     """The format, or one like it that rows of this length can have."""
-    for each in (fmt, _INSTEAD.get(fmt, "f16"), "f16"):
-        if tensor.shape[-1] % format_named(each).elements == 0:
-            return each
+    for possible in (fmt, _INSTEAD.get(fmt, "f16"), "f16"):
+        if tensor.shape[-1] % format_named(possible).elements == 0:
+            return possible
     raise AssertionError("f16 has no blocks")
 
 
-def _chosen(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
+def _choose_format(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
     kind = tensor.kind.removesuffix(".weight")
     if kind == "output" or (kind == "token_embd" and shape.tied):
         return _of_output(mixture, tensor)

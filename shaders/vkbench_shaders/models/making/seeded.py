@@ -60,19 +60,19 @@ class Seeded:
         """How it is made."""
         from vkbench_shaders.models.making.making import ModelPlan
         from vkbench_shaders.models.making.mixtures import mixture_named
-        from vkbench_shaders.models.making.shapes import SHAPES, resized
+        from vkbench_shaders.models.making.shapes import SHAPES, resize_shape
 
         return ModelPlan(
             name=self.shape_name,
-            shape=resized(SHAPES[self.like], {"layers": self.layers} if self.layers else {}),
+            shape=resize_shape(SHAPES[self.like], {"layers": self.layers} if self.layers else {}),
             mixture=mixture_named(self.type),
             weights="blocks",
             seed=0,
         )
 
     @contextmanager
-    def outlined(self) -> Iterator[GgufFile]:
-        """Its file without most of the weights, made in a moment: keys, tensors and the hash."""
+    def write_outline(self) -> Iterator[GgufFile]:
+        """The model's file without most weights, made in a moment: keys, tensors and the hash."""
         from vkbench_shaders.models.making.making import outline
 
         with NamedTemporaryFile(suffix=".gguf") as file:
@@ -101,7 +101,7 @@ def seeded_of(case: str) -> Seeded | None:
 
 def hash_now(model: Seeded) -> str:
     """The hash of what would be made now."""
-    with model.outlined() as file:
+    with model.write_outline() as file:
         return hash_of(file)[:HASH_DIGITS]
 
 

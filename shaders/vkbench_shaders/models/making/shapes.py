@@ -33,7 +33,7 @@ class Shape:
 
     @property
     def architecture(self) -> str:
-        """As general.architecture names it."""
+        """The architecture as the key general.architecture names it."""
         return "llama" if self.arch == "mixtral" else self.arch
 
     @property
@@ -184,15 +184,15 @@ def shape_named(arch: str, like: str) -> tuple[str, Shape]:
     if not arch and not like:
         known = ", ".join(ARCHITECTURES)
         raise UsageError(f"give --arch ({known}) or --like, the name of a model")
-    wanted = names.pick(arch, ARCHITECTURES, "architecture") if arch else ""
-    name = names.pick(like, SHAPES, "model") if like else _FIRST[wanted]
+    architecture = names.pick(arch, ARCHITECTURES, "architecture") if arch else ""
+    name = names.pick(like, SHAPES, "model") if like else _FIRST[architecture]
     shape = SHAPES[name]
-    if wanted and shape.arch != wanted:
-        raise UsageError(f"{name} has the architecture {shape.arch}, not {wanted}")
+    if architecture and shape.arch != architecture:
+        raise UsageError(f"{name} has the architecture {shape.arch}, not {architecture}")
     return name, shape
 
 
-def resized(shape: Shape, sizes: Mapping[str, int]) -> Shape:
+def resize_shape(shape: Shape, sizes: Mapping[str, int]) -> Shape:
     """The shape with other sizes; UsageError where no model can have them."""
     known: dict[str, Any] = {names.pick(name, SIZES, "size"): sizes[name] for name in sizes}
     changed = replace(shape, **known)
@@ -207,18 +207,20 @@ def _complaints(shape: Shape) -> list[str]:
     gaps = [name for name in SIZES if getattr(shape, name) < 1]
     if not shape.experts and not shape.used:
         gaps = [name for name in gaps if name not in ("experts", "used")]
-    said = [f"{name} is {getattr(shape, name)}: it has to be 1 or more" for name in gaps]
+    complaints = [f"{name} is {getattr(shape, name)}: it has to be 1 or more" for name in gaps]
     if not gaps and shape.heads % shape.kv_heads:
-        said.append(f"{shape.heads} heads are no multiple of {shape.kv_heads} kv_heads")
+        complaints.append(f"{shape.heads} heads are no multiple of {shape.kv_heads} kv_heads")
     if shape.head_size % 2:
-        said.append(f"head_size is {shape.head_size}: it has to be even")
+        complaints.append(f"head_size is {shape.head_size}: it has to be even")
     if shape.used > shape.experts:
-        said.append(f"a token cannot use {shape.used} of {shape.experts} experts")
+        complaints.append(f"a token cannot use {shape.used} of {shape.experts} experts")
     if bool(shape.experts) != (shape.arch in ("mixtral", "qwen3moe")):
         has = "has" if shape.arch in ("mixtral", "qwen3moe") else "has no"
-        said.append(f"{shape.arch} {has} experts")
+        complaints.append(f"{shape.arch} {has} experts")
     if shape.arch in ("gpt2", "phi3") and shape.query != shape.width:
-        said.append(f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it")
+        complaints.append(
+            f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it"
+        )
     if shape.arch == "gpt2" and shape.heads != shape.kv_heads:
-        said.append("gpt2 has as many kv_heads as heads")
-    return said
+        complaints.append("gpt2 has as many kv_heads as heads")
+    return complaints

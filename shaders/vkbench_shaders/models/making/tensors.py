@@ -148,9 +148,9 @@ def _bias(name: str, size: int, length: float = 1.0) -> TensorPlan:
 
 
 def _rope_factors(shape: Shape) -> tuple[float, ...]:
-    """By what Llama 3.2 divides its frequencies: 1 for short waves, 32 for those beyond 8192."""
+    """Divisors of Llama 3.2's frequencies: 1 for short waves, 32 for those beyond 8192."""
     most, trained, short, long = 32.0, 8192, 4.0, 1.0
     exponents = np.arange(0, shape.head_size, 2) / shape.head_size
     waves = 2 * pi * shape.rope_base**exponents
     smooth = np.clip((trained / waves - long) / (short - long), 0, 1)
-    return tuple(float(1 / ((1 - each) / most + each)) for each in smooth)
+    return tuple(float(1 / ((1 - share) / most + share)) for share in smooth)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vkbench_shaders.formats import Format
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.models.making.tensors import TensorPlan
-from vkbench_shaders.quantisers.quantiser import quantised
+from vkbench_shaders.quantisers.quantiser import quantise_weights
 
 Bytes = NDArray[np.uint8]
 Parts = Callable[[TensorPlan, Format, int], Iterator[Bytes]]
@@ -36,7 +36,7 @@ def normal_parts(tensor: TensorPlan, fmt: Format, seed: int) -> Iterator[Bytes]:
         return
     for first in range(0, tensor.count, PART):
         values = _normal(tensor, seed, first, min(PART, tensor.count - first))
-        yield quantised(fmt.name, values).view(np.uint8)
+        yield quantise_weights(fmt.name, values).view(np.uint8)
 
 
 def drawn_parts(tensor: TensorPlan, fmt: Format, seed: int) -> Iterator[Bytes]:
@@ -103,7 +103,7 @@ def _normal(tensor: TensorPlan, seed: int, first: int, count: int) -> NDArray[np
 def _stock(fmt: str, deviation: float, seed: int) -> Bytes:
     """Units of quantised normal numbers."""
     values = noise.bell(_key(seed, f"stock of {fmt}", 0), (_STOCK, _UNIT))
-    stored = quantised(fmt, values * np.float32(deviation / noise.DEVIATION))
+    stored = quantise_weights(fmt, values * np.float32(deviation / noise.DEVIATION))
     return stored.view(np.uint8).reshape(_STOCK, -1)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.formats import FORMATS, Format
-from vkbench_shaders.layout import Layout
+from vkbench_shaders.kernel import Layout
 from vkbench_worker.peers.library import Call, CannotDo, Row
 from vkbench_worker.peers.llama_cpp.api import PEER, Address, Api, Tensor
 from vkbench_worker.peers.llama_cpp.operations import (

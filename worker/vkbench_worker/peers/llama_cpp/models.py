@@ -19,7 +19,7 @@ from typing import Final
 from vkbench.device import DeviceFacts
 from vkbench.job import Job
 from vkbench.settings import Settings
-from vkbench_shaders.models.cases import GENERATE, ModelCase, named
+from vkbench_shaders.models.cases import GENERATE, ModelCase, model_case
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.llama_bench_file import PeerTest, read_tests
 from vkbench_worker.peers.llama_cpp.program import (
@@ -77,7 +77,7 @@ class LlamaBench:
         """A model's case on a GPU whose clock is up; it ends by a moment of the monotonic clock."""
         if job.source is None:
             raise CannotDo(f"{BENCH} needs the file of the model")
-        case = named(job.case)
+        case = model_case(job.case)
         repetitions = self._first(job)
         while True:
             test = self._run(job, case, repetitions, end - time.monotonic())

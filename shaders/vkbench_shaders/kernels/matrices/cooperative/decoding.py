@@ -18,10 +18,10 @@ from vkbench_shaders.kernels.shared import dense, limits
 from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     Product,
-    pointless,
     sums_bytes,
     too_much,
     weights_stages,
+    why_pointless,
 )
 from vkbench_shaders.kernels.shared.cooperative.tiles import (
     LARGE,
@@ -87,15 +87,15 @@ def _tile(device: DeviceFacts) -> Tile | None:
 
 
 def _plan(product: Product, device: DeviceFacts) -> _Plan:
-    """As many vectors a tile as divide them evenly, and parts of k for all multiprocessors."""
+    """The plan whose tiles share vectors evenly, with parts of k for all multiprocessors."""
     tile = _tile(device) or _TILES[0]
     n, side = product.left.rows, tile.shape.m
     tiles_m = -(-n // (_MOST_TALL * side))
     tall = -(-n // (tiles_m * side))
     groups = (tiles_m, -(-product.right.rows // tile.rows))
-    wanted = busy(device, _RESIDENT) // (groups[0] * groups[1] * product.results["matrices"])
+    parts = busy(device, _RESIDENT) // (groups[0] * groups[1] * product.results["matrices"])
     most = product.left.numbers // (_LEAST_STEPS * tile.depth)
-    cut = dense.Cut.into(max(1, min(wanted, most)), product.left.numbers, tile.depth)
+    cut = dense.Cut.into(max(1, min(parts, most)), product.left.numbers, tile.depth)
     return _Plan(tile=tile, tall=tall, groups=groups, cut=cut)
 
 
@@ -140,7 +140,7 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
         return no_tiles(problem.params["tile"])
     if _tile(device) is None:
         return lacks(device, "f16", "f32", "auto")
-    if reason := pointless(product):
+    if reason := why_pointless(product):
         return reason
     if not all(products.is_wide(problem, name, _WIDE) for name in ("x", "weights")):
         return "rows of plain numbers are no whole eights that begin at 16 bytes"

@@ -29,12 +29,12 @@ _FEWEST = 32  # rows of weights from which on `auto` multiplies by tiles
 
 def _tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
     """The tiles that a device can make, of what was asked for; the likeliest first."""
-    kind, asked = element(problem.types), problem.params["tile"]
+    kind, named = element(problem.types), problem.params["tile"]
     room = products.room(problem, device)
     able = [
         tile
         for tile in TILES
-        if asked in ("auto", tile.name)
+        if named in ("auto", tile.name)
         and tile.shape.feature(kind, "f32") in device.features
         and tile.shared_bytes <= room
     ]
@@ -136,8 +136,8 @@ def _multiply(problem: Problem, tile: Tile, device: DeviceFacts) -> Launch:
             "groups_x": groups[0],
             "sharing": u if experts.is_single(problem) else 1,
             "steps": x.steps,
-            "panel": x.padded(_ROW_SIDE) * (STEP // EIGHT),
-            "weights_panel": _weights(problem).padded(tile.rows) * (STEP // EIGHT),
+            "panel": x.padded_rows(_ROW_SIDE) * (STEP // EIGHT),
+            "weights_panel": _weights(problem).padded_rows(tile.rows) * (STEP // EIGHT),
             **{name: place for name, place in places.items() if not name.startswith("x_")},
         },
         constants={
@@ -153,11 +153,11 @@ def _multiply(problem: Problem, tile: Tile, device: DeviceFacts) -> Launch:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
-    asked = str(problem.params["tile"])
-    if asked not in ("auto", *NAMES):
-        return no_tiles(asked)
+    tile = str(problem.params["tile"])
+    if tile not in ("auto", *NAMES):
+        return no_tiles(tile)
     if not _tiles(problem, device):
-        return lacks(device, element(problem.types), "f32", asked)
+        return lacks(device, element(problem.types), "f32", tile)
     if problem.shape["n"] * problem.shape["u"] * problem.shape["m"] == 1:
         return ROUNDS
     return binds_too_much(device, scratch(problem, device)) or limits.too_far(problem, device)

@@ -18,8 +18,8 @@ from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     Product,
-    pointless,
     weights_stages,
+    why_pointless,
 )
 from vkbench_shaders.kernels.shared.cooperative.tiles import (
     LARGE,
@@ -29,7 +29,7 @@ from vkbench_shaders.kernels.shared.cooperative.tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 
 NAME: Final = "coopmat_fragments"
 _UNIT = 32  # weights that a lane decodes at a time
@@ -105,9 +105,9 @@ def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
     room = products.room(problem, device)
     groups = (tiles_m, -(-m // (tall * kind.shape.m)))
     while True:
-        found = _Plan(kind=kind, tall=tall, subgroups=subgroups, groups=groups, chunks=chunks)
-        if subgroups == 1 or (subgroups <= most and 16 * found.shared_eights <= room):
-            return found
+        plan = _Plan(kind=kind, tall=tall, subgroups=subgroups, groups=groups, chunks=chunks)
+        if subgroups == 1 or (subgroups <= most and 16 * plan.shared_eights <= room):
+            return plan
         subgroups //= 2
 
 
@@ -140,12 +140,12 @@ def _launch(problem: Problem, product: Product, device: DeviceFacts) -> Launch:
 
 
 def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | None:
-    asked = problem.params.get("tile", "auto")
-    if asked != "auto":
-        return no_tiles(asked)
+    tile = problem.params.get("tile", "auto")
+    if tile != "auto":
+        return no_tiles(tile)
     if _kind(product, device) is None:
         return lacks(device, "f16", "f32", "auto")
-    if reason := pointless(product):
+    if reason := why_pointless(product):
         return reason
     if not products.is_wide(problem, "x", _WIDE):
         return "rows of plain numbers are no whole fours that begin at 16 bytes"

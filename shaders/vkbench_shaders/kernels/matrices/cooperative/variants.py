@@ -80,13 +80,13 @@ class Path:
         )
 
     def _candidates(self, problem: Problem, sums: str, device: DeviceFacts) -> list[Settings]:
-        found: list[Settings] = []
+        all_settings: list[Settings] = []
         for way in ways(self.pose(problem, sums), device):
             offered: Settings = {"tile": way.tile.name, "split": way.split}
             settings = {name: offered[name] for name in self.tunes}
-            if settings not in found:
-                found.append(settings)
-        return found
+            if settings not in all_settings:
+                all_settings.append(settings)
+        return all_settings
 
 
 def _rounds_to_bf16(types: Mapping[str, str]) -> bool:

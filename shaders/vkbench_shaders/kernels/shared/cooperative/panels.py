@@ -109,13 +109,13 @@ class Factor:
         begins = self.first % EIGHT == 0 and self.matrix % EIGHT == 0
         return self.fmt == element and whole and begins
 
-    def padded(self, side: int) -> int:
+    def padded_rows(self, side: int) -> int:
         """Rows of a panel."""
         return -(-self.rows // side) * side
 
     def panel_bytes(self, side: int) -> int:
         """Bytes of all its panels."""
-        return 2 * self.matrices * self.steps * STEP * self.padded(side)
+        return 2 * self.matrices * self.steps * STEP * self.padded_rows(side)
 
     def pack(self, binding: str, side: int) -> Launch:
         """The launch that packs it as panels, for a product by tiles of so many rows."""
@@ -123,11 +123,11 @@ class Factor:
 
 
 def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
-    padded = factor.padded(side)
+    padded = factor.padded_rows(side)
     blocks = -(-padded // _ROWS)
     eights = -(-factor.steps // _STEPS)
-    each = min(_MOST_EACH, max(1, factor.matrices * blocks * eights // _ENOUGH_GROUPS))
-    parts = -(-eights // each)
+    repeats = min(_MOST_EACH, max(1, factor.matrices * blocks * eights // _ENOUGH_GROUPS))
+    parts = -(-eights // repeats)
     groups = grid(factor.matrices * blocks * parts)
     item = 1 if factor.quantised else format_named(factor.fmt).bytes
     wide = factor.quantised or (
@@ -138,7 +138,7 @@ def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
         groups=groups,
         push={
             **_push(factor, side, groups, item),
-            "part": each * _STEPS,
+            "part": repeats * _STEPS,
             "parts": parts,
             "blocks": blocks,
         },
@@ -148,7 +148,7 @@ def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
 
 
 def _pack_columns(factor: Factor, binding: str, side: int) -> Launch:
-    blocks = -(-factor.padded(side) // _COLUMN_ROWS)
+    blocks = -(-factor.padded_rows(side) // _COLUMN_ROWS)
     parts = -(-factor.steps // _COLUMN_STEPS)
     groups = grid(factor.matrices * blocks * parts)
     return Launch(
@@ -167,7 +167,7 @@ def _push(factor: Factor, side: int, groups: tuple[int, int, int], item: int = 1
         "matrix": factor.matrix * item,
         "rows": factor.rows,
         "numbers": factor.numbers,
-        "padded_rows": factor.padded(side),
+        "padded_rows": factor.padded_rows(side),
         "steps": factor.steps,
         "matrices": factor.matrices,
         "groups_x": groups[0],

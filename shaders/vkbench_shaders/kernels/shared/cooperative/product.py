@@ -112,13 +112,13 @@ def refuses(product: Product, device: DeviceFacts) -> str | None:
         return no_tiles(product.tile)
     if not tiles(product, device):
         return lacks(device, product.element, product.sums, product.tile)
-    if reason := pointless(product):
+    if reason := why_pointless(product):
         return reason
     _, cut = choose(product, device)
     return too_much(product, cut, scratch(product, device), device)
 
 
-def pointless(product: Product) -> str | None:
+def why_pointless(product: Product) -> str | None:
     """Why no tile should multiply it, or None."""
     if product.left.steps == 0 or 0 in (product.left.rows, product.right.rows):
         return "has nothing to multiply"
@@ -155,14 +155,14 @@ def choose(product: Product, device: DeviceFacts) -> tuple[Tile, dense.Cut]:
 
 def ways(product: Product, device: DeviceFacts) -> list[Way]:
     """The tiles and cuts that a product leaves open, the one that should be fastest first."""
-    found: dict[tuple[Tile, dense.Cut], Way] = {}
+    by_cut: dict[tuple[Tile, dense.Cut], Way] = {}
     least_part = thresholds(device, MatrixProducts).least_part
     for tile in tiles(product, device):
         for parts in (product.split,) if product.split else _SPLITS:
             cut = dense.Cut.into(parts, product.left.numbers, STEP)
             if cut.parts == 1 or product.split or cut.part >= least_part:
-                found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts))
-    return sorted(found.values(), key=lambda way: _time(product, device, way.tile, way.cut))
+                by_cut.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts))
+    return sorted(by_cut.values(), key=lambda way: _time(product, device, way.tile, way.cut))
 
 
 def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> float:
@@ -218,7 +218,7 @@ def scratch(product: Product, device: DeviceFacts) -> tuple[int, ...]:
 
 
 def sums_bytes(product: Product, cut: dense.Cut) -> int:
-    """Of sums over parts of k, which wait in scratch."""
+    """Bytes of sums over parts of k, which wait in scratch."""
     sizes = product.results
     return 4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0
 
@@ -274,15 +274,15 @@ def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
     lies = product.lies(factor, tile)
     if lies is not Lies.PANELS:
         line = factor.k if lies is Lies.COLUMNS else factor.row
-        each = 4 if lies is Lies.NUMBERS else EIGHT
+        at_once = 4 if lies is Lies.NUMBERS else EIGHT
         return {
-            "first": factor.first // each,
-            "line": line // each,
-            "step": STEP * factor.k // each,
-            "matrix": factor.matrix // each,
+            "first": factor.first // at_once,
+            "line": line // at_once,
+            "step": STEP * factor.k // at_once,
+            "matrix": factor.matrix // at_once,
             **factor.batches,
         }
-    panel = factor.padded(product.side(factor, tile)) * (STEP // EIGHT)
+    panel = factor.padded_rows(product.side(factor, tile)) * (STEP // EIGHT)
     return {
         "first": 0,
         "line": 0,

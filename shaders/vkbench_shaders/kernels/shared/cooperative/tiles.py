@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Problem
 
 SLANG = {"f16": "half", "bf16": "BFloat16"}  # types of what is multiplied
 ROUNDS = "rounds its factors: rounding could ruin an output whose terms cancel"
@@ -83,14 +82,14 @@ NAMES = tuple(dict.fromkeys(tile.name for tile in TILES))
 EXACT_NAMES = tuple(dict.fromkeys(tile.name for tile in TILES if "f32" in tile.costs))
 
 
-def no_tiles(asked: object) -> str:
+def no_tiles(tile: object) -> str:
     """Why a code path cannot take a case that asks for other code's tiles."""
-    return f"has no tiles of {asked}"
+    return f"has no tiles of {tile}"
 
 
-def lacks(device: DeviceFacts, element: str, sums: str, asked: str) -> str:
+def lacks(device: DeviceFacts, element: str, sums: str, tile: str) -> str:
     """Why a device cannot multiply by the tiles that were asked for, or by any."""
-    needed = "" if asked == "auto" else f" for tiles of {asked}"
+    needed = "" if tile == "auto" else f" for tiles of {tile}"
     kind = f"{element} with sums in {sums}"
     return f"needs cooperative matrices of {kind}{needed}, which {device.name} lacks"
 
@@ -103,7 +102,7 @@ def binds_too_much(device: DeviceFacts, scratch: Sequence[int]) -> str | None:
     return None
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(params: Mapping[str, object]) -> str | None:
     """Why code without cooperative matrices cannot take a case: it asks for one of these tiles."""
-    tile = problem.params.get("tile")
+    tile = params.get("tile")
     return no_tiles(tile) if tile in NAMES else None

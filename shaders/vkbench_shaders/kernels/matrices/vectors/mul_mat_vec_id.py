@@ -17,8 +17,9 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.matrices import experts, mul_mat_vec, products
-from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
+from vkbench_shaders.kernels.matrices import experts, products
+from vkbench_shaders.kernels.matrices.vectors import paths
+from vkbench_shaders.kernels.matrices.vectors.via_q8_1 import Vectors
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -36,7 +37,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
             **products.places(problem, "x", "token", "expert"),
             **products.places(problem, "y", "token", "expert"),
         },
-        constants=mul_mat_vec.constants(problem, device, columns=1),
+        constants=paths.constants(problem, device, columns=1),
     )
 
 
@@ -72,7 +73,7 @@ _SHAPES = (
     "e4_u2_m13_n3_k512/layout=strided",
     "e6_u2_m7_n7_k256/layout=strided,routing=skewed,x=expert",
 )
-_SIZED = tuple(f"e4_u2_m7_n2_k2048/threads={size}" for size in mul_mat_vec.SIZES)
+_SIZED = tuple(f"e4_u2_m7_n2_k2048/threads={size}" for size in paths.SIZES)
 _MODELS = ("e128_u8_m768_n{}_k2048", "e32_u4_m1792_n{}_k2048")
 _FEW = ("f16", "q4_0", "q4_K")  # timed with more than one token as well
 _VECTORS = ("f32", "q8_1")
@@ -86,7 +87,7 @@ def _cases(shapes: Sequence[str], only: Sequence[str] = products.WEIGHTS) -> Ite
                     yield parse(f"mul_mat_vec_id/{products.type_part(fmt, x)}/{shape}")
 
 
-def _timed() -> Iterator[Case]:
+def _timed_cases() -> Iterator[Case]:
     yield from _cases([model.format(1) for model in _MODELS])
     yield from _cases([model.format(n) for model in _MODELS for n in (4, 8)], _FEW)
 
@@ -97,13 +98,13 @@ MUL_MAT_VEC_ID = Kernel(
     group="matmul",
     dims=experts.DIMS,
     bindings=experts.bindings(_VECTORS),
-    params={**experts.PARAMS, "threads": mul_mat_vec.THREADS},
-    tuning=mul_mat_vec.tuning(lambda problem: 1),
+    params={**experts.PARAMS, "threads": paths.THREADS},
+    tuning=paths.tuning(lambda problem: 1),
     forms=Forms(layout=experts.layout, infer=experts.infer, accepts=products.accepts),
-    variants=mul_mat_vec.variants("mul_mat_vec_id", 4, vectors, launch, refuses),
+    variants=paths.variants("mul_mat_vec_id", 4, vectors, launch, refuses),
     inputs=experts.inputs,
     check=Check(reference=experts.reference, deviations=experts.deviations, rows="m"),
     work=Work(flops=experts.flops, bytes_moved=experts.bytes_moved),
     cases=(*_cases(_SHAPES), *_cases(_SIZED, _FEW)),
-    timed=tuple(_timed()),
+    timed=tuple(_timed_cases()),
 )

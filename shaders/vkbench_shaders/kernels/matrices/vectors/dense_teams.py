@@ -15,7 +15,7 @@ from typing import Final
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import PLAIN
 from vkbench_shaders.kernel import Choice, Launch, Param, Problem, Settings, Stage, Variant, grid
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.tuning.rates import busy
 
 _MODULE = "mul_mat_vec_teams"
@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def settings(self) -> Settings:
-        """As parameters of the kernel."""
+        """The plan as parameters of the kernel."""
         return {
             "rows": self.rows,
             "team": self.team,
@@ -70,19 +70,19 @@ class Plan:
         }
 
 
-def _kept(problem: Problem, device: DeviceFacts, plan: Plan) -> int:
+def _count_kept_sums(problem: Problem, device: DeviceFacts, plan: Plan) -> int:
     """Sums that a workgroup keeps: of each number, one of every subgroup of its team."""
-    each = plan.team // subgroups.least_threads(device)
-    return plan.height * products.columns(problem) * each
+    subgroups = plan.team // products.least_threads(device)
+    return plan.height * products.columns(problem) * subgroups
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
-    """All that a device has room for."""
+    """All plans that a device has room for."""
     most = device.limits.get("max_workgroup_invocations", _SIZES[2])
     for rows, team, threads, ahead in product(_ENTRIES, _TEAMS, _SIZES, (True, False)):
         plan = Plan(rows=rows, team=team, threads=threads, ahead=ahead)
         is_shared = device.subgroup_size <= team <= threads <= most
-        if is_shared and _kept(problem, device, plan) <= _MOST_KEPT:
+        if is_shared and _count_kept_sums(problem, device, plan) <= _MOST_KEPT:
             yield plan
 
 
@@ -92,14 +92,14 @@ def _groups(problem: Problem, height: int) -> int:
 
 
 def _likely_height(problem: Problem, device: DeviceFacts) -> int:
-    """So many rows that x is a small part of what is read, and each compute unit has two groups."""
+    """Rows of a group: x is a small part of what it reads, and each compute unit has two groups."""
     vectors = products.columns(problem) * problem.item_bytes("x")
     is_high = vectors > _SHARE * _LOW * problem.item_bytes("weights")
     return _HIGH if is_high and _groups(problem, _HIGH) >= busy(device, 2) else _LOW
 
 
 def _likely_team(problem: Problem) -> int:
-    """As many threads as have something to do."""
+    """Threads of a team: as many as have something to do."""
     units = problem.shape["k"] // products.PLAIN_UNIT
     return next((team for team in _TEAMS if units <= team < _LIKELY_TEAM), _LIKELY_TEAM)
 
@@ -109,25 +109,25 @@ def _loads_early(problem: Problem) -> bool:
     return problem.item_bytes("weights") >= _WIDE or products.columns(problem) > _MANY
 
 
-def _ordered(problem: Problem, device: DeviceFacts) -> list[Plan]:
-    """First what should be the fastest; tuning finds what is."""
+def _order_plans(problem: Problem, device: DeviceFacts) -> list[Plan]:
+    """Plans for a device, the one first that should be fastest; tuning finds which is."""
     height, team = _likely_height(problem, device), _likely_team(problem)
 
-    def unlikely(plan: Plan) -> float:
+    def distance_from_likely(plan: Plan) -> float:
         sizes = abs(log2(plan.height / height)) + abs(log2(plan.team / team))
         return sizes + (plan.rows != _LIKELY_ROWS) + (plan.ahead != _loads_early(problem))
 
-    return sorted(_plans(problem, device), key=unlikely)
+    return sorted(_plans(problem, device), key=distance_from_likely)
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Rows and threads of teams, and threads of workgroups."""
-    return [plan.settings for plan in _ordered(problem, device)]
+    return [plan.settings for plan in _order_plans(problem, device)]
 
 
 def plan_of(problem: Problem, device: DeviceFacts) -> Plan:
     """The likeliest plan with the settings asked for."""
-    plans = _ordered(problem, device)
+    plans = _order_plans(problem, device)
 
     def keeps(plan: Plan) -> bool:
         return all(problem.params[name] in (value, 0, "") for name, value in plan.settings.items())
@@ -144,7 +144,7 @@ def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
 def _suits(problem: Problem, device: DeviceFacts) -> bool:
     """Whether there are several vectors, and workgroups for all compute units."""
     is_busy = _groups(problem, _LOW) >= busy(device, 1)
-    return problem.shape["n"] >= _FEWEST and products.aligned(problem) and is_busy
+    return problem.shape["n"] >= _FEWEST and products.are_rows_aligned(problem) and is_busy
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -158,10 +158,10 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
         constants={
             "THREADS": plan.threads,
             "COLUMNS": columns,
-            "ALIGNED": products.aligned(problem),
+            "ALIGNED": products.are_rows_aligned(problem),
             "TEAM": plan.team,
             "HEIGHT": plan.height,
-            "FOUND": _kept(problem, device, plan),
+            "FOUND": _count_kept_sums(problem, device, plan),
             "AHEAD": plan.ahead,
         },
     )

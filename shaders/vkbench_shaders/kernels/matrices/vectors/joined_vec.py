@@ -17,6 +17,7 @@ from functools import partial
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     Arguments,
@@ -31,9 +32,9 @@ from vkbench_shaders.kernel import (
     Variant,
     Work,
 )
-from vkbench_shaders.kernels.matrices import joined_reference as reference
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.matrices.teams import (
+from vkbench_shaders.kernels.matrices.vectors import joined_reference as reference
+from vkbench_shaders.kernels.matrices.vectors.teams import (
     BLOCK,
     SPEED,
     TUNING,
@@ -87,7 +88,6 @@ def _variants(
         return Variant(
             name=name,
             module=module,
-            entry=module,
             arguments=arguments(factors, "by_subgroups"),
             launch=partial(launched, True),
             arithmetic="f32",
@@ -105,7 +105,6 @@ def _variants(
         Variant(
             name="portable",
             module=module,
-            entry=module,
             arguments=portable,
             launch=partial(launched, False),
             arithmetic="f32",
@@ -119,40 +118,12 @@ def _results(types: Mapping[str, str]) -> str:
     return "as_blocks" if types["y"] == _QUANTISED.vectors else "as_numbers"
 
 
-def _array(
-    name: str,
-    access: str,
-    fmt: str,
-    dims: tuple[str, ...],
-    description: str,
-    when: Mapping[str, tuple[str, ...]] | None = None,
-) -> Binding:
-    return Binding(
-        name=name,
-        access=access,
-        types=(fmt,),
-        dims=dims,
-        description=description,
-        when=when or {},
-    )
-
-
 def _factors(description: str, *of: Form) -> tuple[Binding, Binding]:
     """Bindings of the weights and of the vectors."""
-    weights = Binding(
-        name="weights",
-        access="in",
-        types=tuple(fmt for form in of for fmt in form.weights),
-        dims=("m", "k"),
-        description=description,
+    weights = declare_input(
+        "weights", tuple(fmt for form in of for fmt in form.weights), ("m", "k"), description
     )
-    x = Binding(
-        name="x",
-        access="in",
-        types=tuple(form.vectors for form in of),
-        dims=("n", "k"),
-        description="vectors, one a row",
-    )
+    x = declare_input("x", tuple(form.vectors for form in of), ("n", "k"), "vectors, one a row")
     return weights, x
 
 
@@ -175,36 +146,36 @@ _MORE = (
 _MORE_FOR = ("q4_0", "q4_K", "f16")
 
 
-def _named(name: str, form: Form, fmt: str, first: Form, shape: str) -> Case:
+def _name_case(name: str, form: Form, fmt: str, first: Form, shape: str) -> Case:
     """A case; the first of a kernel's forms is the one whose vectors need no mention."""
     x = "" if form is first else f":x={form.vectors}"
     return parse(f"{name}/{fmt}{x}/{shape}")
 
 
-def _listed(
-    name: str, *of: Form, shapes: tuple[str, ...] = (), each: tuple[str, ...] = _SHAPES
+def _list_cases(
+    name: str, *of: Form, shapes: tuple[str, ...] = (), usual: tuple[str, ...] = _SHAPES
 ) -> tuple[Case, ...]:
     """Cases: some of each format, and more of a few, these shapes too."""
 
     def shapes_of(fmt: str) -> Iterator[str]:
-        yield from each
+        yield from usual
         elements = format_named(fmt).elements
         yield from _RAGGED if elements == 1 else ()
         yield from _SHORT if elements == BLOCK else ()
         yield from (*_MORE, *shapes) if fmt in _MORE_FOR else ()
 
     return tuple(
-        _named(name, form, fmt, of[0], shape)
+        _name_case(name, form, fmt, of[0], shape)
         for form in of
         for fmt in form.weights
         for shape in shapes_of(fmt)
     )
 
 
-def _timed(name: str, small: str, large: str, *of: Form) -> tuple[Case, ...]:
+def _timed_cases(name: str, small: str, large: str, *of: Form) -> tuple[Case, ...]:
     """Shapes of an 8B model; of dense weights those of a 1B one too, small enough for CPUs."""
     return tuple(
-        _named(name, form, fmt, of[0], shape)
+        _name_case(name, form, fmt, of[0], shape)
         for form in of
         for fmt in form.weights
         for shape in ((small, large) if form is _DENSE else (large,))
@@ -218,8 +189,8 @@ _RMS = Kernel(
     dims=_DIMS,
     bindings=(
         *_factors("matrix, row by row", *_FORMS),
-        _array("squares", "in", "f32", ("n", "k"), _SQUARES),
-        _array("y", "out", "f32", ("n", "m"), "products, one vector a row"),
+        declare_input("squares", ("f32",), ("n", "k"), _SQUARES),
+        declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
     ),
     params={"eps": _EPS, **SPEED},
     tuning=TUNING,
@@ -237,8 +208,8 @@ _RMS = Kernel(
     inputs=reference.inputs,
     check=Check(reference=reference.rms, rows="m"),
     work=Work(flops=products.flops),
-    cases=_listed("mul_mat_vec_rms", *_FORMS, each=("m32_n1_k4096", "m109_n3_k512")),
-    timed=_timed("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
+    cases=_list_cases("mul_mat_vec_rms", *_FORMS, usual=("m32_n1_k4096", "m109_n3_k512")),
+    timed=_timed_cases("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
 )
 
 
@@ -247,7 +218,7 @@ def _launch_gated(gate: Gate, fast: bool, problem: Problem, device: DeviceFacts)
     return launch({"params": (*params, *(0.0,) * (4 - len(params)))}, fast, problem, device)
 
 
-def _gated(gate: Gate, form: Form) -> Kernel:
+def _gated_kernel(gate: Gate, form: Form) -> Kernel:
     name = f"mul_mat_vec_{gate.name}{form.suffix}"
     return Kernel(
         name=name,
@@ -259,8 +230,8 @@ def _gated(gate: Gate, form: Form) -> Kernel:
         dims=_DIMS,
         bindings=(
             *_factors("rows that make gates, and as many that make what these pass", form),
-            _array("squares", "in", "f32", ("n", "k"), _SQUARES, {"norm": ("rms",)}),
-            _array("y", "out", form.vectors, ("n", "m"), f"what has passed{form.rounded}"),
+            declare_input("squares", ("f32",), ("n", "k"), _SQUARES, when={"norm": ("rms",)}),
+            declare_output("y", (form.vectors,), ("n", "m"), f"what has passed{form.rounded}"),
         ),
         params={
             "norm": Param(
@@ -281,15 +252,15 @@ def _gated(gate: Gate, form: Form) -> Kernel:
             form,
         ),
         inputs=reference.gated_inputs,
-        check=Check(reference=partial(reference.gated, gate)),
+        check=Check(reference=partial(reference.gate_products, gate)),
         work=Work(flops=products.flops),
-        cases=_listed(
+        cases=_list_cases(
             name,
             form,
             shapes=("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
-            each=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
+            usual=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
         ),
-        timed=_timed(name, "m8192_n1_k2048", "m14336_n1_k4096", form),
+        timed=_timed_cases(name, "m8192_n1_k2048", "m14336_n1_k4096", form),
     )
 
 
@@ -305,11 +276,11 @@ def _add(form: Form) -> Kernel:
         dims=_DIMS,
         bindings=(
             *_factors("matrix, row by row", form),
-            _array("residual", "in", "f32", ("n", "m"), "what products are added to"),
-            _array("factors", "in", "f32", ("m",), "what sums are multiplied by"),
-            _array("y", "out", form.vectors, ("n", "m"), f"sums times factors{form.rounded}"),
-            _array("sum", "out", "f32", ("n", "m"), "the sums"),
-            _array("squares", "out", "f32", ("n", "m"), _SQUARES),
+            declare_input("residual", ("f32",), ("n", "m"), "what products are added to"),
+            declare_input("factors", ("f32",), ("m",), "what sums are multiplied by"),
+            declare_output("y", (form.vectors,), ("n", "m"), f"sums times factors{form.rounded}"),
+            declare_output("sum", ("f32",), ("n", "m"), "the sums"),
+            declare_output("squares", ("f32",), ("n", "m"), _SQUARES),
         ),
         params=SPEED,
         tuning=TUNING,
@@ -321,15 +292,15 @@ def _add(form: Form) -> Kernel:
             form,
         ),
         inputs=reference.inputs,
-        check=Check(reference=reference.added),
+        check=Check(reference=reference.add_products),
         work=Work(flops=products.flops),
-        cases=_listed(name, form),
-        timed=_timed(name, "m2048_n1_k8192", "m4096_n1_k14336", form),
+        cases=_list_cases(name, form),
+        timed=_timed_cases(name, "m2048_n1_k8192", "m4096_n1_k14336", form),
     )
 
 
 JOINED_VEC = (
     _RMS,
-    *(_gated(gate, form) for form in _FORMS for gate in GATES if gate.name in _GATED),
+    *(_gated_kernel(gate, form) for form in _FORMS for gate in GATES if gate.name in _GATED),
     *(_add(form) for form in _FORMS),
 )

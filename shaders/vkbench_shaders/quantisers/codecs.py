@@ -49,9 +49,9 @@ def encode_q8_1(values: Floats) -> Bytes:
     The sum of the integers is exact; it is multiplied by d as it was before it became a half.
     """
     d = _amax(values) / np.float32(127)
-    q = _rounded(values * _inverse(d))
+    q = _round_half_away(values * _inverse(d))
     sums = q.sum(axis=1, keepdims=True, dtype=np.float32) * d
-    return _joined(d, sums, q.astype(np.int8).view(np.uint8))
+    return _join_fields(d, sums, q.astype(np.int8).view(np.uint8))
 
 
 def encode_q1_0(values: Floats) -> Bytes:
@@ -60,14 +60,14 @@ def encode_q1_0(values: Floats) -> Bytes:
     for column in range(values.shape[1]):
         total += np.abs(values[:, column : column + 1])
     d = total / np.float32(128)
-    return _joined(d, np.packbits(values >= 0, axis=1, bitorder="little"))
+    return _join_fields(d, np.packbits(values >= 0, axis=1, bitorder="little"))
 
 
 def encode_q2_0(values: Floats) -> Bytes:
     """d = amax, q = x * (1 / d) rounded, halves away from 0, plus 1: 0, 1 or 2, never 3."""
     d = _amax(values)
-    q = (_rounded(values * _inverse(d)) + 1).astype(np.uint8).reshape(len(values), 16, 4)
-    return _joined(d, np.bitwise_or.reduce(q << np.array([0, 2, 4, 6], np.uint8), axis=2))
+    q = (_round_half_away(values * _inverse(d)) + 1).astype(np.uint8).reshape(len(values), 16, 4)
+    return _join_fields(d, np.bitwise_or.reduce(q << np.array([0, 2, 4, 6], np.uint8), axis=2))
 
 
 def encode_iq4_nl(values: Floats) -> Bytes:
@@ -93,7 +93,7 @@ def encode_iq4_nl(values: Floats) -> Bytes:
         a += weighted[:, at] * u[:, at]
         b += weighted[:, at] * decoded[:, at]
     refit = d * np.divide(a, b, out=np.ones_like(a), where=b != 0)
-    return _joined(refit, q[:, :16] | q[:, 16:] << np.uint8(4))
+    return _join_fields(refit, q[:, :16] | q[:, 16:] << np.uint8(4))
 
 
 def _half(stored: Bytes) -> Floats:
@@ -110,13 +110,13 @@ def _inverse(scales: Floats) -> Floats:
     return np.divide(np.float32(1), scales, out=np.zeros_like(scales), where=usable)
 
 
-def _rounded(values: Floats) -> Floats:
-    """To the nearest integer, halves away from 0: C's roundf."""
+def _round_half_away(values: Floats) -> Floats:
+    """Numbers rounded to the nearest integer, halves away from 0: C's roundf."""
     whole = np.trunc(values)
     return np.asarray(whole + np.trunc(2 * (values - whole)))
 
 
-def _joined(*fields: NDArray[np.generic]) -> Bytes:
+def _join_fields(*fields: NDArray[np.generic]) -> Bytes:
     """Blocks of the fields, one after the other; floats as halves."""
     exact = (field if field.dtype == np.uint8 else field.astype("<f2") for field in fields)
     parts = [field.view(np.uint8) for field in exact]

@@ -11,7 +11,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Push, Settings, Tuning, grid
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 
 BLOCK: Final = 32  # numbers of a block of q8_1, and the most rows of y a workgroup
 _RUN = 8  # numbers whose squares are one sum, where they make no blocks: the fewest rows
@@ -58,15 +58,17 @@ def _are_even(problem: Problem, team: int, units: int) -> bool:
     k = problem.shape["k"]
     if products.is_blocks(problem.types):
         return k // BLOCK % units == 0
-    whole = products.aligned(problem) and k // products.PLAIN_UNIT % (units * team) == 0
+    whole = products.are_rows_aligned(problem) and k // products.PLAIN_UNIT % (units * team) == 0
     return units == 1 or whole
 
 
-def _kept(problem: Problem, device: DeviceFacts, team: int, threads: int, height: int) -> int:
+def _count_kept_sums(
+    problem: Problem, device: DeviceFacts, team: int, threads: int, height: int
+) -> int:
     """Sums that a workgroup keeps: of rows a number a team's subgroup, of squares one of each."""
-    least = min(subgroups.least_threads(device), team)
-    each = height * _halves(problem) * (team // least) + threads // least
-    return each * products.columns(problem)
+    least = min(products.least_threads(device), team)
+    sums = height * _halves(problem) * (team // least) + threads // least
+    return sums * products.columns(problem)
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
@@ -78,20 +80,20 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     def fits(team: int, size: int, units: int) -> bool:
         is_shared = team <= size <= min(most, team * most_teams)
         height = _height(problem, team, size)
-        has_room = _kept(problem, device, team, size, height) <= _MOST_KEPT
+        has_room = _count_kept_sums(problem, device, team, size, height) <= _MOST_KEPT
         return is_shared and has_room and _are_even(problem, team, units)
 
-    found = [
+    possible = [
         {"team": team, "threads": size, "units": units}
         for units in _order(problem)
         for team in teams
         for size in _SIZES
         if fits(team, size, units)
     ]
-    return [dict(each) for each in sorted(found, key=_unlikely(problem))]
+    return [dict(settings) for settings in sorted(possible, key=_distance_from_likely(problem))]
 
 
-def _unlikely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, float]]:
+def _distance_from_likely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, float]]:
     """How far workgroups and teams are from what should be the fastest."""
     is_blocks = products.is_blocks(problem.types)
     many = problem.shape["m"] // BLOCK > _MANY or not is_blocks
@@ -102,18 +104,18 @@ def _unlikely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, fl
 
 def _settings(problem: Problem, device: DeviceFacts) -> tuple[int, int, int]:
     """Threads of a team, of a workgroup, and blocks a thread; those of a case may be 0, for any."""
-    asked = {name: int(problem.params[name]) for name in SPEED}
-    for found in candidates(problem, device):
-        if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
-            return int(found["team"]), int(found["threads"]), int(found["units"])
-    team = asked["team"] or max(_TEAMS[0], device.subgroup_size)
-    return team, asked["threads"] or _SIZES[0], asked["units"] or _UNITS[0]
+    named = {name: int(problem.params[name]) for name in SPEED}
+    for settings in candidates(problem, device):
+        if all(not value or settings[name] == value for name, value in named.items()):
+            return int(settings["team"]), int(settings["threads"]), int(settings["units"])
+    team = named["team"] or max(_TEAMS[0], device.subgroup_size)
+    return team, named["threads"] or _SIZES[0], named["units"] or _UNITS[0]
 
 
 def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device has no launch of teams, if it has none."""
-    if device.subgroup_size < subgroups.FEWEST and products.is_blocks(problem.types):
-        return f"is for subgroups of {subgroups.FEWEST} threads or more"
+    if device.subgroup_size < products.LEAST_SUBGROUP and products.is_blocks(problem.types):
+        return f"is for subgroups of {products.LEAST_SUBGROUP} threads or more"
     team, threads, units = _settings(problem, device)
     if {"team": team, "threads": threads, "units": units} not in candidates(problem, device):
         return f"has no room for teams of {team} in workgroups of {threads} with units={units}"
@@ -121,7 +123,7 @@ def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Launch:
-    """Of teams, or with all threads as one team where that is not `fast`."""
+    """A launch by teams, or by all threads as one team where teams are not `fast`."""
     m, n, k = (problem.shape[dim] for dim in "mnk")
     columns = products.columns(problem)
     team, threads, units = _settings(problem, device) if fast else (_SIZES[0], _SIZES[0], 1)
@@ -131,10 +133,10 @@ def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Lau
         "COLUMNS": columns,
         "TEAM": team,
         "UNITS": units,
-        "ALIGNED": products.aligned(problem),
+        "ALIGNED": products.are_rows_aligned(problem),
         "WORDS": products.in_words(problem),
         "HEIGHT": height,
-        "FOUND": _kept(problem, device, *((team, threads) if fast else (1, 1)), height),
+        "FOUND": _count_kept_sums(problem, device, *((team, threads) if fast else (1, 1)), height),
     }
     if not fast:
         constants["PARTIAL"] = products.ROWS * threads

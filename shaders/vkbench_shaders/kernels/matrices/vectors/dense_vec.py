@@ -39,7 +39,9 @@ def roles(problem: Problem) -> Roles | None:
     ways = ((a, m, b, n, False), (b, n, a, m, True))
     for matrix, rows, other, vectors, swapped in sorted(ways, key=lambda way: way[3]):
         if vectors == 1 or (vectors <= MOST_VECTORS and _goes_along(matrix)):
-            served = _served(problem, matrix, other) if vectors == 1 and _goes_along(matrix) else 1
+            served = (
+                _count_served(problem, matrix, other) if vectors == 1 and _goes_along(matrix) else 1
+            )
             return Roles(
                 matrix=matrix,
                 rows=rows,
@@ -55,54 +57,54 @@ def _goes_along(matrix: Operand) -> bool:
     return matrix.along
 
 
-def _served(problem: Problem, matrix: Operand, other: Operand) -> int:
+def _count_served(problem: Problem, matrix: Operand, other: Operand) -> int:
     """Matrices of y that are made together because one matrix is for all of them."""
     together = matrix.serves if other.serves == 1 else 1
     fits = together <= MOST_VECTORS and problem.shape["b"] % together == 0
     return together if fits else 1
 
 
-def cut(problem: Problem, device: DeviceFacts, found: Roles) -> Cut:
+def cut(problem: Problem, device: DeviceFacts, roles: Roles) -> Cut:
     """Parts of k: as many as asked for, or as keep the device busy."""
-    k, asked = problem.shape["k"], dense.asked_parts(problem)
-    groups = max(1, _groups(problem, found))
-    wanted = -(-busy(device, _GROUPS[found.matrix.along]) // groups)
-    return Cut.into(asked or max(1, min(wanted, k // _LEAST_PART[found.matrix.along])), k)
+    k, parts = problem.shape["k"], dense.asked_parts(problem)
+    groups = max(1, _groups(problem, roles))
+    usual = -(-busy(device, _GROUPS[roles.matrix.along]) // groups)
+    return Cut.into(parts or max(1, min(usual, k // _LEAST_PART[roles.matrix.along])), k)
 
 
-def lanes(problem: Problem, found: Roles) -> int:
+def lanes(problem: Problem, roles: Roles) -> int:
     """Threads that share rows: a power of two, so many that each has some numbers to add."""
-    units = problem.shape["k"] // (8 if found.matrix.wide else 2)
+    units = problem.shape["k"] // (8 if roles.matrix.wide else 2)
     most = THREADS
     while most > _LEAST_LANES and most > units:
         most //= 2
     return most
 
 
-def _groups(problem: Problem, found: Roles) -> int:
+def _groups(problem: Problem, roles: Roles) -> int:
     """Workgroups for all rows of all matrices, over one part of k."""
-    each = THREADS // lanes(problem, found) * _ROWS if found.matrix.along else _COLUMNS
-    return -(-found.rows // each) * _sets(problem, found)
+    rows = THREADS // lanes(problem, roles) * _ROWS if roles.matrix.along else _COLUMNS
+    return -(-roles.rows // rows) * _sets(problem, roles)
 
 
-def _sets(problem: Problem, found: Roles) -> int:
-    return problem.shape["b"] // (found.vectors if found.batched else 1)
+def _sets(problem: Problem, roles: Roles) -> int:
+    return problem.shape["b"] // (roles.vectors if roles.batched else 1)
 
 
-def launches(problem: Problem, device: DeviceFacts, found: Roles) -> tuple[Launch, ...]:
+def launches(problem: Problem, device: DeviceFacts, roles: Roles) -> tuple[Launch, ...]:
     """Launches that make it: one, and one that adds up parts of k."""
-    parted, sets = cut(problem, device, found), _sets(problem, found)
-    each = _groups(problem, found) // max(1, sets)
-    groups = grid(each, sets * parted.parts)
-    a, b = (found.other, found.matrix) if found.swapped else (found.matrix, found.other)
+    parted, sets = cut(problem, device, roles), _sets(problem, roles)
+    groups_of_set = _groups(problem, roles) // max(1, sets)
+    groups = grid(groups_of_set, sets * parted.parts)
+    a, b = (roles.other, roles.matrix) if roles.swapped else (roles.matrix, roles.other)
     constants = {
         "THREADS": THREADS,
-        "LANES": lanes(problem, found),
-        "VECTORS": found.vectors,
-        "SWAPPED": found.swapped,
-        "MATRIX_WIDE": found.matrix.wide,
-        "VECTOR_WIDE": _is_wide(found.other),
-        "BATCHED": found.batched,
+        "LANES": lanes(problem, roles),
+        "VECTORS": roles.vectors,
+        "SWAPPED": roles.swapped,
+        "MATRIX_WIDE": roles.matrix.wide,
+        "VECTOR_WIDE": _is_wide(roles.other),
+        "BATCHED": roles.batched,
         "SPLIT": parted.parts > 1,
     }
     push: Push = {
@@ -110,11 +112,11 @@ def launches(problem: Problem, device: DeviceFacts, found: Roles) -> tuple[Launc
         "k": problem.shape["k"],
         "part": parted.part,
         "groups_x": groups[0],
-        "rows": found.rows,
+        "rows": roles.rows,
         "a": a.push,
         "b": b.push,
     }
-    entry = "matmul_rows" if found.matrix.along else "matmul_columns"
+    entry = "matmul_rows" if roles.matrix.along else "matmul_columns"
     launch = Launch(groups=groups, push=push, constants=constants, entry=entry)
     return (launch, *dense.sums(dense.results(problem), parted, y_wide=dense.is_wide_y(problem)))
 

@@ -27,7 +27,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.tuning.thresholds import ByteProducts, thresholds
 
 NAME = "via_q8_1"
@@ -141,15 +141,17 @@ def _units(problem: Problem) -> int:
 
 def _is_fast(device: DeviceFacts) -> bool:
     """Whether the device runs the faster product."""
-    return set(_FEATURES) <= set(device.features) and device.subgroup_size >= subgroups.FEWEST
+    return (
+        set(_FEATURES) <= set(device.features) and device.subgroup_size >= products.LEAST_SUBGROUP
+    )
 
 
 def _at_once(problem: Problem, device: DeviceFacts) -> int:
     """Blocks that a thread of the product takes at a time: a power of two that divides a row's."""
     if not _is_fast(device):
         return 1
-    asked = int(problem.params.get("units", 0))
-    return gcd(asked or _usual_at_once(problem, device), _units(problem))
+    units = int(problem.params.get("units", 0))
+    return gcd(units or _usual_at_once(problem, device), _units(problem))
 
 
 def _usual_at_once(problem: Problem, device: DeviceFacts) -> int:
@@ -163,7 +165,7 @@ def _usual_at_once(problem: Problem, device: DeviceFacts) -> int:
 
 
 def _threads(problem: Problem, device: DeviceFacts) -> int:
-    """Of the product: so many that each has something to do, and fewer for several columns."""
+    """Threads of a product: as many as have something to do, and fewer for several columns."""
     steps = _units(problem) // _at_once(problem, device)
     measured = thresholds(device, ByteProducts)
     most = measured.threads if _columns(problem) == 1 else measured.threads_for_columns
@@ -171,7 +173,7 @@ def _threads(problem: Problem, device: DeviceFacts) -> int:
 
 
 def _columns(problem: Problem) -> int:
-    """Of y, that share what a workgroup reads of the weights; experts' tokens share nothing."""
+    """Columns of y that share what a workgroup reads of the weights; experts' tokens share none."""
     return 1 if "u" in problem.shape else problem.shape["n"]
 
 
@@ -184,21 +186,21 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
 
 
 def _either(staging: Staging, problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """Of one launch and of two by turns, so that a short sweep has the likeliest of both."""
+    """Settings of one launch and of two by turns, so that a short sweep has the best of both."""
     both = [staging.candidates(problem, device), _of_two(problem, device)]
     if not staging.pays(problem, device):
         both.reverse()
-    return [found for each in zip_longest(*both) for found in each if found]
+    return [settings for pair in zip_longest(*both) for settings in pair if settings]
 
 
 def _of_two(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Threads and units of a product behind the launch that rounds."""
     usual = _at_once(problem, device)
-    others = [each for each in _UNITS if _units(problem) % each == 0 and _is_fast(device)]
+    others = [units for units in _UNITS if _units(problem) % units == 0 and _is_fast(device)]
     return [
-        {"rounding": "before", "units": count, **each}
+        {"rounding": "before", "units": count, **units}
         for count in dict.fromkeys((usual, *others))
-        for each in candidates(problem, device)
+        for units in candidates(problem, device)
     ]
 
 
@@ -231,7 +233,7 @@ def _rounding(problem: Problem, device: DeviceFacts, vectors: Vectors, at_once: 
         },
         constants={
             "THREADS": _ROUNDING_THREADS,
-            "ALIGNED": products.aligned(problem),
+            "ALIGNED": products.are_rows_aligned(problem),
             "PLANES": problem.format("weights").planes,
             "UNITS": at_once,
         },

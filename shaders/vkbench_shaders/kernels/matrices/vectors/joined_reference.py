@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from vkbench.errors import UsageError
-from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem, Shapes
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.matrices.teams import run
+from vkbench_shaders.kernels.matrices.vectors.teams import run
 from vkbench_shaders.kernels.shared.gates import Gate, values
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats
 
 _AT_A_TIME: Final = 512  # rows that the reference multiplies
@@ -36,38 +36,38 @@ def layout(halves: int, problem: Problem, binding: str) -> Layout:
 
 def infer(halves: int, shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     """Sizes, where weights have so many rows for each row of y."""
-    found = products.infer(shapes, types)
-    if found["m"] % halves:
-        raise UsageError(f"weights have two halves of rows, got {found['m']} rows")
-    return {**found, "m": found["m"] // halves}
+    sizes = products.infer(shapes, types)
+    if sizes["m"] % halves:
+        raise UsageError(f"weights have two halves of rows, got {sizes['m']} rows")
+    return {**sizes, "m": sizes["m"] // halves}
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
     """Weights and vectors, and what else a kernel reads."""
-    found = products.inputs(problem)
+    arrays = products.inputs(problem)
     for binding in problem.kernel.bindings[2:]:
         if not binding.is_input:
             continue
         if binding.name == "squares":
             low, high = (of_one * run(problem) for of_one in _SPREAD)
-            found[binding.name] = data.uniform(problem, binding.name, low, high)
+            arrays[binding.name] = data.uniform(problem, binding.name, low, high)
         elif binding.name == "factors":
-            found[binding.name] = data.uniform(problem, binding.name, -2, 2)
+            arrays[binding.name] = data.uniform(problem, binding.name, -2, 2)
         else:
-            found[binding.name] = data.activations(problem, binding.name).astype(np.float32)
-    return found
+            arrays[binding.name] = data.activations(problem, binding.name).astype(np.float32)
+    return arrays
 
 
 def gated_inputs(problem: Problem) -> dict[str, Array]:
     """Such that products are about 2, by the norm, else by smaller vectors."""
-    found, k = inputs(problem), problem.shape["k"]
+    arrays, k = inputs(problem), problem.shape["k"]
     if problem.params["norm"] == "rms":
-        found["squares"] *= np.float32(_LIKELY**2 * k)
+        arrays["squares"] *= np.float32(_LIKELY**2 * k)
     else:
         smaller = 2.0 ** -round(np.log2(_LIKELY * np.sqrt(k)))
-        exact = products.exact_x(problem, found) * smaller
-        found["x"] = quants.quantise(problem.types["x"], exact)
-    return found
+        exact = products.exact_x(problem, arrays) * smaller
+        arrays["x"] = quants.quantise(problem.types["x"], exact)
+    return arrays
 
 
 def rms(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
@@ -75,7 +75,9 @@ def rms(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array
     return {"y": _over_rms(problem, inputs, rows)}
 
 
-def gated(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def gate_products(
+    gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None
+) -> dict[str, Array]:
     """A gated linear unit of the halves of products."""
     of = _over_rms if problem.params["norm"] == "rms" else _products
     gates, passed = np.split(of(problem, inputs, rows), 2, axis=1)
@@ -83,7 +85,7 @@ def gated(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) -> d
         return {"y": gate.function(gates, passed, *values(gate, problem))}
 
 
-def added(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def add_products(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """Products added to a residual, that sum times factors, and its squares."""
     total = inputs["residual"].astype(np.float64) + _products(problem, inputs, rows)
     firsts = np.arange(0, total.shape[1], run(problem))
@@ -94,8 +96,8 @@ def added(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Arr
 def _products(problem: Problem, inputs: Arrays, rows: Array | None) -> Floats:
     """W x, some rows of weights at a time."""
     x = products.exact_x(problem, inputs)
-    found = np.arange(len(inputs["weights"])) if rows is None else rows
-    parts = [found[at : at + _AT_A_TIME] for at in range(0, len(found), _AT_A_TIME)]
+    chosen = np.arange(len(inputs["weights"])) if rows is None else rows
+    parts = [chosen[at : at + _AT_A_TIME] for at in range(0, len(chosen), _AT_A_TIME)]
     return np.concatenate(
         [x @ products.exact_weights(problem, inputs, part).T for part in parts], axis=1
     )

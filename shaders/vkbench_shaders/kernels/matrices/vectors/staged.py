@@ -19,7 +19,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, grid
-from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.tuning.thresholds import ByteProducts, thresholds
 
 MODULE: Final = "mul_mat_vec_staged"
@@ -93,8 +93,8 @@ def _blocks(problem: Problem) -> int:
 
 
 def _sums(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
-    """That a workgroup keeps."""
-    return plan.height * products.columns(problem) * (plan.team // subgroups.least_threads(device))
+    """Sums that a workgroup keeps."""
+    return plan.height * products.columns(problem) * (plan.team // products.least_threads(device))
 
 
 def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
@@ -106,19 +106,19 @@ def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
 
 
 def _passes(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
-    """So many that no multiprocessor has to wait for a second workgroup."""
+    """Passes of a workgroup: so many that no multiprocessor waits for a second workgroup."""
     measured = thresholds(device, ByteProducts)
     places = device.compute_units * max(1, measured.unit_threads // plan.threads)
-    wanted = -(-problem.shape["m"] // (plan.height * places)) if places else 1
-    return max(1, min(measured.most_passes, wanted))
+    passes = -(-problem.shape["m"] // (plan.height * places)) if places else 1
+    return max(1, min(measured.most_passes, passes))
 
 
 def _fitting(plan: Plan, problem: Problem, device: DeviceFacts) -> Plan | None:
-    """The same with as many passes as should be fastest, or with one; None if none fits."""
+    """The plan with as many passes as should be fastest, or with one; None if neither fits."""
     if device.subgroup_size > plan.team or _blocks(problem) % plan.units:
         return None
     plans = (replace(plan, passes=passes) for passes in (_passes(plan, problem, device), 1))
-    return next((each for each in plans if _fits(each, problem, device)), None)
+    return next((possible for possible in plans if _fits(possible, problem, device)), None)
 
 
 def _usual_units(problem: Problem, device: DeviceFacts) -> int:
@@ -128,7 +128,7 @@ def _usual_units(problem: Problem, device: DeviceFacts) -> int:
 
 
 def _usual_height(problem: Problem, device: DeviceFacts) -> int:
-    """As many rows as leave workgroups for all multiprocessors."""
+    """Rows of a workgroup: as many as leave workgroups for all multiprocessors."""
     measured = thresholds(device, ByteProducts)
     busy = measured.least_busy * device.compute_units
     heights = (height for height in measured.heights if problem.shape["m"] / height >= busy)
@@ -150,8 +150,8 @@ def _usual(problem: Problem, device: DeviceFacts) -> Plan | None:
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
-    """All that a device has room for, the likeliest first."""
-    if not set(FEATURES) <= set(device.features) or device.subgroup_size < subgroups.FEWEST:
+    """All settings that a device has room for, the likeliest first."""
+    if not set(FEATURES) <= set(device.features) or device.subgroup_size < products.LEAST_SUBGROUP:
         return
     others = (
         Plan(threads=threads, team=team, units=units, rows=rows)
@@ -159,8 +159,8 @@ def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
     )
     usual = _usual(problem, device)
     most = device.limits.get("max_workgroup_invocations", 0)
-    for each in dict.fromkeys((usual, *others) if usual else others):
-        if each.threads <= most and (plan := _fitting(each, problem, device)):
+    for possible in dict.fromkeys((usual, *others) if usual else others):
+        if possible.threads <= most and (plan := _fitting(possible, problem, device)):
             yield plan
 
 
@@ -189,7 +189,7 @@ def _settings(plan: Plan) -> Settings:
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """All that a device has room for, the likeliest first."""
+    """All settings that a device has room for, the likeliest first."""
     return [_settings(plan) for plan in _plans(problem, device)]
 
 
@@ -198,10 +198,10 @@ def _plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
     rounding = problem.params["rounding"] or (INSIDE if pays(problem, device) else BEFORE)
     if rounding == BEFORE:
         return None
-    asked = {name: problem.params[name] for name in ("threads", "team", "units", "team_rows")}
+    named = {name: problem.params[name] for name in ("threads", "team", "units", "team_rows")}
     for plan in _plans(problem, device):
-        found = _settings(plan)
-        if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
+        planned = _settings(plan)
+        if all(not value or planned[name] == value for name, value in named.items()):
             return plan
     return None
 
@@ -210,8 +210,8 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot round vectors inside workgroups where it is asked to, or None."""
     if problem.params["rounding"] != INSIDE or _plan_of(problem, device):
         return None
-    if device.subgroup_size < subgroups.FEWEST:
-        return f"rounding={INSIDE} is for subgroups of {subgroups.FEWEST} threads or more"
+    if device.subgroup_size < products.LEAST_SUBGROUP:
+        return f"rounding={INSIDE} is for subgroups of {products.LEAST_SUBGROUP} threads or more"
     if lacking := set(FEATURES) - set(device.features):
         return f"rounding={INSIDE} needs {', '.join(sorted(lacking))}"
     return (
@@ -236,7 +236,7 @@ def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) ->
         constants={
             "THREADS": plan.threads,
             "COLUMNS": columns,
-            "ALIGNED": products.aligned(problem),
+            "ALIGNED": products.are_rows_aligned(problem),
             "UNITS": plan.units,
             "TEAM_ROWS": plan.rows,
             "WORDS": products.in_words(problem),

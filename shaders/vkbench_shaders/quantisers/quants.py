@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import codecs, narrow
-from vkbench_shaders.formats import Format, format_named
-from vkbench_shaders.kernel import Array
+from vkbench_shaders.formats import Array, Format, format_named
+from vkbench_shaders.quantisers import codecs, narrow
 
 _PART = 1 << 18  # weights at a time: temporaries stay in a cache, and are few
 
@@ -35,7 +34,7 @@ def dequantise(name: str, stored: Array) -> NDArray[np.float64]:
     values = np.empty((len(blocks), fmt.elements))
     with np.errstate(over="ignore", invalid="ignore"):  # a scale may be Inf
         for part in _parts(fmt, len(blocks)):
-            values[part] = _decoded(fmt, blocks[part])
+            values[part] = _decode_blocks(fmt, blocks[part])
     return values.reshape(*stored.shape[:-1], fmt.numbers(stored.shape[-1]))
 
 
@@ -53,7 +52,7 @@ def quantise(name: str, values: Array) -> Array:
         blocks = np.ascontiguousarray(values, np.float32).reshape(-1, fmt.elements)
         stored = np.empty((len(blocks), fmt.bytes), np.uint8)
         for part in _parts(fmt, len(blocks)):
-            stored[part] = _encoded(fmt, blocks[part])
+            stored[part] = _encode_numbers(fmt, blocks[part])
     return stored.view(fmt.dtype).reshape(*values.shape[:-1], fmt.items(values.shape[-1]))
 
 
@@ -62,7 +61,7 @@ def _parts(fmt: Format, blocks: int) -> Iterator[slice]:
     return (slice(first, first + step) for first in range(0, blocks, step))
 
 
-def _decoded(fmt: Format, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _decode_blocks(fmt: Format, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     if fmt.name in codecs.DECODERS:
         return codecs.DECODERS[fmt.name](blocks)
     from gguf.constants import GGMLQuantizationType
@@ -73,7 +72,7 @@ def _decoded(fmt: Format, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.asarray(values).reshape(-1, fmt.elements)
 
 
-def _encoded(fmt: Format, blocks: NDArray[np.float32]) -> NDArray[np.uint8]:
+def _encode_numbers(fmt: Format, blocks: NDArray[np.float32]) -> NDArray[np.uint8]:
     if fmt.name in codecs.ENCODERS:
         return codecs.ENCODERS[fmt.name](blocks)
     from gguf.constants import GGMLQuantizationType
