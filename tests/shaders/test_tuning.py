@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import vkbench_shaders.tuning
+from planted_devices import MATRICES
 from vkbench.configuration import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
@@ -19,7 +20,7 @@ from vkbench_shaders.kernels.attention import flash_plan
 from vkbench_shaders.tuning import tables
 from vkbench_shaders.tuning import thresholds as measured
 from vkbench_shaders.tuning.classes import ANY, CLASSES, DeviceClass, class_of, installed_path
-from vkbench_shaders.tuning.configurations import configurations, obstacle
+from vkbench_shaders.tuning.configurations import configurations, for_auto, obstacle
 from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.tables import Table, Tuned
 from vkbench_shaders.tuning.thresholds import GROUPS, Attention, thresholds
@@ -245,6 +246,57 @@ def test_a_class_with_thresholds_of_its_own_cuts_attention_by_them(
         assert flash_plan.split(posed, device).part > usual
         other = replace(device, name="NVIDIA A100")
         assert flash_plan.split(posed, other).part == usual
+    finally:
+        measured.read_group.cache_clear()
+
+
+ROWS = {"q4_0": "mul_mat/q4_0/m4096_n16_k14336", "f32": "matmul/f16/b2_m64_n128_k64"}
+PADDED = "conv2d/f16/n2_c3_h7_w9_o5_r3_s3/padding=1"
+CONV = "conv2d/f16/n16_c256_h19_w19_o4096_r4_s4"
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "case", "variant"),
+    [
+        ("few_vectors", "fragments_vectors", 1, ROWS["q4_0"], ""),
+        ("few_vectors", "decoding_vectors", 1, ROWS["q4_0"], ""),
+        ("few_vectors", "rows", 1 << 20, ROWS["q4_0"], ""),
+        ("few_vectors", "tall_busy", 4.0, ROWS["q4_0"], "coopmat_fragments"),
+        ("few_vectors", "resident", 32, ROWS["q4_0"], "coopmat_decoding"),
+        ("few_vectors", "least_steps", 200, ROWS["q4_0"], "coopmat_decoding"),
+        ("convolutions", "matrices_depth", 1 << 20, CONV, ""),
+        ("convolutions", "matrices_results", 1 << 20, CONV, ""),
+        ("convolutions", "rate_over_fma", 0.5, "conv2d/f16/n2_c12_h9_w11_o37_r3_s3", "coopmat"),
+        ("convolutions", "load_cost", 500.0, PADDED, "coopmat"),
+        ("convolutions", "packed_step", 50.0, CONV, "coopmat"),
+        ("matrix_products", "in_place_rows", 1, f"{ROWS['f32']}/layout=transposed", "coopmat"),
+        ("matrix_products", "in_place_side", 16, f"{ROWS['f32']}/layout=transposed", "coopmat"),
+        ("attention", "combined_in_pieces", 1, "flash_attn/f16/s1_h8_g8_q1_n4096_d128_e128", ""),
+        ("attention", "whole_positions", 16, "flash_attn/f16/s1_h3_g3_q2_n33_d40_e40", "portable"),
+    ],
+)  # fmt: skip
+def test_a_class_may_have_each_threshold_otherwise(
+    group: str, name: str, value: float, case: str, variant: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    posed = problem(case)
+
+    def choose() -> object:
+        """The variants by their order, and the launches of the best, or of the one named."""
+        order = for_auto(posed, MATRICES)
+        first = next(each for each in order if not obstacle(posed, each, MATRICES))
+        named = posed.kernel.variant(variant) if variant else first
+        assert not obstacle(posed, named, MATRICES)
+        return [each.name for each in order], named.launches(posed, MATRICES)
+
+    usual = choose()
+    own = {group: {**tables.shipped(ANY).thresholds[group], name: value}}
+    file = tmp_path / "nvidia-hopper.json"
+    file.write_bytes(tables.written(Table(device_class="nvidia-hopper", thresholds=own)))
+    monkeypatch.setattr(measured, "installed_path", lambda name: tmp_path / f"{name}.json")
+    measured.read_group.cache_clear()
+    try:
+        assert choose() != usual
     finally:
         measured.read_group.cache_clear()
 

@@ -35,6 +35,7 @@ class Attention:
     short_positions: int  # up to which each row may read all keys and values by itself
     short_numbers: int  # of keys and values, the same
     short_numbers_in_blocks: int  # the same for keys that are quantised
+    whole_positions: int  # up to which a workgroup may make a row's result in one launch
     matrices_from_rows: int  # rows of a group from which on matrices are faster than threads
     matrices_positions: int  # up to which they are for fewer rows too, in one launch
     matrices_narrow_keys: int  # numbers of keys up to which they are at any number of positions
@@ -45,6 +46,7 @@ class Attention:
     joined_width: int  # numbers of keys and values up to which one workgroup may join partitions
     joined_rows: int  # most rows of all partitions of a tile that one workgroup joins
     narrow_width: int  # numbers that one workgroup reads of twice the positions
+    combined_in_pieces: int  # rows up to which several workgroups join the partitions of one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +77,47 @@ class MatrixProducts:
     rounding_cost: float  # more time for each row of a tile that rounds some of them on the way
     rate_over_fma: float  # operations of matrix units for one of f32
     least_part: int  # of k, where it is split without being asked
+    in_place_rows: int  # of the other factor, up to which tiles round a factor of f32 themselves
+    in_place_side: int  # of a tile whose threads have registers for that
 
 
-GROUPS: tuple[type[Attention | ByteProducts | MatrixProducts], ...] = (
+@dataclass(frozen=True, kw_only=True)
+class FewVectors:
+    """Where products of few vectors change to matrix units, and how these share the work."""
+
+    GROUP: ClassVar[str] = "few_vectors"
+
+    fragments_vectors: int  # up to which lanes decode the elements of matrices themselves
+    decoding_vectors: int  # up to which workgroups decode weights into shared memory
+    rows: int  # of weights, from which on both are faster than threads
+    tall_busy: float  # share of multiprocessors that two matrices' worth of rows must leave busy
+    resident: int  # workgroups that a multiprocessor holds, where parts of k keep it busy
+    least_steps: int  # of such a part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolutions:
+    """What convolutions by cooperative matrices cost, in one launch or with patches packed."""
+
+    GROUP: ClassVar[str] = "convolutions"
+
+    matrices_depth: int  # terms of a sum from which on matrices are faster
+    matrices_results: int  # channels of y from which on they are
+    rate_over_fma: float  # operations of matrix units for one of f32
+    load_cost: float  # operations of f32 in the time of loading and rounding a number
+    packed_step: float  # of the usual time of a step, where patches are packed before
+
+
+Group = Attention | ByteProducts | MatrixProducts | FewVectors | Convolutions
+T = TypeVar("T", Attention, ByteProducts, MatrixProducts, FewVectors, Convolutions)
+GROUPS: tuple[type[Group], ...] = (
     Attention,
     ByteProducts,
     MatrixProducts,
+    FewVectors,
+    Convolutions,
 )
 _BY_NAME = {group.GROUP: group for group in GROUPS}
-T = TypeVar("T", Attention, ByteProducts, MatrixProducts)
 
 
 def thresholds(device: DeviceFacts, group: type[T]) -> T:

@@ -25,10 +25,10 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.kernels.shared.limits import out_of_reach
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
 _COMBINERS = 256  # threads that combine the partitions of a row, at most
 _LEAST_COMBINERS = 32
-_FEW_ROWS = 512  # of which several workgroups combine one
 _PIECE = 16  # fours of a row, then
 _SHARES = 16  # of its partitions, each added by other threads, at most
 _WIDE = 16  # bytes of the widest load
@@ -54,7 +54,8 @@ def combine_launch(problem: Problem, device: DeviceFacts, plan: Cut) -> Launch:
     """Pieces of rows, whole ones where there are many: as many threads as have something to add."""
     shape = problem.shape
     fours = ceil(shape["e"] / 4)
-    columns = _PIECE if shape["s"] * shape["h"] * shape["q"] <= _FEW_ROWS else fours
+    few = thresholds(device, Attention).combined_in_pieces
+    columns = _PIECE if shape["s"] * shape["h"] * shape["q"] <= few else fours
     most = min(shape["q"] * ceil(fours / columns), MOST_GROUPS)
     wanted = min(columns, fours) * min(parts(problem, plan), _SHARES)
     limit = min(_COMBINERS, device.limits["max_workgroup_invocations"])

@@ -24,7 +24,6 @@ _MOST_SHARED = 32768  # bytes of shared memory: no device has less than half of 
 _SMALL = 1024  # of them beside queries and scores
 _ROUNDING = 8192  # of them where results are rounded
 _WHOLE_THREADS = 512  # of a workgroup that makes a whole row at once
-_WHOLE_POSITIONS = 512  # up to which it does
 _WHOLE_VALUES = 512  # numbers of a value
 
 
@@ -201,7 +200,7 @@ def _whole(problem: Problem, device: DeviceFacts, fours: int, lanes: int) -> Spl
     """One launch for all positions where they are few, and so are the queries: it saves another."""
     shape, part = problem.shape, max(1, problem.shape["n"])
     if (
-        part > _WHOLE_POSITIONS
+        part > thresholds(device, Attention).whole_positions
         or (group_rows(problem) > _MOST_ROWS and not _is_short(problem, device))
         or shape["e"] > _WHOLE_VALUES
         or problem.params["sinks"] == "yes"

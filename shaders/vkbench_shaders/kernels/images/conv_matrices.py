@@ -75,7 +75,7 @@ def variant(pose: Callable[[Problem], Posed], orders: tuple[bool, ...]) -> Varia
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
         refuses=lambda problem, device: _refuses(pose(problem), device),
         choice=Choice(
-            suits=lambda problem, device: pose(problem).sizes.is_large,
+            suits=lambda problem, device: conv_coop.is_large(pose(problem).sizes, device),
             only_by_name=lambda types: types["weights"] == "f32",
             candidates=lambda problem, device: _candidates(pose(problem), device),
         ),
