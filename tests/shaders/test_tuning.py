@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +18,14 @@ from vkbench.settings import settings
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem, Settings
 from vkbench_shaders.kernels.attention import flash_plan
-from vkbench_shaders.tuning import tables
+from vkbench_shaders.tuning import classes, tables
 from vkbench_shaders.tuning import thresholds as measured
 from vkbench_shaders.tuning.classes import ANY, CLASSES, DeviceClass, class_of, installed_path
 from vkbench_shaders.tuning.configurations import configurations, for_auto, obstacle
+from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.tables import Table, Tuned
-from vkbench_shaders.tuning.thresholds import GROUPS, Attention, thresholds
+from vkbench_shaders.tuning.thresholds import GROUPS, Attention, MatrixProducts, thresholds
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H100 80GB HBM3", uuid="00", vendor_id=0x10DE,
@@ -240,7 +242,7 @@ def test_a_class_with_thresholds_of_its_own_cuts_attention_by_them(
     own = {"attention": {**values, "split_workgroups": 64}}
     file = tmp_path / "nvidia-hopper.json"
     file.write_bytes(tables.written(Table(device_class="nvidia-hopper", thresholds=own)))
-    monkeypatch.setattr(measured, "installed_path", lambda name: tmp_path / f"{name}.json")
+    monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
     measured.read_group.cache_clear()
     try:
         assert flash_plan.split(posed, device).part > usual
@@ -248,6 +250,81 @@ def test_a_class_with_thresholds_of_its_own_cuts_attention_by_them(
         assert flash_plan.split(posed, other).part == usual
     finally:
         measured.read_group.cache_clear()
+
+
+MEASURED = Peaks(  # the H200 whose thresholds ship
+    compute_units=132, fma=63.7e12, matrices=630e12, memory_bytes=4.41e12, launch_seconds=2.06e-6
+)
+STRANGE = replace(
+    DEVICE, name="Strange", vendor_id=0, compute_units=132, features=MATRICES.features
+)
+
+
+@pytest.fixture
+def calibrate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Peaks], None]]:
+    """Installs a table of unknown devices that has nothing but their peak rates."""
+    monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
+
+    def install(peaks: Peaks) -> None:
+        file = tmp_path / "unknown.json"
+        file.write_bytes(tables.written(Table(device_class="unknown", peaks=peaks)))
+        measured.read_group.cache_clear()
+
+    measured.read_group.cache_clear()
+    yield install
+    measured.read_group.cache_clear()
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.GROUP)
+def test_a_device_with_the_rates_of_the_measured_one_has_its_thresholds(
+    group: type[Attention], calibrate: Callable[[Peaks], None]
+) -> None:
+    usual = thresholds(STRANGE, group)
+    calibrate(MEASURED)
+    assert thresholds(STRANGE, group) == usual
+    calibrate(
+        replace(MEASURED, fma=66e12, matrices=600e12, memory_bytes=4.2e12, launch_seconds=2.2e-6)
+    )  # a noisy day
+    assert thresholds(STRANGE, group) == usual
+    assert tables.shipped(ANY).peaks == MEASURED
+
+
+def test_thresholds_scale_by_what_they_follow_from(calibrate: Callable[[Peaks], None]) -> None:
+    usual, products = thresholds(STRANGE, Attention), thresholds(STRANGE, MatrixProducts)
+    calibrate(
+        replace(MEASURED, launch_seconds=8.2e-6)
+    )  # what saves a launch may cost four times as much
+    slow = thresholds(STRANGE, Attention)
+    assert slow.short_positions == 4 * usual.short_positions
+    assert slow.joined_rows == 4 * usual.joined_rows
+    assert thresholds(STRANGE, MatrixProducts).least_part == 4 * products.least_part
+    assert slow.split_workgroups == usual.split_workgroups
+    calibrate(
+        replace(MEASURED, matrices=150e12)
+    )  # threads are faster up to four times as many rows
+    weak = thresholds(STRANGE, Attention)
+    assert weak.matrices_from_rows == 4 * usual.matrices_from_rows
+    assert thresholds(STRANGE, MatrixProducts).rate_over_fma == products.rate_over_fma / 4
+    assert weak.short_positions == usual.short_positions
+    calibrate(MEASURED)  # of another device of the class, half as large
+    half = thresholds(replace(STRANGE, compute_units=66), Attention)
+    assert half.split_workgroups == usual.split_workgroups // 2
+    assert half.short_positions == usual.short_positions
+    calibrate(replace(MEASURED, matrices=0.0))  # which leaves what follows from matrices as it is
+    assert thresholds(STRANGE, Attention) == usual
+    calibrate(replace(MEASURED, launch_seconds=1.0))  # within bounds, whatever was measured
+    assert thresholds(STRANGE, Attention).short_positions == 16 * usual.short_positions
+
+
+def test_a_calibration_changes_the_choices_of_its_class_alone(
+    calibrate: Callable[[Peaks], None],
+) -> None:
+    posed = problem("flash_attn/f16/s1_h32_g8_q1_n4096_d128_e128")
+    devices = (STRANGE, replace(STRANGE, name="NVIDIA H200", vendor_id=0x10DE))
+    usual = [for_auto(posed, device)[0].name for device in devices]
+    assert usual == ["coopmat", "coopmat"]
+    calibrate(replace(MEASURED, matrices=60e12))
+    assert [for_auto(posed, device)[0].name for device in devices] == ["subgroup", "coopmat"]
 
 
 ROWS = {"q4_0": "mul_mat/q4_0/m4096_n16_k14336", "f32": "matmul/f16/b2_m64_n128_k64"}
@@ -293,7 +370,7 @@ def test_a_class_may_have_each_threshold_otherwise(
     own = {group: {**tables.shipped(ANY).thresholds[group], name: value}}
     file = tmp_path / "nvidia-hopper.json"
     file.write_bytes(tables.written(Table(device_class="nvidia-hopper", thresholds=own)))
-    monkeypatch.setattr(measured, "installed_path", lambda name: tmp_path / f"{name}.json")
+    monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
     measured.read_group.cache_clear()
     try:
         assert choose() != usual
@@ -307,6 +384,9 @@ def test_a_class_may_have_each_threshold_otherwise(
         ('"few_rows": 32', '"few_rows": "many"', "few_rows"),
         ('"few_rows": 32', '"more_rows": 32', "few_rows"),
         ('"byte_products"', '"bite_products"', "unknown group of thresholds"),
+        ('"launch_seconds": 2.06e-06', '"launch_seconds": 0.0', "launch_seconds of 0.0"),
+        ('"fma": 63700000000000.0', '"fma": -1.0', "fma of -1.0"),
+        ('"memory_bytes"', '"memory_bits"', "memory_bytes"),
     ],
 )
 def test_thresholds_that_are_unknown_or_missing_are_refused(old: str, new: str, said: str) -> None:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from math import log2
 
@@ -20,7 +19,14 @@ from vkbench.messages import wire
 from vkbench.words.names import pick
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.tuning.classes import ANY, CLASSES, class_of, installed_path
+from vkbench_shaders.tuning.classes import (
+    ANY,
+    CLASSES,
+    class_of,
+    installed_path,
+    shipped_file,
+)
+from vkbench_shaders.tuning.estimates import Peaks, check_peaks
 from vkbench_shaders.tuning.rates import Rates
 from vkbench_shaders.tuning.thresholds import check_thresholds
 
@@ -59,6 +65,7 @@ class Table:
     sources: tuple[Source, ...] = ()
     tuned: tuple[Tuned, ...] = ()
     rates: Rates | None = None  # of tables that ship, for estimates
+    peaks: Peaks | None = None  # of the device that was calibrated, by which thresholds scale
     # groups of measured thresholds, by the names that `thresholds.GROUPS` have
     thresholds: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     format: str = FORMAT
@@ -88,7 +95,7 @@ def configuration(problem: Problem, device: DeviceFacts) -> str:
 @cache
 def shipped(device_class: str) -> Table:
     """The table of a class that the package has; an empty one where it has none."""
-    return _read(files("vkbench_shaders.tuning") / f"{device_class}.json", device_class)
+    return _read(shipped_file(device_class), device_class)
 
 
 @cache
@@ -111,6 +118,8 @@ def read(data: bytes) -> Table:
     # An installed table's file is named for its class, so that a class has to be no path.
     named = pick(found.device_class, (*(each.name for each in CLASSES), ANY), "class of devices")
     check_thresholds(found.thresholds)
+    if found.peaks:
+        check_peaks(found.peaks)
     for tuned in found.tuned:
         catalogue.problem(tuned.case)
     return replace(found, device_class=named)

@@ -2,22 +2,22 @@
 
 A threshold is a number found by timing both sides of it, such as the most positions up to which one
 launch is faster than two. A tuning table may have a group of them for its class of devices. Classes
-whose table has no such group take it from `any.json`, which was measured on one H100 and one H200.
+whose table has no such group take it from `any.json`, which was measured on one H100 and one H200,
+scaled by their calibration if their table has one.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import ClassVar, TypeVar
 
 from vkbench.device import DeviceFacts
 from vkbench.messages import wire
 from vkbench.words.names import pick
-from vkbench_shaders.tuning.classes import ANY, class_of, installed_path
+from vkbench_shaders.tuning.classes import ANY, class_of, read_tables
+from vkbench_shaders.tuning.estimates import Peaks, scale_thresholds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +121,10 @@ _BY_NAME = {group.GROUP: group for group in GROUPS}
 
 
 def thresholds(device: DeviceFacts, group: type[T]) -> T:
-    """A group of thresholds for a device: those of its class, else those of any."""
-    measured = read_group(class_of(device).name, group.GROUP)
-    assert isinstance(measured, group)
-    return measured
+    """A group of thresholds for a device: measured for its class, else estimated."""
+    for_device = read_group(class_of(device).name, group.GROUP, device.compute_units)
+    assert isinstance(for_device, group)
+    return for_device
 
 
 def check_thresholds(groups: Mapping[str, Mapping[str, object]]) -> None:
@@ -134,11 +134,17 @@ def check_thresholds(groups: Mapping[str, Mapping[str, object]]) -> None:
 
 
 @cache
-def read_group(device_class: str, name: str) -> object:
-    """A group of a class's installed table, of its shipped one, or of those of any class."""
-    for table in (device_class, ANY):
-        for file in (installed_path(table), files("vkbench_shaders.tuning") / f"{table}.json"):
-            groups = json.loads(file.read_text()).get("thresholds") if file.is_file() else None
-            if groups and name in groups:
-                return wire.from_builtins(groups[name], _BY_NAME[name])
-    raise LookupError(f"no thresholds of {name} ship")
+def read_group(device_class: str, name: str, compute_units: int) -> Group:
+    """A group of a class's tables; else that of any class, for the device that was calibrated."""
+    own, general = read_tables(device_class), read_tables(ANY)
+    for table in own:
+        if values := table["thresholds"].get(name):
+            return wire.from_builtins(values, _BY_NAME[name])
+    table = next(each for each in general if name in each["thresholds"])
+    group = wire.from_builtins(table["thresholds"][name], _BY_NAME[name])
+    peaks = next((each["peaks"] for each in own if each.get("peaks")), None)
+    if not (peaks and table.get("peaks")):
+        return group
+    measured, device = (wire.from_builtins(each, Peaks) for each in (table["peaks"], peaks))
+    units = compute_units or device.compute_units
+    return scale_thresholds(group, measured, device.with_units(units))

@@ -206,7 +206,8 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
     with whole_file(path) as file:
         file.write(written(table))
     count = counted(len(table.tuned), "case")
-    tell(f"{path}: {count} of class {table.device_class}")
+    rates = " and its calibration" if table.peaks else ""
+    tell(f"{path}: {count} of class {table.device_class}{rates}")
     return 0
 
 
