@@ -15,12 +15,15 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench_db.upkeep.tuning import TunedRow, newest_findings, tuned_now
 from vkbench_db.work.store import Picked
-from vkbench_detection.series.calibrations import latest
+from vkbench_detection.series.calibrations import Reached, latest
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.tuning.classes import class_of
+from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.rates import Rates, rates_of
 from vkbench_shaders.tuning.tables import Source, Table, Tuned
+
+_MATRICES = "f16_f32"  # of a calibration's rates of matrices, the one that thresholds go by
 
 
 def with_tuned(tx: Connection, device: str, picked: Sequence[Picked]) -> list[Picked]:
@@ -53,25 +56,32 @@ def _is_open(picked: Picked) -> bool:
 def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
     """The tuning table of a class of devices, from all that was measured on them.
 
-    Of several findings for a case the newest counts.
+    Of several findings for a case the newest counts. Devices that were calibrated and never tuned
+    have a table of their rates.
     """
     facts = {device.key: device for device in devices}
-    rows = sorted(
-        (row for row in newest_findings(tx, list(facts))), key=lambda row: row.measured_at
-    )
-    if not rows:
-        raise NothingToDo("no configuration of these devices was measured yet: run `vkbench tune`")
-    classes = sorted({class_of(facts[row.device]).name for row in rows})
+    rows = sorted(newest_findings(tx, list(facts)), key=lambda row: row.measured_at)
+    peaks = sorted(latest(tx, devices=list(facts)), key=lambda reached: reached.measured_at)
+    known = [row.device for row in rows] or [reached.device for reached in peaks]
+    if not known:
+        raise NothingToDo(
+            "these devices were neither tuned nor calibrated yet: run `vkbench tune` or "
+            "`vkbench calibrate`"
+        )
+    classes = sorted({class_of(facts[device]).name for device in known})
     if len(classes) > 1:
         raise UsageError(
             f"a tuning table is of one class of devices, these are of {' and '.join(classes)}: "
             "choose with --device"
         )
     newest = {row.case: row for row in rows}
+    device = facts[known[-1]]
+    reached = next((each for each in reversed(peaks) if each.device == device.key), None)
     return Table(
         device_class=classes[0],
-        rates=_rates(tx, facts[rows[-1].device]),
-        sources=_sources(newest.values()),
+        rates=_rates(device, reached),
+        peaks=_peaks(device, reached),
+        sources=_sources([*newest.values(), *([reached] if reached else [])]),
         tuned=_entries(sorted(newest.values(), key=lambda row: row.case)),
     )
 
@@ -97,24 +107,37 @@ def _entries(rows: Iterable[TunedRow]) -> tuple[Tuned, ...]:
     )
 
 
-def _rates(tx: Connection, device: DeviceFacts) -> Rates:
+def _rates(device: DeviceFacts, reached: Reached | None) -> Rates:
     """The rates of a device's class, with those that the device's last calibration measured."""
     known = rates_of(device)
-    for reached in latest(tx, devices=[device.key]):
-        fma = reached.fma_f32 and reached.fma_f32 / known.compute_units
-        known = replace(
-            known,
-            fma=fma or known.fma,
-            memory_bytes=reached.read_bytes or known.memory_bytes,
-            launch_seconds=reached.launch_seconds or known.launch_seconds,
-        )
-    return known
+    if reached is None:
+        return known
+    fma = reached.fma_f32 and reached.fma_f32 / known.compute_units
+    return replace(
+        known,
+        fma=fma or known.fma,
+        memory_bytes=reached.read_bytes or known.memory_bytes,
+        launch_seconds=reached.launch_seconds or known.launch_seconds,
+    )
 
 
-def _sources(rows: Iterable[TunedRow]) -> tuple[Source, ...]:
+def _peaks(device: DeviceFacts, reached: Reached | None) -> Peaks | None:
+    """What thresholds are scaled by, if a calibration measured all that every device has."""
+    if not (reached and reached.fma_f32 and reached.read_bytes and reached.launch_seconds):
+        return None
+    return Peaks(
+        compute_units=rates_of(device).compute_units,
+        fma=reached.fma_f32,
+        matrices=reached.matrices.get(_MATRICES, 0.0),
+        memory_bytes=reached.read_bytes,
+        launch_seconds=reached.launch_seconds,
+    )
+
+
+def _sources(rows: Iterable[TunedRow | Reached]) -> tuple[Source, ...]:
     last: dict[tuple[str, str, str], float] = {}
     for row in rows:
-        place = (row.device_name, row.driver, row.driver_version)
+        place = (row.device_name, row.driver or "", row.driver_version or "")
         last[place] = max(row.measured_at, last.get(place, 0.0))
     return tuple(
         Source(

@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import NothingToDo, UsageError
-from vkbench.job import Outcome
+from vkbench.job import Mode, Outcome
 from vkbench.messages.wire import Announcement
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
@@ -18,7 +18,9 @@ from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, newest_findings, unse
 from vkbench_db.work import store
 from vkbench_detection.tune.sweeps import settle
 from vkbench_scheduler.tuned import table_of, with_tuned
+from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.rates import rates_of
+from vkbench_shaders.tuning.tables import encode, read
 
 A_SWEEP = Purpose(kind=RunKind.SWEEP)
 CASE = "sum/f32/b1_c1_h64_w4096"
@@ -174,6 +176,56 @@ def test_a_table_has_the_rates_of_the_last_calibration(lab: Lab) -> None:
         )  # fmt: skip
         reached = table_of(tx, [lab.facts()]).rates
     assert reached == replace(rates_of(lab.facts()), fma=3e9, memory_bytes=7e9)
+
+
+def calibrate(lab: Lab, device: int, when: float, **reached: object) -> None:
+    """Store a calibration of a device, as a run of the suite leaves it."""
+    with lab.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=when).id
+        usual = {"environment": ENVIRONMENT.hash, "matrices": {}, "fma_f32": 6e9, "read_bytes": 7e9}
+        values = {"device_id": device, "measured_at": when, "run_id": run, **usual, **reached}
+        tx.execute(insert(schema.calibration).values(values))
+
+
+def test_a_device_that_was_only_calibrated_has_a_table_of_its_rates(lab: Lab) -> None:
+    lab.add_device()
+    with lab.database.reading() as tx, pytest.raises(NothingToDo, match="vkbench calibrate"):
+        table_of(tx, [lab.facts()])
+    calibrate(lab, 1, lab.now, launch_seconds=1e-4, matrices={"f16_f32": 9e9, "i8_i32": 1e9})
+    with lab.database.reading() as tx:
+        table = table_of(tx, [lab.facts()])
+    units = rates_of(lab.facts()).compute_units
+    assert table.peaks == Peaks(
+        compute_units=units, fma=6e9, matrices=9e9, memory_bytes=7e9, launch_seconds=1e-4
+    )
+    assert table.rates == replace(
+        rates_of(lab.facts()), fma=6e9 / units, memory_bytes=7e9, launch_seconds=1e-4
+    )
+    assert (table.device_class, table.tuned, table.thresholds) == ("cpu", (), {})
+    assert [each.device for each in table.sources] == ["llvmpipe"]
+    assert read(encode(table)) == table
+
+
+def test_a_calibration_without_a_launch_scales_no_thresholds(lab: Lab) -> None:
+    lab.add_device()
+    calibrate(lab, 1, lab.now)
+    with lab.database.reading() as tx:
+        assert table_of(tx, [lab.facts()]).peaks is None
+
+
+def test_the_newest_calibration_counts_whatever_its_environment(lab: Lab) -> None:
+    lab.add_device()
+    other = replace(ENVIRONMENT, driver_version="23.0.0")
+    word = Announcement(worker="alpha:1", facts=lab.facts(), environment=other, bundle="b")
+    with lab.database.transaction() as tx:
+        store.register_device(tx, word, lab.now)
+    calibrate(lab, 1, lab.now, launch_seconds=1e-4)
+    calibrate(lab, 1, lab.now + 60, launch_seconds=2e-4, environment=other.hash)
+    calibrate(lab, 1, lab.now + 120, launch_seconds=3e-4)
+    with lab.database.reading() as tx:
+        peaks = table_of(tx, [lab.facts()]).peaks
+    assert peaks is not None
+    assert peaks.launch_seconds == 3e-4
 
 
 def test_a_sweep_with_a_wrong_result_finds_among_the_right_ones(lab: Lab) -> None:

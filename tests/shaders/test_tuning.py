@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import vkbench_shaders.tuning
+from planted_devices import MATRICES
 from vkbench.configuration import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
@@ -16,13 +18,14 @@ from vkbench.settings import settings
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem, Settings
 from vkbench_shaders.kernels.attention import flash_plan
-from vkbench_shaders.tuning import tables
+from vkbench_shaders.tuning import classes, tables
 from vkbench_shaders.tuning import thresholds as measured
 from vkbench_shaders.tuning.classes import ANY, CLASSES, DeviceClass, class_of, installed_path
-from vkbench_shaders.tuning.configurations import configurations, obstacle
+from vkbench_shaders.tuning.configurations import configurations, for_auto, obstacle
+from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.tables import Table, Tuned
-from vkbench_shaders.tuning.thresholds import GROUPS, Attention, thresholds
+from vkbench_shaders.tuning.thresholds import GROUPS, Attention, MatrixProducts, thresholds
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H100 80GB HBM3", uuid="00", vendor_id=0x10DE,
@@ -118,7 +121,7 @@ def test_each_class_ships_a_table() -> None:
 def test_what_ships_can_run(path: Path) -> None:
     table = tables.read(path.read_bytes())
     assert table.device_class == path.stem
-    assert path.read_bytes() == tables.written(table)
+    assert path.read_bytes() == tables.encode(table)
     is_measured = bool(table.tuned or table.thresholds)
     assert is_measured == bool(table.sources)
     for tuned in table.tuned:
@@ -173,17 +176,17 @@ def test_an_installed_table_goes_before_the_one_that_ships(
 ) -> None:
     monkeypatch.setenv("VKBENCH_DATA", str(tmp_path))
     settings.cache_clear()
-    tables.installed.cache_clear()
+    tables.read_installed.cache_clear()
     posed = problem("sum/f32/b1_c1_h64_w4096")
     table = Table(device_class="nvidia-hopper", tuned=(tuned(posed.case.name, 64),))
     path = installed_path("nvidia-hopper")
     assert path.is_relative_to(tmp_path)
     path.parent.mkdir()
-    path.write_bytes(tables.written(table))
+    path.write_bytes(tables.encode(table))
     try:
         assert tables.configuration(posed, DEVICE) == "portable:threads=64"
     finally:
-        tables.installed.cache_clear()
+        tables.read_installed.cache_clear()
         settings.cache_clear()
 
 
@@ -199,7 +202,7 @@ def test_an_installed_table_goes_before_the_one_that_ships(
 )
 def test_a_file_that_is_no_table_is_refused(old: str, new: str, said: str) -> None:
     one = (tuned("sum/f32/b1_c1_h64_w4096", 64),)
-    whole = tables.written(Table(device_class="cpu", tuned=one)).decode()
+    whole = tables.encode(Table(device_class="cpu", tuned=one)).decode()
     assert tables.read(whole.encode()).tuned
     with pytest.raises((MalformedMessage, UsageError), match=said):
         tables.read(whole.replace(old, new).encode())
@@ -217,14 +220,14 @@ def test_estimates_go_by_the_compute_units_of_the_device() -> None:
 
 @pytest.mark.parametrize("device_class", CLASSES, ids=lambda each: each.name)
 def test_each_class_has_rates(device_class: DeviceClass) -> None:
-    found = tables.shipped(device_class.name).rates
+    found = tables.read_shipped(device_class.name).rates
     assert found
     assert min(vars(found).values()) > 0
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.GROUP)
 def test_every_class_has_thresholds(group: type[Attention]) -> None:
-    shipped = tables.shipped(ANY).thresholds
+    shipped = tables.read_shipped(ANY).thresholds
     assert set(shipped) == {group.GROUP for group in GROUPS}
     assert thresholds(DEVICE, group) == thresholds(replace(DEVICE, vendor_id=0), group)
 
@@ -235,16 +238,142 @@ def test_a_class_with_thresholds_of_its_own_cuts_attention_by_them(
     posed = problem("flash_attn/f16/s1_h8_g8_q1_n4096_d128_e128")
     device = replace(DEVICE, compute_units=132)
     usual = flash_plan.split(posed, device).part
-    values = tables.shipped(ANY).thresholds["attention"]
+    values = tables.read_shipped(ANY).thresholds["attention"]
     own = {"attention": {**values, "split_workgroups": 64}}
     file = tmp_path / "nvidia-hopper.json"
-    file.write_bytes(tables.written(Table(device_class="nvidia-hopper", thresholds=own)))
-    monkeypatch.setattr(measured, "installed_path", lambda name: tmp_path / f"{name}.json")
+    file.write_bytes(tables.encode(Table(device_class="nvidia-hopper", thresholds=own)))
+    monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
     measured.read_group.cache_clear()
     try:
         assert flash_plan.split(posed, device).part > usual
         other = replace(device, name="NVIDIA A100")
         assert flash_plan.split(posed, other).part == usual
+    finally:
+        measured.read_group.cache_clear()
+
+
+MEASURED = Peaks(  # the H200 whose thresholds ship
+    compute_units=132, fma=63.7e12, matrices=630e12, memory_bytes=4.41e12, launch_seconds=2.06e-6
+)
+STRANGE = replace(
+    DEVICE, name="Strange", vendor_id=0, compute_units=132, features=MATRICES.features
+)
+
+
+@pytest.fixture
+def calibrate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Peaks], None]]:
+    """Installs a table of unknown devices that has nothing but their peak rates."""
+    monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
+
+    def install(peaks: Peaks) -> None:
+        file = tmp_path / "unknown.json"
+        file.write_bytes(tables.encode(Table(device_class="unknown", peaks=peaks)))
+        measured.read_group.cache_clear()
+
+    measured.read_group.cache_clear()
+    yield install
+    measured.read_group.cache_clear()
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.GROUP)
+def test_a_device_with_the_rates_of_the_measured_one_has_its_thresholds(
+    group: type[Attention], calibrate: Callable[[Peaks], None]
+) -> None:
+    usual = thresholds(STRANGE, group)
+    calibrate(MEASURED)
+    assert thresholds(STRANGE, group) == usual
+    calibrate(
+        replace(MEASURED, fma=66e12, matrices=600e12, memory_bytes=4.2e12, launch_seconds=2.2e-6)
+    )  # a noisy day
+    assert thresholds(STRANGE, group) == usual
+    assert tables.read_shipped(ANY).peaks == MEASURED
+
+
+def test_thresholds_scale_by_what_they_follow_from(calibrate: Callable[[Peaks], None]) -> None:
+    usual, products = thresholds(STRANGE, Attention), thresholds(STRANGE, MatrixProducts)
+    calibrate(
+        replace(MEASURED, launch_seconds=8.2e-6)
+    )  # what saves a launch may cost four times as much
+    slow = thresholds(STRANGE, Attention)
+    assert slow.short_positions == 4 * usual.short_positions
+    assert slow.joined_rows == 4 * usual.joined_rows
+    assert thresholds(STRANGE, MatrixProducts).least_part == 4 * products.least_part
+    assert slow.split_workgroups == usual.split_workgroups
+    calibrate(
+        replace(MEASURED, matrices=150e12)
+    )  # threads are faster up to four times as many rows
+    weak = thresholds(STRANGE, Attention)
+    assert weak.matrices_from_rows == 4 * usual.matrices_from_rows
+    assert thresholds(STRANGE, MatrixProducts).rate_over_fma == products.rate_over_fma / 4
+    assert weak.short_positions == usual.short_positions
+    calibrate(MEASURED)  # of another device of the class, half as large
+    half = thresholds(replace(STRANGE, compute_units=66), Attention)
+    assert half.split_workgroups == usual.split_workgroups // 2
+    assert half.short_positions == usual.short_positions
+    calibrate(replace(MEASURED, matrices=0.0))  # which leaves what follows from matrices as it is
+    assert thresholds(STRANGE, Attention) == usual
+    calibrate(replace(MEASURED, launch_seconds=1.0))  # within bounds, whatever was measured
+    assert thresholds(STRANGE, Attention).short_positions == 16 * usual.short_positions
+
+
+def test_a_calibration_changes_the_choices_of_its_class_alone(
+    calibrate: Callable[[Peaks], None],
+) -> None:
+    posed = problem("flash_attn/f16/s1_h32_g8_q1_n4096_d128_e128")
+    devices = (STRANGE, replace(STRANGE, name="NVIDIA H200", vendor_id=0x10DE))
+    usual = [for_auto(posed, device)[0].name for device in devices]
+    assert usual == ["coopmat", "coopmat"]
+    calibrate(replace(MEASURED, matrices=60e12))
+    assert [for_auto(posed, device)[0].name for device in devices] == ["subgroup", "coopmat"]
+
+
+ROWS = {"q4_0": "mul_mat/q4_0/m4096_n16_k14336", "f32": "matmul/f16/b2_m64_n128_k64"}
+PADDED = "conv2d/f16/n2_c3_h7_w9_o5_r3_s3/padding=1"
+CONV = "conv2d/f16/n16_c256_h19_w19_o4096_r4_s4"
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "case", "variant"),
+    [
+        ("few_vectors", "fragments_vectors", 1, ROWS["q4_0"], ""),
+        ("few_vectors", "decoding_vectors", 1, ROWS["q4_0"], ""),
+        ("few_vectors", "rows", 1 << 20, ROWS["q4_0"], ""),
+        ("few_vectors", "tall_busy", 4.0, ROWS["q4_0"], "coopmat_fragments"),
+        ("few_vectors", "resident", 32, ROWS["q4_0"], "coopmat_decoding"),
+        ("few_vectors", "least_steps", 200, ROWS["q4_0"], "coopmat_decoding"),
+        ("convolutions", "matrices_depth", 1 << 20, CONV, ""),
+        ("convolutions", "matrices_results", 1 << 20, CONV, ""),
+        ("convolutions", "rate_over_fma", 0.5, "conv2d/f16/n2_c12_h9_w11_o37_r3_s3", "coopmat"),
+        ("convolutions", "load_cost", 500.0, PADDED, "coopmat"),
+        ("convolutions", "packed_step", 50.0, CONV, "coopmat"),
+        ("matrix_products", "in_place_rows", 1, f"{ROWS['f32']}/layout=transposed", "coopmat"),
+        ("matrix_products", "in_place_side", 16, f"{ROWS['f32']}/layout=transposed", "coopmat"),
+        ("attention", "combined_in_pieces", 1, "flash_attn/f16/s1_h8_g8_q1_n4096_d128_e128", ""),
+        ("attention", "whole_positions", 16, "flash_attn/f16/s1_h3_g3_q2_n33_d40_e40", "portable"),
+    ],
+)  # fmt: skip
+def test_a_class_may_have_each_threshold_otherwise(
+    group: str, name: str, value: float, case: str, variant: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    posed = problem(case)
+
+    def choose() -> object:
+        """The variants by their order, and the launches of the best, or of the one named."""
+        order = for_auto(posed, MATRICES)
+        first = next(each for each in order if not obstacle(posed, each, MATRICES))
+        named = posed.kernel.variant(variant) if variant else first
+        assert not obstacle(posed, named, MATRICES)
+        return [each.name for each in order], named.launches(posed, MATRICES)
+
+    usual = choose()
+    own = {group: {**tables.read_shipped(ANY).thresholds[group], name: value}}
+    file = tmp_path / "nvidia-hopper.json"
+    file.write_bytes(tables.encode(Table(device_class="nvidia-hopper", thresholds=own)))
+    monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
+    measured.read_group.cache_clear()
+    try:
+        assert choose() != usual
     finally:
         measured.read_group.cache_clear()
 
@@ -255,10 +384,13 @@ def test_a_class_with_thresholds_of_its_own_cuts_attention_by_them(
         ('"few_rows": 32', '"few_rows": "many"', "few_rows"),
         ('"few_rows": 32', '"more_rows": 32', "few_rows"),
         ('"byte_products"', '"bite_products"', "unknown group of thresholds"),
+        ('"launch_seconds": 2.06e-06', '"launch_seconds": 0.0', "launch_seconds of 0.0"),
+        ('"fma": 63700000000000.0', '"fma": -1.0', "fma of -1.0"),
+        ('"memory_bytes"', '"memory_bits"', "memory_bytes"),
     ],
 )
 def test_thresholds_that_are_unknown_or_missing_are_refused(old: str, new: str, said: str) -> None:
-    text = tables.written(tables.shipped(ANY)).decode()
+    text = tables.encode(tables.read_shipped(ANY)).decode()
     assert old in text
     with pytest.raises((MalformedMessage, UsageError), match=said):
         tables.read(text.replace(old, new).encode())

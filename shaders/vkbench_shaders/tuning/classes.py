@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from vkbench.device import DeviceFacts
 from vkbench.settings import settings
@@ -59,6 +64,17 @@ def installed_path(device_class: str) -> Path:
     return settings().data / "tuning" / f"{device_class}.json"
 
 
+def shipped_file(device_class: str) -> Traversable:
+    """Where the package has the table of a class."""
+    return files("vkbench_shaders.tuning") / f"{device_class}.json"
+
+
+def read_tables(device_class: str) -> Iterable[dict[str, Any]]:
+    """The tables of a class as JSON: the installed one first, then the one that ships."""
+    both: tuple[Traversable, ...] = (installed_path(device_class), shipped_file(device_class))
+    return [json.loads(file.read_text()) for file in both if file.is_file()]
+
+
 def class_of(device: DeviceFacts) -> DeviceClass:
     """The class of a device."""
-    return next(each for each in CLASSES if each.has(device))
+    return next(kind for kind in CLASSES if kind.has(device))

@@ -5,18 +5,16 @@ The file of a class of devices has these numbers; the device says how many compu
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.tuning.classes import class_of, installed_path
+from vkbench_shaders.tuning.classes import class_of, read_tables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Of a device of a class; times and rates need only order the ways to do something."""
+    """Rates of a device of a class, which need only order the ways to do something."""
 
     compute_units: int  # of a device that does not say
     fma: float  # f32 operations a second, of a compute unit
@@ -25,27 +23,26 @@ class Rates:
     step_seconds: float  # what a step of a workgroup takes at least: numbers come from memory
     workgroup_seconds: float  # what a workgroup takes besides
 
-    def busy(self, each: float) -> int:
-        """Workgroups on the whole device, of so many on a compute unit."""
-        return max(1, round(self.compute_units * each))
+    def busy(self, on_unit: float) -> int:
+        """Workgroups on the whole device, where so many are on a compute unit."""
+        return max(1, round(self.compute_units * on_unit))
 
 
 def rates_of(device: DeviceFacts) -> Rates:
     """The rates of a device's class, with the compute units of the device."""
-    found = _rates(class_of(device).name)
-    return replace(found, compute_units=device.compute_units or found.compute_units)
+    of_class = _read_rates(class_of(device).name)
+    return replace(of_class, compute_units=device.compute_units or of_class.compute_units)
 
 
-def busy(device: DeviceFacts, each: float) -> int:
-    """Workgroups that a device works on at a time, of so many on a compute unit."""
-    return rates_of(device).busy(each)
+def busy(device: DeviceFacts, on_unit: float) -> int:
+    """Workgroups that a device works on at a time, where so many are on a compute unit."""
+    return rates_of(device).busy(on_unit)
 
 
 @cache
-def _rates(device_class: str) -> Rates:
-    """Those of the table that was installed on this host, or of the one that ships."""
-    ships = files("vkbench_shaders.tuning") / f"{device_class}.json"
-    for file in (installed_path(device_class), ships):
-        if file.is_file() and (found := json.loads(file.read_text()).get("rates")):
-            return Rates(**found)
+def _read_rates(device_class: str) -> Rates:
+    """The rates of the table that was installed on this host, or of the one that ships."""
+    for table in read_tables(device_class):
+        if rates := table.get("rates"):
+            return Rates(**rates)
     raise LookupError(f"no rates of class {device_class} ship")

@@ -188,7 +188,7 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
     from vkbench_db.ask import queries
     from vkbench_db.ask.devices.names import device_keys
     from vkbench_scheduler.tuned import table_of
-    from vkbench_shaders.tuning.tables import written
+    from vkbench_shaders.tuning.tables import encode
 
     check_writable(path)
     with open_database(store.settings()) as database, database.reading() as tx:
@@ -196,9 +196,10 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
         facts = [row.facts for row in queries.devices(tx) if not devices or row.key in keys]
         table = table_of(tx, facts)
     with whole_file(path) as file:
-        file.write(written(table))
+        file.write(encode(table))
     count = count_of(len(table.tuned), "case")
-    tell(f"{path}: {count} of class {table.device_class}")
+    rates = " and its calibration" if table.peaks else ""
+    tell(f"{path}: {count} of class {table.device_class}{rates}")
     return 0
 
 
@@ -206,7 +207,7 @@ def _install(path: Path) -> int:
     from vkbench.messages.wire import MalformedMessage
     from vkbench_cli.files import whole_file
     from vkbench_shaders.tuning.classes import installed_path
-    from vkbench_shaders.tuning.tables import read, written
+    from vkbench_shaders.tuning.tables import encode, read
 
     check_readable(path)
     try:
@@ -216,6 +217,6 @@ def _install(path: Path) -> int:
     place = installed_path(table.device_class)
     place.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(place) as file:
-        file.write(written(table))
+        file.write(encode(table))
     tell(f"devices of class {table.device_class} use {place}")
     return 0

@@ -25,12 +25,12 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.kernels.shared.limits import out_of_reach
 from vkbench_shaders.launch import power_of_two
+from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
 _COMBINERS = 256  # threads that combine the partitions of a row, at most
 _LEAST_COMBINERS = 32
-_FEW_ROWS = 512  # of which several workgroups combine one
 _PIECE = 16  # fours of a row, then
-_SHARES = 16  # of its partitions, each added by other threads, at most
+_SHARES = 16  # of its partitions, which different threads add, at most
 _WIDE = 16  # bytes of the widest load
 
 
@@ -54,15 +54,16 @@ def combine_launch(problem: Problem, device: DeviceFacts, plan: Cut) -> Launch:
     """Pieces of rows, whole ones where there are many: as many threads as have something to add."""
     shape = problem.shape
     fours = ceil(shape["e"] / 4)
-    columns = _PIECE if shape["s"] * shape["h"] * shape["q"] <= _FEW_ROWS else fours
+    few = thresholds(device, Attention).combined_in_pieces
+    columns = _PIECE if shape["s"] * shape["h"] * shape["q"] <= few else fours
     most = min(shape["q"] * ceil(fours / columns), MOST_GROUPS)
-    wanted = min(columns, fours) * min(parts(problem, plan), _SHARES)
+    terms = min(columns, fours) * min(parts(problem, plan), _SHARES)
     limit = min(_COMBINERS, device.limits["max_workgroup_invocations"])
     return Launch(
         groups=(most, shape["h"], shape["s"]),
         push=push(problem, plan, most),
         constants={
-            "THREADS": min(limit, max(_LEAST_COMBINERS, power_of_two(wanted))),
+            "THREADS": min(limit, max(_LEAST_COMBINERS, power_of_two(terms))),
             "COLUMNS": columns,
         },
         entry="flash_combine",
@@ -86,16 +87,18 @@ def _split_launch(problem: Problem, plan: Split) -> Launch:
     )
 
 
-def spread_launch(problem: Problem, plan: Tiles) -> Launch:
-    """Queries, keys and values spread out as padded singles."""
+def spread_launch(
+    problem: Problem, plan: Tiles, entry: str = "flash_spread", arrays: int = 3
+) -> Launch:
+    """Keys, values and queries in padded tiles, as many of these arrays as the entry writes."""
     width = max(plan.key_size // 4, plan.value_fours)
     units = max(padded_rows(problem, plan), problem.shape["n"]) * width
     most = min(max(1, units // (4 * THREADS)), MOST_GROUPS)
     return Launch(
-        groups=(most, problem.shape["s"] * problem.shape["g"], 3),
+        groups=(most, problem.shape["s"] * problem.shape["g"], arrays),
         push=push(problem, plan, most),
         constants={**padded_constants(problem, plan), "THREADS": THREADS},
-        entry="flash_spread",
+        entry=entry,
     )
 
 
@@ -109,7 +112,7 @@ def _tiles_launch(problem: Problem, plan: Tiles) -> Launch:
 
 
 def padded_constants(problem: Problem, plan: Tiles) -> dict[str, int]:
-    """Specialisation constants of the shader module `flash_padded`, and of what it imports."""
+    """Specialisation constants of the shader module `flash_workgroup`, and of what it imports."""
     return {
         "THREADS": plan.threads,
         "WIDE": is_wide(problem),

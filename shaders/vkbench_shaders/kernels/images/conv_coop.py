@@ -10,11 +10,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Push, grid
 from vkbench_shaders.kernels.shared.cooperative.tiles import LARGE, SMALL, MatrixShape
 from vkbench_shaders.tuning.rates import rates_of
-
-_LEAST_DEPTH = 16  # of sums, from which on matrices pay
-_LEAST_RESULTS = 16  # the same for channels of y
-_RATE = 5.0  # operations of matrices in the time of one of the device in f32
-_LOADS = 20.0  # such operations in the time of loading and rounding a number
+from vkbench_shaders.tuning.thresholds import Convolutions, thresholds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +77,11 @@ class Sizes:
     is_last: bool  # whether channels are innermost
     is_padded: bool  # whether windows reach over the border of x
 
-    @property
-    def is_large(self) -> bool:
-        """Whether cooperative matrices are faster here."""
-        return self.results >= _LEAST_RESULTS and self.depth >= _LEAST_DEPTH
+
+def is_large(sizes: Sizes, device: DeviceFacts) -> bool:
+    """Whether cooperative matrices are faster here."""
+    least = thresholds(device, Convolutions)
+    return sizes.results >= least.matrices_results and sizes.depth >= least.matrices_depth
 
 
 def tiles(sizes: Sizes, named: str, device: DeviceFacts) -> list[Tile]:
@@ -95,12 +92,12 @@ def tiles(sizes: Sizes, named: str, device: DeviceFacts) -> list[Tile]:
 
 def seconds(tile: Tile, sizes: Sizes, device: DeviceFacts) -> float:
     """What a product by a tile should take."""
-    rates = rates_of(device)
+    rates, costs = rates_of(device), thresholds(device, Convolutions)
     groups = max(1, -(-sizes.results // tile.m) * -(-sizes.pixels // tile.n))
     on_each = min(tile.resident, -(-groups // rates.compute_units))
     rounds = -(-groups // (rates.compute_units * on_each))
-    loads = (tile.m + tile.n) * tile.step * on_each * _LOADS / rates.fma
-    products = 2 * tile.m * tile.n * tile.step * on_each / (_RATE * rates.fma)
+    loads = (tile.m + tile.n) * tile.step * on_each * costs.load_cost / rates.fma
+    products = 2 * tile.m * tile.n * tile.step * on_each / (costs.rate_over_fma * rates.fma)
     step = rates.step_seconds + loads + products
     return rates.launch_seconds + rounds * (1 + -(-sizes.depth // tile.step)) * step
 

@@ -29,12 +29,11 @@ from vkbench_shaders.kernels.shared.cooperative.panels import EIGHT, Factor
 from vkbench_shaders.kernels.shared.cooperative.product import Product
 from vkbench_shaders.kernels.shared.cooperative.tiles import STEP, TILES
 from vkbench_shaders.tuning.rates import rates_of
+from vkbench_shaders.tuning.thresholds import Convolutions, thresholds
 
 _ROWS = 128  # that a workgroup packs at most
 _THREADS = 256
 _PACKED = "_packed"  # what ends the names of tiles
-_RATE = 5.0  # operations in the time of an operation of the device in f32
-_SHARE = 0.5  # of the usual time of a step: nothing is converted
 _BYTES = 6  # that packing moves for a number
 _USED = tuple(tile for tile in TILES if "f32" in tile.costs)
 OF_PANELS = tuple(dict.fromkeys(f"{tile.name}{_PACKED}" for tile in _USED))
@@ -166,15 +165,15 @@ def rank_tiles(posed: Product, device: DeviceFacts) -> list[str]:
 
 def estimate_seconds(posed: Product, sizes: conv_coop.Sizes, device: DeviceFacts) -> float:
     """What packing and multiplying should take."""
-    rates = rates_of(device)
+    rates, costs = rates_of(device), thresholds(device, Convolutions)
     tile, _ = product.choose(posed, device)
     groups = -(-posed.left.rows // tile.m) * -(-posed.right.rows // tile.n)
     at_once = rates.busy(tile.resident)
     rounds = -(-groups * posed.results["matrices"] // at_once)
     work = 2 * rounds * at_once * tile.m * tile.n * sizes.depth
     multiplies = max(
-        work / (_RATE * rates.fma * rates.compute_units),
-        rounds * (1 + posed.left.steps) * _SHARE * rates.step_seconds,
+        work / (costs.rate_over_fma * rates.fma * rates.compute_units),
+        rounds * (1 + posed.left.steps) * costs.packed_step * rates.step_seconds,
     )
     packs = _BYTES * (sizes.pixels + sizes.results) * sizes.depth / rates.memory_bytes
     return multiplies + packs + 3 * rates.launch_seconds
@@ -235,7 +234,7 @@ def variant(pose: Callable[[Problem], Posed], orders: tuple[bool, ...]) -> Varia
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
         refuses=lambda problem, device: _refuses(pose(problem), device),
         choice=Choice(
-            suits=lambda problem, device: pose(problem).sizes.is_large,
+            suits=lambda problem, device: conv_coop.is_large(pose(problem).sizes, device),
             only_by_name=lambda types: types["weights"] == "f32",
             candidates=lambda problem, device: _candidates(pose(problem), device),
         ),

@@ -31,13 +31,10 @@ from vkbench_shaders.kernels.shared.cooperative.tiles import (
     no_tiles,
 )
 from vkbench_shaders.tuning.rates import busy
+from vkbench_shaders.tuning.thresholds import FewVectors, thresholds
 
 NAME: Final = "coopmat_decoding"
 _MOST_TALL = 2  # matrices of vectors in a tile: more leave registers for fewer workgroups
-_MOST_VECTORS = 32  # of one tile: weights are decoded once
-_FEWEST_ROWS = 32  # of weights, from which on `auto` takes it
-_LEAST_STEPS = 4  # of a part of k
-_RESIDENT = 4  # workgroups that a multiprocessor holds at a time
 _WIDE = 8  # numbers of the widest load of f16
 
 
@@ -93,8 +90,9 @@ def _plan(product: Product, device: DeviceFacts) -> _Plan:
     tiles_m = -(-n // (_MOST_TALL * side))
     tall = -(-n // (tiles_m * side))
     groups = (tiles_m, -(-product.right.rows // tile.rows))
-    parts = busy(device, _RESIDENT) // (groups[0] * groups[1] * product.results["matrices"])
-    most = product.left.numbers // (_LEAST_STEPS * tile.depth)
+    measured = thresholds(device, FewVectors)
+    parts = busy(device, measured.resident) // (groups[0] * groups[1] * product.results["matrices"])
+    most = product.left.numbers // (measured.least_steps * tile.depth)
     cut = dense.Cut.into(max(1, min(parts, most)), product.left.numbers, tile.depth)
     return _Plan(tile=tile, tall=tall, groups=groups, cut=cut)
 
@@ -156,7 +154,8 @@ def _suits(problem: Problem, device: DeviceFacts) -> bool:
     """Whether vectors are few, and weights are not; matrices of 8 x 8 are those of CPU drivers."""
     if LARGE.feature("f16", "f32") not in device.features:
         return False
-    return problem.shape["n"] <= _MOST_VECTORS and problem.shape["m"] >= _FEWEST_ROWS
+    measured, shape = thresholds(device, FewVectors), problem.shape
+    return shape["n"] <= measured.decoding_vectors and shape["m"] >= measured.rows
 
 
 def variant(

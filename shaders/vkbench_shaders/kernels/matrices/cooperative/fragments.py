@@ -30,12 +30,11 @@ from vkbench_shaders.kernels.shared.cooperative.tiles import (
     no_tiles,
 )
 from vkbench_shaders.launch import power_of_two
+from vkbench_shaders.tuning.thresholds import FewVectors, thresholds
 
 NAME: Final = "coopmat_fragments"
 _UNIT = 32  # weights that a lane decodes at a time
 _EIGHT = 8  # numbers in 16 bytes
-_MOST_VECTORS = 16  # up to which `auto` takes it: as many as one workgroup makes
-_FEWEST_ROWS = 32  # of weights, from which on it does
 _WIDE = 4  # numbers of the widest load
 
 
@@ -98,7 +97,8 @@ def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
     n, m = product.left.rows, product.right.rows
     tiles_m = -(-n // kind.shape.n)
     twos = -(-m // (2 * kind.shape.m)) * tiles_m * product.results["matrices"]
-    tall = kind.most_tall if twos > device.compute_units // 2 else 1
+    least_busy = thresholds(device, FewVectors).tall_busy
+    tall = kind.most_tall if twos > int(least_busy * device.compute_units) else 1
     chunks = -(-product.left.numbers // (_UNIT * kind.sharing))
     subgroups = min(kind.most_subgroups, power_of_two(chunks))
     most = device.limits["max_workgroup_invocations"] // kind.lanes
@@ -168,8 +168,8 @@ def variant(
         """Matrices of 8 x 8 are those of CPU drivers."""
         if LARGE.feature("f16", "f32") not in device.features:
             return False
-        shape = problem.shape
-        return shape["n"] <= _MOST_VECTORS and shape["m"] >= _FEWEST_ROWS
+        measured, shape = thresholds(device, FewVectors), problem.shape
+        return shape["n"] <= measured.fragments_vectors and shape["m"] >= measured.rows
 
     own, *others = weights_stages("fragment_product", (kind.entry for kind in _KINDS))
     return Variant(

@@ -24,8 +24,6 @@ from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.thresholds import MatrixProducts, thresholds
 
 _SPLITS = (1, 2, 4, 8)
-_FEW_ROWS = 512  # of the other factor: for more, a factor of f32 is read too often
-_SHORT_SIDE = 128  # of a tile whose threads have registers for numbers of f32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,19 +69,21 @@ class Product:
         """Rows of a factor that a tile takes."""
         return tile.m if factor is self.left else tile.n
 
-    def lies(self, factor: Factor, tile: Tile) -> Lies:
+    def lies(self, factor: Factor, tile: Tile, device: DeviceFacts) -> Lies:
         """How tiles read a factor: the larger one of f32 where it lies, if they read it seldom."""
         side = self.side(factor, tile)
         lies = factor.lies(self.element, side)
         other = self.right if factor is self.left else self.left
-        is_fit = other.rows <= min(_FEW_ROWS, factor.rows - 1) and side <= _SHORT_SIDE
+        limits = thresholds(device, MatrixProducts)
+        few = min(limits.in_place_rows, factor.rows - 1)
+        is_fit = other.rows <= few and side <= limits.in_place_side
         if lies is Lies.PANELS and is_fit and factor.rounds_in_place(self.element, side):
             return Lies.NUMBERS
         return lies
 
-    def is_packed(self, factor: Factor, tile: Tile) -> bool:
+    def is_packed(self, factor: Factor, tile: Tile, device: DeviceFacts) -> bool:
         """Whether a factor is packed before it is multiplied."""
-        return self.lies(factor, tile) is Lies.PANELS
+        return self.lies(factor, tile, device) is Lies.PANELS
 
 
 Pose = Callable[[Problem, str], Product]  # what a case multiplies, with the format of its sums
@@ -173,12 +173,12 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
     adding = 0.1 * groups + _beyond_caches(product, device, cut)
     sums = adding / at_once if cut.parts > 1 else 0.0
-    placed = [(product.lies(factor, tile), side) for factor, side in _sides(product, tile)]
+    placed = [(product.lies(factor, tile, device), side) for factor, side in _sides(product, tile)]
     costs = thresholds(device, MatrixProducts)
     more = sum(costs.row_cost * side for lies, side in placed if lies is Lies.ROWS)
     if any(lies is Lies.NUMBERS for lies, _ in placed):
         more += costs.rounding_cost * (tile.m + tile.n)
-    packs = _rounds_of(_packed_bytes(product, tile), device, cut) / at_once
+    packs = _rounds_of(_packed_bytes(product, tile, device), device, cut) / at_once
     return ((rounds + sums) * tile.costs[product.sums] * (1 + more) + packs) * cut.part
 
 
@@ -188,12 +188,12 @@ def _beyond_caches(product: Product, device: DeviceFacts, cut: dense.Cut) -> flo
     return _rounds_of(2 * moved, device, cut) if 0 < device.llc_bytes < moved else 0.0
 
 
-def _packed_bytes(product: Product, tile: Tile) -> int:
+def _packed_bytes(product: Product, tile: Tile, device: DeviceFacts) -> int:
     """What packing moves that another tile of the product may not need: numbers of f32 or f16."""
     return sum(
         factor.rows * factor.numbers * factor.matrices * (2 + format_named(factor.fmt).bytes)
         for factor in product.factors
-        if product.is_packed(factor, tile) and not factor.quantised
+        if product.is_packed(factor, tile, device) and not factor.quantised
     )
 
 
@@ -213,7 +213,12 @@ def scratch(product: Product, device: DeviceFacts) -> tuple[int, ...]:
     tile, cut = choose(product, device)
     return (
         sums_bytes(product, cut),
-        *(_panel_bytes(product, factor, tile) for factor in product.factors),
+        *(
+            factor.panel_bytes(product.side(factor, tile))
+            if product.is_packed(factor, tile, device)
+            else 0
+            for factor in product.factors
+        ),
     )
 
 
@@ -223,19 +228,13 @@ def sums_bytes(product: Product, cut: dense.Cut) -> int:
     return 4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0
 
 
-def _panel_bytes(product: Product, factor: Factor, tile: Tile) -> int:
-    if product.is_packed(factor, tile):
-        return factor.panel_bytes(product.side(factor, tile))
-    return 0
-
-
 def launches(product: Product, device: DeviceFacts) -> tuple[Launch, ...]:
     """Pack what does not lie as the product reads it, multiply, and add up the parts of k."""
     tile, cut = choose(product, device)
     packs = [
         factor.pack("ab"[binding], product.side(factor, tile))
         for binding, factor in enumerate(product.factors)
-        if product.is_packed(factor, tile)
+        if product.is_packed(factor, tile, device)
     ]
     sums = dense.sums(product.results, cut, y_wide=product.y_wide)
     return (*packs, _multiply(product, tile, cut, device), *sums)
@@ -243,6 +242,7 @@ def launches(product: Product, device: DeviceFacts) -> tuple[Launch, ...]:
 
 def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts) -> Launch:
     tiles_m, tiles_n = (-(-factor.rows // side) for factor, side in _sides(product, tile))
+    left, right = (product.lies(each, tile, device) for each in (product.left, product.right))
     groups = grid(tiles_m * tiles_n, product.results["matrices"] * cut.parts)
     return Launch(
         groups=groups,
@@ -252,15 +252,15 @@ def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts)
             "part": cut.part // STEP,
             "tiles_m": tiles_m,
             "groups_x": groups[0],
-            "left": _place(product, product.left, tile),
-            "right": _place(product, product.right, tile),
+            "left": _place(product, product.left, tile, left),
+            "right": _place(product, product.right, tile, right),
         },
         constants={
             "THREADS": tile.subgroups * device.subgroup_size,
             "SHARED": tile.shared_eights(product.sums),
             "LEFT": product.left_binding,
-            "LEFT_LIES": product.lies(product.left, tile),
-            "RIGHT_LIES": product.lies(product.right, tile),
+            "LEFT_LIES": left,
+            "RIGHT_LIES": right,
             "Y_WIDE": product.y_wide,
             "SPLIT": cut.parts > 1,
             "SUMS_WIDE": product.results["n"] % 4 == 0,
@@ -269,9 +269,8 @@ def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts)
     )
 
 
-def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
+def _place(product: Product, factor: Factor, tile: Tile, lies: Lies) -> dict[str, int]:
     """The shaders' Factor: in eights, of the factor or of its panels."""
-    lies = product.lies(factor, tile)
     if lies is not Lies.PANELS:
         line = factor.k if lies is Lies.COLUMNS else factor.row
         at_once = 4 if lies is Lies.NUMBERS else EIGHT
