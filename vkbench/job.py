@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+AUTO: Final = "auto"  # as a variant: the best code path that the device supports
 
 
 class Mode(StrEnum):
@@ -112,7 +115,7 @@ class Job:
     token: int  # fencing: grows with every dispatch of this job
     case: str  # canonical name
     mode: Mode  # correctness or performance
-    variant: str = "auto"  # code path asked for
+    variant: str = AUTO  # code path asked for
     bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
     pair: Pair | None = None  # of a paired job alone
     hot_only: bool = False  # a timing leaves out the cold metric
@@ -149,7 +152,7 @@ class PlannedJob:
     device: str  # device key
     case: str  # canonical name
     mode: Mode  # correctness or performance
-    variant: str = "auto"
+    variant: str = AUTO
     bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
     pair: Pair | None = None  # of a paired job alone
     limit_seconds: float = 60.0
