@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+AUTO: Final = "auto"  # as a variant: the best code path that the device supports
 
 
 class Mode(StrEnum):
@@ -114,7 +117,7 @@ class Job:
     token: int  # fencing: grows with every dispatch of this job
     case: str  # canonical name
     mode: Mode  # correctness or performance
-    variant: str = "auto"  # code path asked for
+    variant: str = AUTO  # code path asked for
     bundle: str = ""  # SHA-256 of what computes the case; "" is the packaged bundle
     arm_kind: ArmKind = ArmKind.BUNDLE  # what that is; a build's program is named by the variant
     pair: Pair | None = None  # of a paired job alone
@@ -162,7 +165,7 @@ class PlannedJob:
     device: str  # device key
     case: str  # canonical name
     mode: Mode  # correctness or performance
-    variant: str = "auto"
+    variant: str = AUTO
     bundle: str = ""  # SHA-256 of what computes the case; "" is the packaged bundle
     arm_kind: ArmKind = ArmKind.BUNDLE  # what that is; a build's program is named by the variant
     pair: Pair | None = None  # of a paired job alone

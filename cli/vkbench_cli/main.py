@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -23,6 +24,7 @@ from vkbench_cli.show.telling import tell
 from vkbench_cli.table import COMMANDS, Command
 
 GC_OBJECTS = 100_000  # imports make objects that stay: collecting garbage took 1/8 of a command
+atexit.register(gc.freeze)  # nor as a process ends: that took another quarter
 EXTRAS = {
     name: f"pip install 'vkbench[{extra}]'"
     for extra, names in (

@@ -13,14 +13,14 @@ from vkbench import calibration
 from vkbench.case import is_model
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
-from vkbench.job import ACTIVE
+from vkbench.job import ACTIVE, AUTO
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_shaders.bundle import Bundle, entry_key, packaged, packaged_sha
 from vkbench_shaders.compile.cached import progress_bar
 from vkbench_shaders.compile.first_need import FirstNeed
 from vkbench_shaders.own.posing import pose_case
-from vkbench_worker.runner.variants import AUTO, choose
+from vkbench_worker.runner.variants import choose
 
 
 def compile_kernels(database: Database, run: int, devices: Sequence[DeviceFacts]) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -15,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from forked import OF_COMMANDS, Forked
 from vkbench_cli.main import main
 
-COMMAND = (sys.executable, "-c", "import sys; from vkbench_cli.main import main; sys.exit(main())")
+COMMAND = ("-c", "import sys; from vkbench_cli.main import main; sys.exit(main())")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,9 @@ Vkbench = Callable[..., Ended]
 
 def start(*words: str, **environ: str) -> subprocess.Popen[str]:
     """A command that is running."""
-    return subprocess.Popen(
+    return Forked(
         [*COMMAND, *words],
+        OF_COMMANDS,
         env=os.environ | environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -35,8 +35,7 @@ def executed(vkbench: Vkbench, folder: Path, *words: str, **arrays: Any) -> tupl
         return ended, dict(archive)
 
 
-@pytest.mark.parametrize("fmt", ["q4_0", "Q8_0"])
-@pytest.mark.parametrize("out", ["f32", "f16"])
+@pytest.mark.parametrize(("fmt", "out"), [("q4_0", "f16"), ("Q8_0", "f32")])
 def test_dequantize(vkbench: Vkbench, tmp_path: Path, fmt: str, out: str) -> None:
     stored, exact = weights(fmt.lower(), 7, 96)
     ended, found = executed(
@@ -48,8 +47,10 @@ def test_dequantize(vkbench: Vkbench, tmp_path: Path, fmt: str, out: str) -> Non
     np.testing.assert_array_equal(found["y"], exact.astype(found["y"].dtype))
 
 
-@pytest.mark.parametrize("fmt", ["q4_0", "q8_0", "f16", "f32"])
-@pytest.mark.parametrize("variant", ["auto", "Portable"])
+@pytest.mark.parametrize(
+    ("fmt", "variant"),
+    [("q4_0", "auto"), ("q8_0", "Portable"), ("f16", "auto"), ("f32", "Portable")],
+)
 def test_mul_mat_vec(vkbench: Vkbench, tmp_path: Path, fmt: str, variant: str) -> None:
     stored, exact = weights(fmt, 5, 128)
     x = RANDOM.standard_normal((3, 128), np.float32)
@@ -81,8 +82,9 @@ def test_quantize(vkbench: Vkbench, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["y"], quants.quantise("q5_1", x))
 
 
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-@pytest.mark.parametrize("how", ["contiguous", "strided"])
+@pytest.mark.parametrize(
+    ("kind", "how"), [(np.int32, "contiguous"), (np.int64, "strided")], ids=["int32", "int64"]
+)
 def test_set_rows_changes_an_array_in_place(
     vkbench: Vkbench, tmp_path: Path, kind: Any, how: str
 ) -> None:

@@ -19,6 +19,7 @@ from redis import Redis
 from sqlalchemy import Row, select
 
 import planted_runner
+from forked import OF_SERVICES, Forked
 from vkbench.job import FINISHED, MAX_TRIES, JobState, Mode, PlannedJob
 from vkbench.settings import PREFIX, Settings
 from vkbench_db import schema
@@ -148,10 +149,14 @@ class Lab:
 
     def start(self, *words: str, log: str, **environ: str) -> subprocess.Popen[bytes]:
         """A Python process; what it says goes to a file of this name."""
+        env = self.environ() | environ
         with (self.folder / f"{log}.log").open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, *words], env=self.environ() | environ, stdout=output, stderr=output
-            )
+            process: subprocess.Popen[bytes]
+            if env["PYTHONPATH"] == str(HERE):
+                process = Forked(words, OF_SERVICES, env=env, stdout=output, stderr=output)
+            else:  # it imports other packages
+                command = [sys.executable, *words]
+                process = subprocess.Popen(command, env=env, stdout=output, stderr=output)
         self.processes.append(process)
         return process
 

@@ -15,7 +15,7 @@ from vkbench.calibration import TICK
 from vkbench.configuration import parse
 from vkbench.device import DeviceFacts, uncached_bytes
 from vkbench.errors import UsageError
-from vkbench.job import Job, Mode, Outcome
+from vkbench.job import AUTO, Job, Mode, Outcome
 from vkbench.result import MEMORY_BYTES, MODEL_BYTES, MODEL_WEIGHTS, Result, Verdict
 from vkbench.words import names
 from vkbench_shaders.bundle import Bundle
@@ -32,7 +32,6 @@ from vkbench_worker.models.weights import Progress
 from vkbench_worker.phases import phase
 from vkbench_worker.progress import stage
 from vkbench_worker.runner.execute import attempt
-from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.runtime.device import Buffer, Device, Step
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A, POISON_B

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
+from vkbench.job import AUTO
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_shaders.models.graph import Graph, Step
 from vkbench_worker.models.levels import Levels, use_of
 from vkbench_worker.models.repeats import Repeats
-from vkbench_worker.runner.variants import AUTO, Choice, LaunchPlan, choose, plan
+from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
 from vkbench_worker.runtime.program import Program
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from vkbench.job import Job, Mode, Outcome
+from vkbench.job import AUTO, Job, Mode, Outcome
 from vkbench.result import ARMS, HOT, Result, Side, Timing, unpack_samples
 from vkbench_worker.phases import PREFIX
-from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
 from vkbench_worker.timing.paired import order, reason_of
 from vkbench_worker.timing.statistics import half_width

@@ -10,6 +10,7 @@ from math import prod
 from vkbench.configuration import Configuration, parse, text_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import AUTO
 from vkbench_shaders.bundle import Bundle, Entry, entry_key
 from vkbench_shaders.kernel import Array, Launch, Problem, Variant
 from vkbench_shaders.launch import Interface, LaunchMismatch, PackedLaunch, pack
@@ -18,8 +19,6 @@ from vkbench_shaders.tuning import tables
 from vkbench_shaders.tuning.configurations import for_auto, obstacle
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import Claims, Program
-
-AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,12 @@ from typing import Final
 
 from vkbench import calibration
 from vkbench.errors import VkbenchError, WrongResult
+from vkbench.job import AUTO
 from vkbench.messages import wire
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle, replace_file
 from vkbench_worker.judging.shelf import SHELF
-from vkbench_worker.runner.variants import AUTO, choose, plan
+from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.measure import SampleBounds, measure_hot
