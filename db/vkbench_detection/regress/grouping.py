@@ -95,6 +95,8 @@ class Ungrouped(ChangePoint):
     device_name: str
     host: str
     measured_at: float  # when its first bad job ended
+    program: str | None  # whose build came with it; None where it was no build
+    build: str | None  # what people call that
 
 
 def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
@@ -107,12 +109,14 @@ def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
             *(case.kernel.label("family"), device.key.label("device")),
             *(device.name.label("device_name"), schema.host.c.name.label("host")),
             func.coalesce(schema.job.c.finished_at, change.found_at).label("measured_at"),
+            *(schema.build.c.program, schema.build.c.name.label("build")),
         )
         .join(schema.job, schema.job.c.id == change.after_job)
         .join(schema.series, series.id == change.series_id)
         .join(schema.kernel_case, case.id == series.case_id)
         .join(schema.device, device.id == series.device_id)
         .join(schema.host, schema.host.c.id == device.host_id)
+        .outerjoin(schema.build, schema.build.c.sha == change.after_bundle)
         .outerjoin(schema.regression_member, member.change_point_id == change.id)
         .where(change.state == ChangeState.CONFIRMED, member.change_point_id.is_(None))
         .order_by(change.id)
@@ -132,7 +136,7 @@ def environment_facts(tx: Connection, hashes: set[str]) -> Facts:
 def group_of(change: Ungrouped, facts: Facts) -> Group:
     """The group of a change: its direction, its cause and what moved, or the device if nothing did.
 
-    One bundle, one driver or one host is one cause, however many kernels and devices show it.
+    One bundle, build, driver or host is one cause, however many kernels and devices show it.
     """
     if change.cause == Cause.HOST:
         return Group(key=_key(change, change.device), moved="")
@@ -150,9 +154,12 @@ def _key(change: Ungrouped, what: str) -> str:
 
 
 def _list_moved(change: Ungrouped, facts: Facts, digits: int) -> list[str]:
-    """The bundle or kernel that changed, and the environment, in words; hashes by their digits."""
+    """What computed the case and changed, and the environment, in words; hashes by their digits."""
     moved = []
-    if change.before_kernel != change.after_kernel:
+    if change.program and change.before_bundle != change.after_bundle:
+        name = change.build if digits == SHOWN_DIGITS else ""
+        moved.append(f"{change.program} {name or change.after_bundle[:digits]}")
+    elif change.before_kernel != change.after_kernel:
         bundle, kernel = change.after_bundle[:digits], change.after_kernel[:digits]
         moved.append(f"bundle {bundle}" if bundle else f"kernel {kernel}")
     if change.before_environment != change.after_environment:
