@@ -48,6 +48,11 @@ def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
     return (-(-groups // rows), rows, depth)
 
 
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not less than a number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Flow:
     """How a kernel is timed whose launches are submissions of their own, by the host's clock.

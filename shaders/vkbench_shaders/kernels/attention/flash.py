@@ -24,7 +24,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 )
 from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.kernels.shared.limits import out_of_reach
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 
 _COMBINERS = 256  # threads that combine the partitions of a row, at most
 _LEAST_COMBINERS = 32

@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Problem, Settings
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
 THREADS = 128  # where nothing else is said

@@ -35,7 +35,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.shared import limits, rotation
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats
 

@@ -28,8 +28,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import TAPS, Window
 from vkbench_shaders.kernels.shared.portable import portable
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
-from vkbench_shaders.launch import MOST_DIVIDED, divisor
+from vkbench_shaders.launch import MOST_DIVIDED, divisor, power_of_two
 
 THREADS = 128
 EACH = 8  # rows a thread, in im2col

@@ -38,7 +38,7 @@ from vkbench_shaders.kernels.moves.indexed import (
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, groups_of
 from vkbench_shaders.kernels.shared.portable import portable
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 from vkbench_shaders.quantisers import quants
 
 SUMMERS = 256  # threads of a workgroup that sums

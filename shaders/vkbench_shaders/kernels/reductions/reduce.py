@@ -17,6 +17,7 @@ from math import inf, prod
 import numpy as np
 
 from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -28,6 +29,8 @@ from vkbench_shaders.kernel import (
     Kernel,
     Param,
     Problem,
+    Settings,
+    Tuning,
     Variant,
     Work,
 )
@@ -38,11 +41,11 @@ from vkbench_shaders.kernels.reductions.reduce_plan import (
     THREADS,
     axes,
     layout,
-    portable,
+    reduce_variant,
 )
-from vkbench_shaders.kernels.shared import workgroups
 from vkbench_shaders.quantisers import quants
 
+_SIZES = (64, 128, 256, 512, 1024)  # threads of a workgroup
 AXES = tuple("".join(some) for count in range(1, 5) for some in combinations("bchw", count))
 
 _Reduce = Callable[[Array, tuple[int, ...]], Array]  # keeps the reduced dimensions, with size 1
@@ -121,7 +124,7 @@ _F32_SHAPES = (
     "b2_c3_h4_w0",
     "b2_c3_h0_w5/axes=ch",
     "b2_c0_h4_w5",
-    *(f"b1_c1_h1_w32769/threads={threads}" for threads in workgroups.SIZES),
+    *(f"b1_c1_h1_w32769/threads={threads}" for threads in _SIZES),
     "b1_c2_h300_w37/axes=h,threads=64",
 )
 _FEW_SHAPES = (  # checked in other formats
@@ -168,6 +171,14 @@ def _timed_cases(kernel: str, whole: bool) -> Iterator[Case]:
     yield _case(kernel, "f16", "b1_c1_h8192_w8192")
 
 
+def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Any of the sizes that a device takes: first the usual one, or the largest below it."""
+    most = device.limits.get("max_workgroup_invocations", THREADS)
+    sizes = [size for size in _SIZES if size <= most]
+    sizes.sort(key=lambda size: (size > THREADS, abs(size - THREADS)))
+    return [{"threads": size} for size in sizes]
+
+
 def _kernel(
     name: str,
     description: str,
@@ -207,9 +218,13 @@ def _kernel(
                 description="how arrays lie: without gaps, rows with gaps, dimensions exchanged",
             ),
             "values": data.VALUES,
-            "threads": workgroups.THREADS,
+            "threads": Param(
+                default=0,
+                choices=(0, *_SIZES),
+                description="threads of a workgroup; 0: what should be fastest",
+            ),
         },
-        tuning=workgroups.tuning(THREADS),
+        tuning=Tuning(params=("threads",), candidates=_candidates),
         variants=variants,
         inputs=_inputs,
         check=Check(reference=reference),
@@ -243,9 +258,9 @@ REDUCE = (
         _SUM,
         _sum,
         (
-            portable("total", "f32_once", formats=FLOATS),
-            portable("total", "exact", formats=INTEGERS, variant="integers"),
-            portable("total", "f64", formats=("f64",), variant="fp64", requires=("fp64",)),
+            reduce_variant("total", "f32_once", formats=FLOATS),
+            reduce_variant("total", "exact", formats=INTEGERS, variant="integers"),
+            reduce_variant("total", "f64", formats=("f64",), variant="fp64", requires=("fp64",)),
         ),
         whole=True,
     ),
@@ -256,8 +271,8 @@ REDUCE = (
         _MEAN,
         _mean,
         (
-            portable("total", "f32_once", formats=FLOATS, mean=True),
-            portable(
+            reduce_variant("total", "f32_once", formats=FLOATS, mean=True),
+            reduce_variant(
                 "total", "f64", formats=("f64",), mean=True, variant="fp64", requires=("fp64",)
             ),
         ),
@@ -269,7 +284,7 @@ REDUCE = (
         FORMATS,
         _NUMBER,
         _max,
-        (portable("extreme", "exact", formats=FORMATS),),
+        (reduce_variant("extreme", "exact", formats=FORMATS),),
         whole=True,
     ),
     _kernel(
@@ -278,7 +293,7 @@ REDUCE = (
         FORMATS,
         _NUMBER,
         _min,
-        (portable("extreme", "exact", formats=FORMATS, least=True),),
+        (reduce_variant("extreme", "exact", formats=FORMATS, least=True),),
         whole=False,
     ),
     _kernel(
@@ -287,7 +302,7 @@ REDUCE = (
         FORMATS,
         _INDEX,
         _argmax,
-        (portable("position", "exact", formats=FORMATS),),
+        (reduce_variant("position", "exact", formats=FORMATS),),
         whole=False,
     ),
     _kernel(
@@ -296,7 +311,7 @@ REDUCE = (
         FORMATS,
         _INDEX,
         _argmin,
-        (portable("position", "exact", formats=FORMATS, least=True),),
+        (reduce_variant("position", "exact", formats=FORMATS, least=True),),
         whole=False,
     ),
     COUNT_EQUAL,

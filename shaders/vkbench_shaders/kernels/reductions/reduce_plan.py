@@ -10,8 +10,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Layout, Memory, Problem, Push, Stage, Variant, grid
 from vkbench_shaders.kernels.shared.rows import gaps
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
-from vkbench_shaders.launch import divisor
+from vkbench_shaders.launch import divisor, power_of_two
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
@@ -126,7 +125,7 @@ def rows_in_parts(problem: Problem, part: int, parts: int) -> ReducePlan:
     )
 
 
-def portable(
+def reduce_variant(
     name: str,
     path: str,
     *,

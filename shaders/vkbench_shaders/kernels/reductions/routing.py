@@ -29,7 +29,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.reductions.sort import order_of
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 from vkbench_shaders.quantisers import quants
 
 _THREADS = 256

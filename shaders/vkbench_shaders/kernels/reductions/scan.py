@@ -31,7 +31,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.reductions.reduce_plan import partial, rows_in_parts
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 from vkbench_shaders.tuning.rates import busy
 
 _MOST_THREADS = 256

@@ -31,7 +31,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 
 _EACH = 8  # entries a thread, as in sorting.slang
 _MOST_THREADS = 256

@@ -29,7 +29,7 @@ from vkbench_shaders.kernels.shared.cooperative.tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.launch import power_of_two
 
 NAME: Final = "coopmat_fragments"
 _UNIT = 32  # weights that a lane decodes at a time
