@@ -204,17 +204,17 @@ class Layout:
         return Layout(shape=tuple(shape), strides=tuple(strides), storage=prod(shape))
 
     @staticmethod
-    def strided(shape: Sequence[int], offset: int, gap: int) -> Layout:
+    def with_gaps(shape: Sequence[int], offset: int, gap: int) -> Layout:
         """Rows with a gap behind each, after an offset."""
         padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
         return replace(padded, shape=tuple(shape), offset=offset, storage=offset + padded.storage)
 
     @staticmethod
-    def permuted(
+    def in_order(
         shape: Sequence[int], axes: Sequence[int], offset: int = 0, gap: int = 0
     ) -> Layout:
         """Dimensions that lie in memory in the order of `axes`, outermost first."""
-        stored = Layout.strided([shape[axis] for axis in axes], offset, gap)
+        stored = Layout.with_gaps([shape[axis] for axis in axes], offset, gap)
         strides = tuple(stored.strides[axes.index(axis)] for axis in range(len(shape)))
         return replace(stored, shape=tuple(shape), strides=strides)
 

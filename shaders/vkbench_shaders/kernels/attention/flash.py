@@ -191,7 +191,7 @@ def layout(problem: Problem, binding: str) -> Layout:
     shape = problem.full_shape(binding)
     how = problem.params["layout"]
     if how == "strided" and len(shape) > 1:
-        return Layout.strided(shape, *rows.gaps(problem, binding))
+        return Layout.with_gaps(shape, *rows.gaps(problem, binding))
     if how == "cache" and len(shape) > 2:
         batches, heads, count, width = shape
         strides = (heads * count * width, width, heads * width, 1)

@@ -56,9 +56,9 @@ def lay_out_array(problem: Problem, binding: str, shape: tuple[int, ...]) -> Lay
     place = _OUTPUT if problem.kernel.binding(binding).is_output else names.index(binding)
     match problem.params["layout"]:
         case "strided":
-            return Layout.strided(shape, *_GAPS[place])
+            return Layout.with_gaps(shape, *_GAPS[place])
         case "permuted":
-            return Layout.permuted(shape, [DIMS.index(dim) for dim in _ORDERS[place]])
+            return Layout.in_order(shape, [DIMS.index(dim) for dim in _ORDERS[place]])
         case _:
             return Layout.contiguous(shape)
 

@@ -37,7 +37,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def channels_last(shape: tuple[int, ...]) -> Layout:
     """The second dimension innermost."""
-    return Layout.permuted(shape, (0, *range(2, len(shape)), 1))
+    return Layout.in_order(shape, (0, *range(2, len(shape)), 1))
 
 
 def put_channels_last(case: str) -> Case:

@@ -61,7 +61,7 @@ def layout(problem: Problem, binding: str) -> Layout:
         n, width = problem.full_shape("x")
         shape = (n, problem.shape["u"], width)
         if problem.params["layout"] == "strided":
-            return Layout.strided(shape, *rows.gaps(problem, "x"))
+            return Layout.with_gaps(shape, *rows.gaps(problem, "x"))
         return Layout.contiguous(shape)
     return rows.layout(problem, binding)
 

@@ -68,13 +68,13 @@ def layout(problem: Problem, binding: str) -> Layout:
     shape = (dense.matrices(problem, binding), rows_, columns)
     match str(problem.params["layout"]):
         case "strided":
-            return Layout.strided(shape, *rows.gaps(problem, binding))
+            return Layout.with_gaps(shape, *rows.gaps(problem, binding))
         case "permuted" if problem.kernel.binding(binding).dims == ("b", "k", "n"):
-            return Layout.permuted(shape, (2, 0, 1))
+            return Layout.in_order(shape, (2, 0, 1))
         case "permuted":
-            return Layout.permuted(shape, (1, 0, 2))
+            return Layout.in_order(shape, (1, 0, 2))
         case order if binding in _TRANSPOSED.get(order, ""):
-            return Layout.permuted(shape, (0, 2, 1))
+            return Layout.in_order(shape, (0, 2, 1))
         case _:
             return Layout.contiguous(shape)
 

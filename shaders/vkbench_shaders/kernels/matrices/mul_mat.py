@@ -11,7 +11,6 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
-from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
@@ -54,7 +53,7 @@ def batches(problem: Problem, binding: str) -> tuple[int, ...]:
 def layout(problem: Problem, binding: str) -> Layout:
     shape = (*batches(problem, binding), *problem.full_shape(binding))
     if problem.params["layout"] == "strided":
-        return Layout.strided(shape, *rows.gaps(problem, binding))
+        return Layout.with_gaps(shape, *rows.gaps(problem, binding))
     return Layout.contiguous(shape)
 
 
@@ -193,11 +192,7 @@ MUL_MAT = Kernel(
     description="Multiplies matrices of weights with many vectors, tile by tile: y = x weights^T.",
     group="matmul",
     dims=("m", "n", "k"),
-    bindings=(
-        declare_input("weights", products.WEIGHTS, ("m", "k"), "matrix, row by row"),
-        declare_input("x", products.VECTORS, ("n", "k"), "vectors, one a row"),
-        declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
-    ),
+    bindings=products.BINDINGS,
     params={
         "batch2": _count("matrices of weights along dimension 2"),
         "batch3": _count("matrices of weights along dimension 3"),

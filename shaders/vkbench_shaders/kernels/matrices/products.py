@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vkbench.device import NVIDIA, DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
+from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
@@ -26,6 +27,11 @@ from vkbench_shaders.quantisers import quants
 
 WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
 VECTORS = ("f32", "f16", "q8_1")
+BINDINGS = (
+    declare_input("weights", WEIGHTS, ("m", "k"), "matrix, row by row"),
+    declare_input("x", VECTORS, ("n", "k"), "vectors, one a row"),
+    declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
+)
 PLAIN_UNIT = 8  # weights of a plain format that a thread takes at a time
 QUANTISED_UNIT = 32
 ROWS = 4  # rows of y a workgroup, where vectors are few

@@ -84,7 +84,7 @@ def cont_layout(problem: Problem, binding: str) -> Layout:
     if binding == "y":
         return Layout.contiguous(shape)
     order = [DIMS.index(dim) for dim in str(problem.params["order"])]
-    return Layout.permuted(shape, order, *_GAPS[str(problem.params["layout"])])
+    return Layout.in_order(shape, order, *_GAPS[str(problem.params["layout"])])
 
 
 _GAPS = {"contiguous": (0, 0), "strided": (5, 3)}

@@ -68,9 +68,9 @@ def layout(problem: Problem, binding: str) -> Layout:
         shape = [1 if at in axes(problem) else size for at, size in enumerate(shape)]
     match problem.params["layout"]:
         case "strided":
-            return Layout.strided(shape, *gaps(problem, binding))
+            return Layout.with_gaps(shape, *gaps(problem, binding))
         case "permuted":
-            return Layout.permuted(shape, [DIMS.index(dim) for dim in ORDERS[binding]])
+            return Layout.in_order(shape, [DIMS.index(dim) for dim in ORDERS[binding]])
         case _:
             return Layout.contiguous(shape)
 

@@ -33,10 +33,10 @@ def lying(problem: Problem, binding: str, shape: Sequence[int]) -> Layout:
     """Where items of a binding lie whose shape follows from parameters."""
     match problem.params["layout"]:
         case "strided":
-            return Layout.strided(shape, *gaps(problem, binding))
+            return Layout.with_gaps(shape, *gaps(problem, binding))
         case "permuted":
             order = _ORDERS[problem.kernel.binding(binding).is_input]
-            return Layout.permuted(shape, [DIMS.index(dim) for dim in order])
+            return Layout.in_order(shape, [DIMS.index(dim) for dim in order])
         case _:
             return Layout.contiguous(shape)
 

@@ -26,7 +26,7 @@ def layout(problem: Problem, binding: str) -> Layout:
     """Where the rows of a binding lie, by the parameter `layout`."""
     shape = problem.full_shape(binding)
     if problem.params["layout"] == "strided":
-        return Layout.strided(shape, *gaps(problem, binding))
+        return Layout.with_gaps(shape, *gaps(problem, binding))
     return Layout.contiguous(shape)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
-from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     Array,
@@ -124,11 +123,7 @@ MUL_MAT_VEC = Kernel(
     description="Multiplies a matrix of weights with a few vectors: y = x weights^T.",
     group="matmul",
     dims=("m", "n", "k"),
-    bindings=(
-        declare_input("weights", products.WEIGHTS, ("m", "k"), "matrix, row by row"),
-        declare_input("x", products.VECTORS, ("n", "k"), "vectors, one a row"),
-        declare_output("y", ("f32",), ("n", "m"), "products, one vector a row"),
-    ),
+    bindings=products.BINDINGS,
     params={
         "layout": rows.LAYOUT,
         "threads": paths.THREADS.with_choices(512, 1024),
