@@ -110,7 +110,7 @@ def _tiles_launch(problem: Problem, plan: Tiles) -> Launch:
 
 
 def padded_constants(problem: Problem, plan: Tiles) -> dict[str, int]:
-    """Specialisation constants of the shader module `flash_padded`, and of what it imports."""
+    """Specialisation constants of the shader module `flash_workgroup`, and of what it imports."""
     return {
         "THREADS": plan.threads,
         "WIDE": is_wide(problem),
