@@ -20,7 +20,7 @@ from vkbench_detection.tune.sweeps import settle
 from vkbench_scheduler.tuned import table_of, with_tuned
 from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.rates import rates_of
-from vkbench_shaders.tuning.tables import read, written
+from vkbench_shaders.tuning.tables import encode, read
 
 A_SWEEP = Purpose(kind=RunKind.SWEEP)
 CASE = "sum/f32/b1_c1_h64_w4096"
@@ -218,7 +218,7 @@ def test_a_device_that_was_only_calibrated_has_a_table_of_its_rates(lab: Lab) ->
     )
     assert (table.device_class, table.tuned, table.thresholds) == ("cpu", (), {})
     assert [each.device for each in table.sources] == ["llvmpipe"]
-    assert read(written(table)) == table
+    assert read(encode(table)) == table
 
 
 def test_a_calibration_without_a_launch_scales_no_thresholds(lab: Lab) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vkbench_shaders.tuning.tables import Table, Tuned, written
+from vkbench_shaders.tuning.tables import Table, Tuned, encode
 
 Vkbench = Callable[..., Any]
 
@@ -96,7 +96,7 @@ def test_an_installed_table_is_used_where_nothing_was_measured(
         estimated="portable:threads=256", estimated_seconds=2.0,
     )  # fmt: skip
     file = tmp_path / "table.json"
-    file.write_bytes(written(Table(device_class="cpu", tuned=(tuned,))))
+    file.write_bytes(encode(Table(device_class="cpu", tuned=(tuned,))))
     data = {"VKBENCH_DATA": str(tmp_path / "data")}
     ended = vkbench("tune", "--install", str(file), **data)
     assert ended.code == 0, ended.err

@@ -172,7 +172,7 @@ def test_matrices_suit_prompts_and_shared_heads_on_gpus(
 )
 def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:
     chosen = flash_coop.plan(problem(f"flash_attn/f16/{case}"), GPU)
-    assert chosen.block.entry == entry
+    assert chosen.tiles.entry == entry
 
 
 @pytest.mark.parametrize(

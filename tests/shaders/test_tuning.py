@@ -121,7 +121,7 @@ def test_each_class_ships_a_table() -> None:
 def test_what_ships_can_run(path: Path) -> None:
     table = tables.read(path.read_bytes())
     assert table.device_class == path.stem
-    assert path.read_bytes() == tables.written(table)
+    assert path.read_bytes() == tables.encode(table)
     is_measured = bool(table.tuned or table.thresholds)
     assert is_measured == bool(table.sources)
     for tuned in table.tuned:
@@ -176,17 +176,17 @@ def test_an_installed_table_goes_before_the_one_that_ships(
 ) -> None:
     monkeypatch.setenv("VKBENCH_DATA", str(tmp_path))
     settings.cache_clear()
-    tables.installed.cache_clear()
+    tables.read_installed.cache_clear()
     posed = problem("sum/f32/b1_c1_h64_w4096")
     table = Table(device_class="nvidia-hopper", tuned=(tuned(posed.case.name, 64),))
     path = installed_path("nvidia-hopper")
     assert path.is_relative_to(tmp_path)
     path.parent.mkdir()
-    path.write_bytes(tables.written(table))
+    path.write_bytes(tables.encode(table))
     try:
         assert tables.configuration(posed, DEVICE) == "portable:threads=64"
     finally:
-        tables.installed.cache_clear()
+        tables.read_installed.cache_clear()
         settings.cache_clear()
 
 
@@ -202,7 +202,7 @@ def test_an_installed_table_goes_before_the_one_that_ships(
 )
 def test_a_file_that_is_no_table_is_refused(old: str, new: str, said: str) -> None:
     one = (tuned("sum/f32/b1_c1_h64_w4096", 64),)
-    whole = tables.written(Table(device_class="cpu", tuned=one)).decode()
+    whole = tables.encode(Table(device_class="cpu", tuned=one)).decode()
     assert tables.read(whole.encode()).tuned
     with pytest.raises((MalformedMessage, UsageError), match=said):
         tables.read(whole.replace(old, new).encode())
@@ -220,14 +220,14 @@ def test_estimates_go_by_the_compute_units_of_the_device() -> None:
 
 @pytest.mark.parametrize("device_class", CLASSES, ids=lambda each: each.name)
 def test_each_class_has_rates(device_class: DeviceClass) -> None:
-    found = tables.shipped(device_class.name).rates
+    found = tables.read_shipped(device_class.name).rates
     assert found
     assert min(vars(found).values()) > 0
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.GROUP)
 def test_every_class_has_thresholds(group: type[Attention]) -> None:
-    shipped = tables.shipped(ANY).thresholds
+    shipped = tables.read_shipped(ANY).thresholds
     assert set(shipped) == {group.GROUP for group in GROUPS}
     assert thresholds(DEVICE, group) == thresholds(replace(DEVICE, vendor_id=0), group)
 
@@ -238,10 +238,10 @@ def test_a_class_with_thresholds_of_its_own_cuts_attention_by_them(
     posed = problem("flash_attn/f16/s1_h8_g8_q1_n4096_d128_e128")
     device = replace(DEVICE, compute_units=132)
     usual = flash_plan.split(posed, device).part
-    values = tables.shipped(ANY).thresholds["attention"]
+    values = tables.read_shipped(ANY).thresholds["attention"]
     own = {"attention": {**values, "split_workgroups": 64}}
     file = tmp_path / "nvidia-hopper.json"
-    file.write_bytes(tables.written(Table(device_class="nvidia-hopper", thresholds=own)))
+    file.write_bytes(tables.encode(Table(device_class="nvidia-hopper", thresholds=own)))
     monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
     measured.read_group.cache_clear()
     try:
@@ -267,7 +267,7 @@ def calibrate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Calla
 
     def install(peaks: Peaks) -> None:
         file = tmp_path / "unknown.json"
-        file.write_bytes(tables.written(Table(device_class="unknown", peaks=peaks)))
+        file.write_bytes(tables.encode(Table(device_class="unknown", peaks=peaks)))
         measured.read_group.cache_clear()
 
     measured.read_group.cache_clear()
@@ -286,7 +286,7 @@ def test_a_device_with_the_rates_of_the_measured_one_has_its_thresholds(
         replace(MEASURED, fma=66e12, matrices=600e12, memory_bytes=4.2e12, launch_seconds=2.2e-6)
     )  # a noisy day
     assert thresholds(STRANGE, group) == usual
-    assert tables.shipped(ANY).peaks == MEASURED
+    assert tables.read_shipped(ANY).peaks == MEASURED
 
 
 def test_thresholds_scale_by_what_they_follow_from(calibrate: Callable[[Peaks], None]) -> None:
@@ -367,9 +367,9 @@ def test_a_class_may_have_each_threshold_otherwise(
         return [each.name for each in order], named.launches(posed, MATRICES)
 
     usual = choose()
-    own = {group: {**tables.shipped(ANY).thresholds[group], name: value}}
+    own = {group: {**tables.read_shipped(ANY).thresholds[group], name: value}}
     file = tmp_path / "nvidia-hopper.json"
-    file.write_bytes(tables.written(Table(device_class="nvidia-hopper", thresholds=own)))
+    file.write_bytes(tables.encode(Table(device_class="nvidia-hopper", thresholds=own)))
     monkeypatch.setattr(classes, "installed_path", lambda name: tmp_path / f"{name}.json")
     measured.read_group.cache_clear()
     try:
@@ -390,7 +390,7 @@ def test_a_class_may_have_each_threshold_otherwise(
     ],
 )
 def test_thresholds_that_are_unknown_or_missing_are_refused(old: str, new: str, said: str) -> None:
-    text = tables.written(tables.shipped(ANY)).decode()
+    text = tables.encode(tables.read_shipped(ANY)).decode()
     assert old in text
     with pytest.raises((MalformedMessage, UsageError), match=said):
         tables.read(text.replace(old, new).encode())

@@ -77,4 +77,4 @@ def read_tables(device_class: str) -> Iterable[dict[str, Any]]:
 
 def class_of(device: DeviceFacts) -> DeviceClass:
     """The class of a device."""
-    return next(each for each in CLASSES if each.has(device))
+    return next(kind for kind in CLASSES if kind.has(device))

@@ -23,9 +23,9 @@ class Rates:
     step_seconds: float  # what a step of a workgroup takes at least: numbers come from memory
     workgroup_seconds: float  # what a workgroup takes besides
 
-    def busy(self, each: float) -> int:
-        """Workgroups on the whole device, of so many on a compute unit."""
-        return max(1, round(self.compute_units * each))
+    def busy(self, on_unit: float) -> int:
+        """Workgroups on the whole device, where so many are on a compute unit."""
+        return max(1, round(self.compute_units * on_unit))
 
 
 def rates_of(device: DeviceFacts) -> Rates:
@@ -34,9 +34,9 @@ def rates_of(device: DeviceFacts) -> Rates:
     return replace(of_class, compute_units=device.compute_units or of_class.compute_units)
 
 
-def busy(device: DeviceFacts, each: float) -> int:
-    """Workgroups that a device works on at a time, of so many on a compute unit."""
-    return rates_of(device).busy(each)
+def busy(device: DeviceFacts, on_unit: float) -> int:
+    """Workgroups that a device works on at a time, where so many are on a compute unit."""
+    return rates_of(device).busy(on_unit)
 
 
 @cache

@@ -80,26 +80,27 @@ class Table:
 
     @cached_property
     def _by_place(self) -> dict[tuple[object, ...], list[Tuned]]:
-        found: dict[tuple[object, ...], list[Tuned]] = {}
+        by_place: dict[tuple[object, ...], list[Tuned]] = {}
         for tuned in self.tuned:
-            found.setdefault(_place(parse(tuned.case)), []).append(tuned)
-        return found
+            by_place.setdefault(_place(parse(tuned.case)), []).append(tuned)
+        return by_place
 
 
 def configuration(problem: Problem, device: DeviceFacts) -> str:
     """What the tables of a device's class have for a problem; the installed one goes first."""
     name = class_of(device).name
-    return installed(name).configuration(problem) or shipped(name).configuration(problem)
+    tables = (read_installed(name), read_shipped(name))
+    return next(filter(None, (table.configuration(problem) for table in tables)), "")
 
 
 @cache
-def shipped(device_class: str) -> Table:
+def read_shipped(device_class: str) -> Table:
     """The table of a class that the package has; an empty one where it has none."""
     return _read(shipped_file(device_class), device_class)
 
 
 @cache
-def installed(device_class: str) -> Table:
+def read_installed(device_class: str) -> Table:
     """The table of a class that was installed on this host; an empty one where none was."""
     return _read(installed_path(device_class), device_class)
 
@@ -110,22 +111,23 @@ def _read(file: Traversable, device_class: str) -> Table:
 
 def read(data: bytes) -> Table:
     """A table from its file; MalformedMessage or UsageError says what is wrong with it."""
-    found = wire.decode(data, Table)
-    if (found.format, found.version) != (FORMAT, VERSION):
+    table = wire.decode(data, Table)
+    if (table.format, table.version) != (FORMAT, VERSION):
         raise wire.MalformedMessage(
-            f"it is no tuning table of version {VERSION}: {found.format} {found.version}"
+            f"it is no tuning table of version {VERSION}: {table.format} {table.version}"
         )
     # An installed table's file is named for its class, so that a class has to be no path.
-    named = pick(found.device_class, (*(each.name for each in CLASSES), ANY), "class of devices")
-    check_thresholds(found.thresholds)
-    if found.peaks:
-        check_peaks(found.peaks)
-    for tuned in found.tuned:
+    classes = (*(kind.name for kind in CLASSES), ANY)
+    named = pick(table.device_class, classes, "class of devices")
+    check_thresholds(table.thresholds)
+    if table.peaks:
+        check_peaks(table.peaks)
+    for tuned in table.tuned:
         catalogue.problem(tuned.case)
-    return replace(found, device_class=named)
+    return replace(table, device_class=named)
 
 
-def written(table: Table) -> bytes:
+def encode(table: Table) -> bytes:
     """A table as its file."""
     return json.dumps(wire.to_builtins(table), indent=1).encode() + b"\n"
 
@@ -133,11 +135,11 @@ def written(table: Table) -> bytes:
 def _place(case: Case) -> tuple[object, ...]:
     """What similar cases have in common."""
     params = sorted((name, value) for name, value in case.params.items() if name not in _OF_INPUTS)
-    sizes = tuple(_rounded(size) for size in case.shape.values())
+    sizes = tuple(_round_size(size) for size in case.shape.values())
     return (case.kernel, case.format, tuple(sorted(case.types.items())), tuple(params), sizes)
 
 
-def _rounded(size: int) -> int:
+def _round_size(size: int) -> int:
     return round(log2(size)) if size else -1
 
 

@@ -140,11 +140,11 @@ def read_group(device_class: str, name: str, compute_units: int) -> Group:
     for table in own:
         if values := table["thresholds"].get(name):
             return wire.from_builtins(values, _BY_NAME[name])
-    table = next(each for each in general if name in each["thresholds"])
+    table = next(table for table in general if name in table["thresholds"])
     group = wire.from_builtins(table["thresholds"][name], _BY_NAME[name])
-    peaks = next((each["peaks"] for each in own if each.get("peaks")), None)
+    peaks = next(filter(None, (table.get("peaks") for table in own)), None)
     if not (peaks and table.get("peaks")):
         return group
-    measured, device = (wire.from_builtins(each, Peaks) for each in (table["peaks"], peaks))
+    measured, device = (wire.from_builtins(of, Peaks) for of in (table["peaks"], peaks))
     units = compute_units or device.compute_units
     return scale_thresholds(group, measured, device.with_units(units))

@@ -196,7 +196,7 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
     from vkbench_db.ask import queries
     from vkbench_db.ask.device_names import device_keys
     from vkbench_scheduler.tuned import table_of
-    from vkbench_shaders.tuning.tables import written
+    from vkbench_shaders.tuning.tables import encode
 
     check_writable(path)
     with opened(store.settings()) as database, database.reading() as tx:
@@ -204,7 +204,7 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
         facts = [row.facts for row in queries.devices(tx) if not devices or row.key in keys]
         table = table_of(tx, facts)
     with whole_file(path) as file:
-        file.write(written(table))
+        file.write(encode(table))
     count = counted(len(table.tuned), "case")
     rates = " and its calibration" if table.peaks else ""
     tell(f"{path}: {count} of class {table.device_class}{rates}")
@@ -215,7 +215,7 @@ def _install(path: Path) -> int:
     from vkbench.messages.wire import MalformedMessage
     from vkbench_cli.files import whole_file
     from vkbench_shaders.tuning.classes import installed_path
-    from vkbench_shaders.tuning.tables import read, written
+    from vkbench_shaders.tuning.tables import encode, read
 
     check_readable(path)
     try:
@@ -225,6 +225,6 @@ def _install(path: Path) -> int:
     place = installed_path(table.device_class)
     place.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(place) as file:
-        file.write(written(table))
+        file.write(encode(table))
     tell(f"devices of class {table.device_class} use {place}")
     return 0

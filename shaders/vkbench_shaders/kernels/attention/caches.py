@@ -59,13 +59,13 @@ def deviations(
         q, (k, v, weights) = seen.q[batch, head], seen.head(problem, batch, head)
         of_scores = (of_q**2 + of_k**2) * scale(problem) ** 2 * (q**2 @ (k**2).T)
         if problem.params["softcap"]:
-            of_scores *= _bent(problem, q @ k.T) ** 2
+            of_scores *= _cap_slopes(problem, q @ k.T) ** 2
         largest = weights.max(axis=-1, keepdims=True, initial=0)
         of_terms = weights**2 * (of_q**2 + of_v**2) + (least * largest) ** 2
-        found, scored = weights @ v, weights**2 * of_scores
-        # scored @ (v - found)^2, whose square depends on the query too
-        variance = scored @ v**2 - 2 * found * (scored @ v)
-        variance += found**2 * scored.sum(axis=-1, keepdims=True)
+        results, scored = weights @ v, weights**2 * of_scores
+        # scored @ (v - results)^2, whose square depends on the query too
+        variance = scored @ v**2 - 2 * results * (scored @ v)
+        variance += results**2 * scored.sum(axis=-1, keepdims=True)
         y[batch, head] = np.maximum(variance, 0) + of_terms @ v**2
     return {"y": np.sqrt(y)}
 
@@ -103,20 +103,20 @@ def scale(problem: Problem) -> float:
     return float(problem.params["scale"]) or 1 / sqrt(problem.shape["d"])
 
 
-def capped(problem: Problem, scores: Floats) -> Floats:
+def cap_scores(problem: Problem, scores: Floats) -> Floats:
     """Scores as the parameter `softcap` bends them."""
     cap = float(problem.params["softcap"])
     return cap * np.tanh(scores / cap) if cap else scores
 
 
-def _bent(problem: Problem, products: Floats) -> Floats:
-    """How much a score changes, bent by the parameter `softcap`, per change of the one before."""
+def _cap_slopes(problem: Problem, products: Floats) -> Floats:
+    """How much scores change with the products that the parameter `softcap` bends them from."""
     cap = float(problem.params["softcap"])
-    return 1 - (capped(problem, products * scale(problem)) / cap) ** 2
+    return 1 - (cap_scores(problem, products * scale(problem)) / cap) ** 2
 
 
 def _scores(problem: Problem, products: Floats, mask: Floats, head: int) -> Floats:
-    scores = capped(problem, products * scale(problem))
+    scores = cap_scores(problem, products * scale(problem))
     if problem.params["mask"] != "none":
         scores = scores + _slope(problem, head) * mask
     return scores

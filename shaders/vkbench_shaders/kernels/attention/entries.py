@@ -209,7 +209,7 @@ _MORE = {
 }
 
 
-def _listed(kernel: str) -> Iterator[Case]:
+def _list_cases(kernel: str) -> Iterator[Case]:
     for fmt in CACHES:
         plain = not format_named(fmt).quantised
         for shape in (*(_RAGGED if plain else ()), *_SHAPES, *_MORE.get(fmt, ())):
@@ -274,7 +274,7 @@ FLASH_ATTN = Kernel(
     inputs=caches.inputs,
     check=Check(reference=caches.reference, deviations=caches.deviations, rows="q"),
     work=Work(flops=flops),
-    cases=tuple(_listed("flash_attn")),
+    cases=tuple(_list_cases("flash_attn")),
     timed=_TIMED,
 )
 

@@ -30,7 +30,7 @@ from vkbench_shaders.tuning.thresholds import Attention, thresholds
 _COMBINERS = 256  # threads that combine the partitions of a row, at most
 _LEAST_COMBINERS = 32
 _PIECE = 16  # fours of a row, then
-_SHARES = 16  # of its partitions, each added by other threads, at most
+_SHARES = 16  # of its partitions, which different threads add, at most
 _WIDE = 16  # bytes of the widest load
 
 
@@ -57,13 +57,13 @@ def combine_launch(problem: Problem, device: DeviceFacts, plan: Cut) -> Launch:
     few = thresholds(device, Attention).combined_in_pieces
     columns = _PIECE if shape["s"] * shape["h"] * shape["q"] <= few else fours
     most = min(shape["q"] * ceil(fours / columns), MOST_GROUPS)
-    wanted = min(columns, fours) * min(parts(problem, plan), _SHARES)
+    terms = min(columns, fours) * min(parts(problem, plan), _SHARES)
     limit = min(_COMBINERS, device.limits["max_workgroup_invocations"])
     return Launch(
         groups=(most, shape["h"], shape["s"]),
         push=push(problem, plan, most),
         constants={
-            "THREADS": min(limit, max(_LEAST_COMBINERS, power_of_two(wanted))),
+            "THREADS": min(limit, max(_LEAST_COMBINERS, power_of_two(terms))),
             "COLUMNS": columns,
         },
         entry="flash_combine",

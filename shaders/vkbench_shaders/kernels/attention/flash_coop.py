@@ -30,6 +30,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     THREADS,
     Few,
     Tiles,
+    exceeds,
     group_rows,
     is_whole,
     padded_rows,
@@ -40,7 +41,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
-_SCATTERED = 8 * (4 + 2)  # bytes for each thread's elements of sums and of left factors
+_SCATTERED = 8 * (4 + 2)  # bytes of a thread for its elements of sums and of left factors
 _NOTHING = 16  # bytes of a buffer that is not used
 _OTHER_BUFFERS = 4  # beside sums and statistics
 _SEEN_POSITIONS = 128  # that a workgroup of `flash_seen` sorts
@@ -81,7 +82,7 @@ def plan(problem: Problem, device: DeviceFacts) -> Plan:
         part=_part(problem, device, groups),
         key_size=block.keys,
         value_fours=chunks * block.values // 4,
-        entry=block.entry,
+        entry=matrices.entry(block),
         stage=matrices.stage(block),
     )
     return Plan(tiles=tiles, block=block)
@@ -92,15 +93,11 @@ def few(problem: Problem, device: DeviceFacts) -> Few | None:
     return flash_few.choose(problem, device, matrices_of(device).side)
 
 
-def _room(device: DeviceFacts) -> int:
-    return device.limits.get("max_shared_bytes", 0)
-
-
 def _part(problem: Problem, device: DeviceFacts, groups: int) -> int:
     """Positions of a partition, where so many workgroups would take one each."""
     measured = thresholds(device, Attention)
-    wanted = max(measured.matrices_workgroups, device.compute_units)
-    return partition(problem.shape["n"], wanted // max(groups, 1), measured.matrices_part)
+    busy = max(measured.matrices_workgroups, device.compute_units)
+    return partition(problem.shape["n"], busy // max(groups, 1), measured.matrices_part)
 
 
 def _fits_whole(problem: Problem, device: DeviceFacts, matrices: Matrices, block: Block) -> bool:
@@ -158,12 +155,12 @@ def _scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     tiles = chosen.tiles
     rows, count = padded_rows(problem, tiles), parts(problem, tiles)
     groups = shape["s"] * shape["g"]
-    found = groups * count * rows if count > 1 else 0
+    summed = groups * count * rows if count > 1 else 0
     steps = ceil(shape["n"] / tiles.positions)
     length = 0 if _is_direct(problem, chosen) else steps * tiles.positions
     sizes = (
-        found * ceil(shape["e"] / EIGHT) * EIGHT * 4,
-        found * 8,
+        summed * ceil(shape["e"] / EIGHT) * EIGHT * 4,
+        summed * 8,
         0 if chosen.block.kept else groups * rows * tiles.key_size * 2,
         groups * length * tiles.key_size * 2,
         groups * length * tiles.value_fours * 8,
@@ -173,8 +170,9 @@ def _scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 
 def _counters(problem: Problem, device: DeviceFacts) -> int:
+    """Counters that the launches take; one that is not used for tiles."""
     cut = few(problem, device)
-    return flash_few.counters(problem, cut) if cut else 1  # unused
+    return flash_few.counters(problem, cut) if cut else 1
 
 
 def _is_masked(problem: Problem) -> bool:
@@ -190,15 +188,15 @@ def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         return _few_launches(problem, device, partitions)
     chosen = plan(problem, device)
     tiles = chosen.tiles
-    found = []
+    launches = []
     if not _is_direct(problem, chosen):
-        found.append(_halves_launch(problem, chosen))
+        launches.append(_halves_launch(problem, chosen))
     if _is_masked(problem):
-        found.append(_seen_launch(problem, chosen))
-    found.append(_coop_launch(problem, chosen))
+        launches.append(_seen_launch(problem, chosen))
+    launches.append(_coop_launch(problem, chosen))
     if parts(problem, tiles) > 1:
-        found.append(flash.combine_launch(problem, device, tiles))
-    return tuple(found)
+        launches.append(flash.combine_launch(problem, device, tiles))
+    return tuple(launches)
 
 
 def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Launch, ...]:
@@ -298,15 +296,11 @@ def _too_large(problem: Problem, device: DeviceFacts) -> str | None:
     cut = few(problem, device) or plan(problem, device).tiles
     # beside the stage of tiles what is needed where the order of elements is not known
     beside = 0 if isinstance(cut, Few) else cut.threads * _SCATTERED
-    if reason := limits.too_much_shared(cut.stage * 16 + beside, _room(device)):
+    room = device.limits.get("max_shared_bytes", 0)
+    if reason := limits.too_much_shared(cut.stage * 16 + beside, room):
         return reason
-    most, largest = device.limits.get("max_storage_range"), max(_scratch(problem, device))
-    if most is not None and largest > most:
-        return f"a scratch buffer has {largest} bytes, the device binds {most} at most"
-    groups = max(max(each.groups) for each in _launches(problem, device))
-    if groups > MOST_GROUPS:
-        return f"{groups} workgroups along an axis, one launch takes {MOST_GROUPS} at most"
-    return None
+    groups = max(max(launch.groups) for launch in _launches(problem, device))
+    return exceeds(device, max(_scratch(problem, device)), groups)
 
 
 def _suits(problem: Problem, device: DeviceFacts) -> bool:
@@ -337,21 +331,19 @@ def _is_quick(problem: Problem, device: DeviceFacts, cut: Few) -> bool:
 
 def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Tiles, and partitions of several lengths: first what should be faster."""
-    chosen: Settings = {"path": "tiles", "part": 0}
-    if cut := few(problem, device):
-        chosen = flash_few.settings(cut)
-    found: list[Settings] = [
-        {"path": "tiles", "part": 0},
-        *flash_few.candidates(problem, device, matrices_of(device).side),
-    ]
-    return sorted(found, key=lambda settings: settings != chosen)
+    tiles: Settings = {"path": "tiles", "part": 0}
+    cut = few(problem, device)
+    chosen = flash_few.settings(cut) if cut else tiles
+    few_settings = flash_few.candidates(problem, device, matrices_of(device).side)
+    ways = [tiles, *few_settings]
+    return sorted(ways, key=lambda settings: settings != chosen)
 
 
 def _stage(entry: str, arguments: Arguments = lambda types: ()) -> Stage:
     return Stage(entry=entry, module=entry, arguments=arguments)
 
 
-_FIRST, *_OTHERS = (block.entry for size in SIZES for block in size.blocks)
+_FIRST, *_OTHERS = (size.entry(block) for size in SIZES for block in size.blocks)
 VARIANT = Variant(
     name="coopmat",
     module="flash_coop",

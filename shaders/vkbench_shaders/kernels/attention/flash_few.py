@@ -66,15 +66,15 @@ def plan(problem: Problem, side: int, part: int) -> Few | None:
     )
 
 
-def joined(problem: Problem, device: DeviceFacts, side: int, part: int = 0) -> Few | None:
+def plan_joined(problem: Problem, device: DeviceFacts, side: int, part: int = 0) -> Few | None:
     """Partitions of so many positions that the last workgroup of a tile joins; 0: the fastest.
 
     None if keys or values are too long, or partitions too many. Short partitions are faster while
     they are about as many as a device has compute units.
     """
     cuts = [plan(problem, side, length) for length in ([part] if part else lengths(side)[:2])]
-    found = [replace(cut, joins=True) for cut in cuts if cut is not None]
-    fitting = [cut for cut in found if parts(problem, cut) <= _most_joined(side)]
+    joining = [replace(cut, joins=True) for cut in cuts if cut is not None]
+    fitting = [cut for cut in joining if parts(problem, cut) <= _most_joined(side)]
     most = device.compute_units * (2 if problem.format("k").quantised else 1)
     at_once = (cut for cut in fitting if prod(workgroups(problem, cut)) <= most)
     return next(at_once, fitting[-1] if fitting else None)
@@ -99,7 +99,7 @@ def short(problem: Problem, side: int, part: int = 0) -> Few | None:
         return None
     queries = side * (width // EIGHT + 1)
     turn = side * max(_CHUNK // EIGHT + 1, _COLUMNS // EIGHT + 1 + side // EIGHT + 1, _COLUMNS // 4)
-    found = Few(
+    cut = Few(
         rows=side,
         part=length,
         steps=steps,
@@ -109,21 +109,20 @@ def short(problem: Problem, side: int, part: int = 0) -> Few | None:
         shares=ceil(problem.shape["e"] / _COLUMNS),
         is_short=True,
     )
-    return replace(found, joins=parts(problem, found) > 1)
+    return replace(cut, joins=parts(problem, cut) > 1)
 
 
 def choose(problem: Problem, device: DeviceFacts, side: int) -> Few | None:
     """Partitions, if they are asked for or should be faster; None: tiles."""
-    asked = problem.params["path"]
+    path, part = problem.params["path"], int(problem.params["part"])
     is_many = group_rows(problem) > thresholds(device, Attention).few_rows
-    if asked == "tiles" or (asked == "auto" and is_many):
+    if path == "tiles" or (path == "auto" and is_many):
         return None
-    part = int(problem.params["part"])
-    if asked == "short":
+    if path == "short":
         return short(problem, side, part)
-    if asked == "joined":
-        return joined(problem, device, side, part)
-    one_launch = None if part or asked == "split" else _one_launch(problem, device, side)
+    if path == "joined":
+        return plan_joined(problem, device, side, part)
+    one_launch = None if part or path == "split" else _one_launch(problem, device, side)
     return one_launch or plan(problem, side, part or _split_length(problem, device, side))
 
 
@@ -140,11 +139,11 @@ def _one_launch(problem: Problem, device: DeviceFacts, side: int) -> Few | None:
     width = max(problem.shape["d"], problem.shape["e"])
     measured = thresholds(device, Attention)
     if part := _only_part(problem, measured, width, side):
-        return joined(problem, device, side, part)
+        return plan_joined(problem, device, side, part)
     if _is_short(problem, device, side):
         return short(problem, side)
     if width <= measured.joined_width:
-        cut = joined(problem, device, side)
+        cut = plan_joined(problem, device, side)
         return cut if cut and _joins_fast(problem, device, cut) else None
     shorts = (short(problem, side, n) for n in short_lengths(side)[:2])
     return next((cut for cut in shorts if _fits_at_once(problem, device, cut)), None)
@@ -178,10 +177,10 @@ def _fits_at_once(problem: Problem, device: DeviceFacts, cut: Few | None) -> boo
 
 def candidates(problem: Problem, device: DeviceFacts, side: int) -> list[Settings]:
     """Partitions of all lengths."""
-    joinable = [n for n in lengths(side) if joined(problem, device, side, n)]
+    joinable = [n for n in lengths(side) if plan_joined(problem, device, side, n)]
     parted = [n for n in short_lengths(side) if n < problem.shape["n"] and short(problem, side, n)]
-    found = {"split": lengths(side), "joined": joinable, "short": [0, *parted]}
-    return [{"path": path, "part": part} for path, cuts in found.items() for part in cuts]
+    parts_by_path = {"split": lengths(side), "joined": joinable, "short": [0, *parted]}
+    return [{"path": path, "part": part} for path, cuts in parts_by_path.items() for part in cuts]
 
 
 def settings(cut: Few) -> Settings:
@@ -193,15 +192,15 @@ def settings(cut: Few) -> Settings:
 
 def refuses(problem: Problem, side: int) -> str | None:
     """Why there may be no partitions of the kind that was asked for; None if tiles will do."""
-    asked, widest = problem.params["path"], max(_ENTRIES[side])
+    path, widest = problem.params["path"], max(_ENTRIES[side])
     more = {
         "split": "",
         "joined": f" and {_most_joined(side)} partitions",
         "short": f" and {_MOST_STEPS * _SHORT_SUBGROUPS[side] * side} positions of a workgroup",
     }
-    if asked not in more:
+    if path not in more:
         return None
-    return f"path={asked} is for heads of up to {widest} numbers{more[asked]}"
+    return f"path={path} is for heads of up to {widest} numbers{more[path]}"
 
 
 def scratch(problem: Problem, cut: Few) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 class Block:
     """What a workgroup makes, in an entry point of `flash_coop`."""
 
-    entry: str
     keys: int  # numbers of a query or key, padded
     values: int  # numbers of a value that it makes at a time
     blocks: int  # matrices' worth of rows that a subgroup has
@@ -28,9 +27,15 @@ class Matrices:
     """A size of cooperative matrices."""
 
     feature: str  # of devices that have it
+    suffix: str  # of entry points
     side: int  # rows and columns
-    lanes: int  # of a subgroup: each has 8 elements of a matrix
+    lanes: int  # of a subgroup, with 8 elements of a matrix each
     blocks: tuple[Block, ...]  # the first one that fits is taken
+
+    def entry(self, block: Block) -> str:
+        """The entry point of a block."""
+        kind, plain = "whole" if block.is_whole else "coop", "_plain" if block.is_plain else ""
+        return f"flash_{kind}_{block.keys}{plain}{self.suffix}"
 
     def rows(self, block: Block) -> int:
         """Rows of a tile."""
@@ -48,59 +53,35 @@ class Matrices:
 
 LARGE = Matrices(
     feature="matrix_f16_f32",
+    suffix="",
     side=16,
     lanes=32,
     blocks=(
-        Block(
-            entry="flash_whole_64", keys=64, values=64, blocks=2, step=4, subgroups=4, is_whole=True
-        ),
-        Block(
-            entry="flash_whole_128_plain",
-            keys=128,
-            values=128,
-            blocks=2,
-            step=2,
-            is_plain=True,
-            is_whole=True,
-        ),
-        Block(entry="flash_whole_128", keys=128, values=128, blocks=1, step=4, is_whole=True),
-        Block(entry="flash_whole_256", keys=256, values=256, blocks=1, step=1, is_whole=True),
-        Block(entry="flash_coop_64", keys=64, values=64, blocks=2, step=4),
-        Block(entry="flash_coop_80", keys=80, values=80, blocks=2, step=2),
-        Block(entry="flash_coop_128_plain", keys=128, values=128, blocks=2, step=2, is_plain=True),
-        Block(entry="flash_coop_128", keys=128, values=128, blocks=1, step=4),
-        Block(entry="flash_coop_256", keys=256, values=256, blocks=1, step=1),
-        Block(entry="flash_coop_576", keys=576, values=256, blocks=1, step=1, kept=False),
+        Block(keys=64, values=64, blocks=2, step=4, subgroups=4, is_whole=True),
+        Block(keys=128, values=128, blocks=2, step=2, is_plain=True, is_whole=True),
+        Block(keys=128, values=128, blocks=1, step=4, is_whole=True),
+        Block(keys=256, values=256, blocks=1, step=1, is_whole=True),
+        Block(keys=64, values=64, blocks=2, step=4),
+        Block(keys=80, values=80, blocks=2, step=2),
+        Block(keys=128, values=128, blocks=2, step=2, is_plain=True),
+        Block(keys=128, values=128, blocks=1, step=4),
+        Block(keys=256, values=256, blocks=1, step=1),
+        Block(keys=576, values=256, blocks=1, step=1, kept=False),
     ),
 )
 # 8 x 8 x 8 is what Mesa's lavapipe has. Its compiler takes minutes for larger blocks.
 SMALL = Matrices(
     feature="matrix_f16_f32_8x8x8",
+    suffix="_small",
     side=8,
     lanes=8,
     blocks=(
-        Block(
-            entry="flash_whole_64_small",
-            keys=64,
-            values=64,
-            blocks=1,
-            step=1,
-            subgroups=4,
-            is_whole=True,
-        ),
-        Block(entry="flash_coop_64_small", keys=64, values=64, blocks=1, step=2, subgroups=4),
-        Block(entry="flash_coop_80_small", keys=80, values=80, blocks=2, step=1, subgroups=4),
-        Block(entry="flash_coop_128_small", keys=128, values=128, blocks=1, step=1, subgroups=4),
-        Block(entry="flash_coop_256_small", keys=256, values=256, blocks=1, step=1, subgroups=4),
-        Block(
-            entry="flash_coop_576_small",
-            keys=576,
-            values=256,
-            blocks=1,
-            step=1,
-            subgroups=4,
-            kept=False,
-        ),
+        Block(keys=64, values=64, blocks=1, step=1, subgroups=4, is_whole=True),
+        Block(keys=64, values=64, blocks=1, step=2, subgroups=4),
+        Block(keys=80, values=80, blocks=2, step=1, subgroups=4),
+        Block(keys=128, values=128, blocks=1, step=1, subgroups=4),
+        Block(keys=256, values=256, blocks=1, step=1, subgroups=4),
+        Block(keys=576, values=256, blocks=1, step=1, subgroups=4, kept=False),
     ),
 )
 

@@ -10,7 +10,7 @@ from vkbench_shaders.kernel import MOST_GROUPS, Problem, Settings
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
-THREADS = 128  # where nothing else is said
+THREADS = 128  # of a workgroup, unless a plan has others
 EIGHT = 8  # numbers of a plain row that are read at a time
 
 KEY_STEP = 16  # queries and keys are padded to whole ones
@@ -133,19 +133,18 @@ Cut = Split | Tiles | Few
 
 def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     """What the parameter `path` asks for, or what should be faster."""
-    asked = problem.params["path"]
-    if asked in ("split", "joined", "short") or no_tiles(problem, device):
-        return split(problem, device)
+    path = problem.params["path"]
     is_many = group_rows(problem) >= thresholds(device, Attention).tiles_from_rows
-    if asked == "tiles" or is_many:
+    has_choice = path in ("auto", "tiles") and not no_tiles(problem, device)
+    if has_choice and (path == "tiles" or is_many):
         return tiles(problem, device)
     return split(problem, device)
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Values of the parameter `path`; `joined` and `short` need matrix units: here they split."""
-    if (asked := problem.params["path"]) in ("joined", "short"):
-        return [{"path": asked}]
+    if (path := problem.params["path"]) in ("joined", "short"):
+        return [{"path": path}]
     usual = "split" if isinstance(plan(problem, device), Split) else "tiles"
     ways = ("split",) if no_tiles(problem, device) else ("split", "tiles")
     return [{"path": way} for way in sorted(ways, key=lambda way: way != usual)]
@@ -167,17 +166,15 @@ def no_tiles(problem: Problem, device: DeviceFacts) -> str | None:
 def block(problem: Problem, device: DeviceFacts) -> Block | None:
     """The tile whose padded values hold the problem's, and for which a device has room."""
     has = device.limits.get("max_shared_bytes", 0)
-    for found in BLOCKS:
-        if found.width >= problem.shape["e"] and found.stage * 16 <= has:
-            return found
-    return None
+    wide = (each for each in BLOCKS if each.width >= problem.shape["e"])
+    return next((each for each in wide if each.stage * 16 <= has), None)
 
 
 def split(problem: Problem, device: DeviceFacts) -> Split:
     """Tiles of as many rows as there are, or fit, in as many partitions as keep a device busy."""
     shape, lanes = problem.shape, _LANES if device.subgroup_size >= _LANES else _LEAST_LANES
     fours = ceil(shape["d"] / EIGHT / lanes) * lanes * EIGHT // 4
-    if (whole := _whole(problem, device, fours, lanes)) is not None:
+    if (whole := _plan_whole_rows(problem, device, fours, lanes)) is not None:
         return whole
     limits = thresholds(device, Attention)
     room = min(device.limits.get("max_shared_bytes", 0), _MOST_SHARED) - _SMALL
@@ -190,13 +187,13 @@ def split(problem: Problem, device: DeviceFacts) -> Split:
     pool = min(limits.split_scores, max(room - tile * fours * 16, least) // 4)
     scores = pool - sums // 4 if is_wide else pool
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
-    wanted = limits.split_workgroups // max(groups, 1)
-    part = partition(shape["n"], wanted, _least_split(limits, shape["d"]), scores // tile)
+    count = limits.split_workgroups // max(groups, 1)
+    part = partition(shape["n"], count, _least_split(limits, shape["d"]), scores // tile)
     lanes = _more_lanes(device, fours, lanes, THREADS, part)
     return Split(tile, part, fours, lanes, is_wide=is_wide)
 
 
-def _whole(problem: Problem, device: DeviceFacts, fours: int, lanes: int) -> Split | None:
+def _plan_whole_rows(problem: Problem, device: DeviceFacts, fours: int, lanes: int) -> Split | None:
     """One launch for all positions where they are few, and so are the queries: it saves another."""
     shape, part = problem.shape, max(1, problem.shape["n"])
     if (
@@ -207,12 +204,11 @@ def _whole(problem: Problem, device: DeviceFacts, fours: int, lanes: int) -> Spl
     ):
         return None
     lanes = _more_lanes(device, fours, lanes, _WHOLE_THREADS, part)
-    found = Split(
-        1, part, fours, lanes, _WHOLE_THREADS, is_whole=True, shares=_shares(problem, device)
-    )
+    shares = _shares(problem, device)
+    cut = Split(1, part, fours, lanes, _WHOLE_THREADS, is_whole=True, shares=shares)
     has_threads = device.limits.get("max_workgroup_invocations", 0) >= _WHOLE_THREADS
-    fits = device.limits.get("max_shared_bytes", 0) >= found.shared
-    return found if has_threads and fits else None
+    fits = device.limits.get("max_shared_bytes", 0) >= cut.shared
+    return cut if has_threads and fits else None
 
 
 def is_whole(problem: Problem, device: DeviceFacts) -> bool:
@@ -231,7 +227,7 @@ def _is_short(problem: Problem, device: DeviceFacts) -> bool:
 
 
 def _rows(problem: Problem) -> int:
-    """Of queries, in all heads and batches."""
+    """Queries of all heads and batches."""
     return prod(problem.shape[dim] for dim in "shq")
 
 
@@ -269,8 +265,8 @@ def tiles(problem: Problem, device: DeviceFacts) -> Tiles:
     shape, chosen = problem.shape, block(problem, device) or BLOCKS[-1]
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / chosen.rows)
     limits = thresholds(device, Attention)
-    wanted = limits.tiles_workgroups // max(groups, 1)
-    part = partition(shape["n"], wanted, limits.tiles_positions)
+    count = limits.tiles_workgroups // max(groups, 1)
+    part = partition(shape["n"], count, limits.tiles_positions)
     return Tiles(
         threads=chosen.threads,
         rows=chosen.rows,
@@ -283,9 +279,9 @@ def tiles(problem: Problem, device: DeviceFacts) -> Tiles:
     )
 
 
-def partition(length: int, wanted: int, least: int, most: int = 1 << 31) -> int:
-    """Positions of a partition: about so many partitions, unless they were too small."""
-    part = max(least, ceil(length / max(wanted, 1) / least) * least)
+def partition(length: int, count: int, least: int, most: int = 1 << 31) -> int:
+    """Positions of a partition, of about `count`, unless these were too small."""
+    part = max(least, ceil(length / max(count, 1) / least) * least)
     return min(part, most // least * least)
 
 
@@ -301,13 +297,13 @@ def padded_rows(problem: Problem, plan: Cut) -> int:
 def scratch_bytes(problem: Problem, plan: Cut) -> tuple[int, ...]:
     """Sums and statistics of partitions; for tiles queries, keys and values as padded singles."""
     shape = problem.shape
-    found = shape["s"] * shape["g"] * parts(problem, plan) * padded_rows(problem, plan)
-    sums = (found * ceil(shape["e"] / EIGHT) * EIGHT * 4, found * 8)
+    rows = shape["s"] * shape["g"] * parts(problem, plan) * padded_rows(problem, plan)
+    sums = (rows * ceil(shape["e"] / EIGHT) * EIGHT * 4, rows * 8)
     return (*sums, *spread_bytes(problem, plan)) if isinstance(plan, Tiles) else sums
 
 
 def spread_bytes(problem: Problem, plan: Tiles) -> tuple[int, ...]:
-    """Of queries, keys and values as padded singles."""
+    """Bytes of queries, keys and values as padded singles."""
     groups = problem.shape["s"] * problem.shape["g"] * 4
     length = ceil(problem.shape["n"] / plan.positions) * plan.positions
     queries = groups * padded_rows(problem, plan) * plan.key_size
@@ -323,11 +319,17 @@ def workgroups(problem: Problem, plan: Cut) -> tuple[int, int, int]:
 
 def too_large_for(problem: Problem, device: DeviceFacts, plan: Split | Tiles) -> str | None:
     """Why scratch buffers or workgroups are too many for a device, or None."""
+    groups = (*workgroups(problem, plan), problem.shape["h"])
+    return exceeds(device, max(scratch_bytes(problem, plan)), max(groups))
+
+
+def exceeds(
+    device: DeviceFacts, scratch: int, groups: int, what: str = "a scratch buffer has"
+) -> str | None:
+    """Why a device has no such scratch buffer, or not so many workgroups along an axis, or None."""
     most = device.limits.get("max_storage_range")
-    needed = max(scratch_bytes(problem, plan))
-    if most is not None and needed > most:
-        return f"a scratch buffer has {needed} bytes, the device binds {most} at most"
-    groups = max(*workgroups(problem, plan), problem.shape["h"])
+    if most is not None and scratch > most:
+        return f"{what} {scratch} bytes, the device binds {most} at most"
     if groups > MOST_GROUPS:
         return f"{groups} workgroups along an axis, one launch takes {MOST_GROUPS} at most"
     return None

@@ -53,7 +53,7 @@ _ROUNDING = 8192  # bytes of shared memory where results are rounded
 _SMALL = 1024  # of them beside what grows with a case
 
 
-def turned(problem: Problem) -> int:
+def turned_numbers(problem: Problem) -> int:
     """The numbers of a head that are turned."""
     return int(problem.params["n_dims"]) or problem.shape["d"]
 
@@ -76,7 +76,7 @@ def _threads(device: DeviceFacts) -> int:
 
 
 def _launch(problem: Problem, threads: int, constants: Mapping[str, int]) -> Launch:
-    shape, dims = problem.shape, turned(problem)
+    shape, dims = problem.shape, turned_numbers(problem)
     neighbours = problem.params["mode"] == MODES[0]
     return Launch(
         groups=(shape["h"], shape["s"], 1),
@@ -109,8 +109,8 @@ def _launch_portable(problem: Problem, device: DeviceFacts) -> Launch:
 
 def _too_much_shared(launch: Launch, problem: Problem, device: DeviceFacts) -> str | None:
     """Why a launch's shared memory is too large for a device, or None."""
-    found = launch.constants
-    needed = 16 * found["POOL"] + 4 * found.get("POSITIONS", 0) + 4 * found["THREADS"] + _SMALL
+    sizes = launch.constants
+    needed = 16 * sizes["POOL"] + 4 * sizes.get("POSITIONS", 0) + 4 * sizes["THREADS"] + _SMALL
     needed += _ROUNDING if problem.types["y"] != "f32" else 0
     return limits.too_much_shared(needed, device.limits.get("max_shared_bytes", 0))
 
@@ -137,7 +137,7 @@ def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
     shape = problem.shape
     if shape["h"] % shape["g"]:
         return f"{shape['h']} heads cannot share {shape['g']} evenly"
-    if reason := uneven(shape["d"], turned(problem), str(problem.params["mode"])):
+    if reason := uneven(shape["d"], turned_numbers(problem), str(problem.params["mode"])):
         return reason
     return too_large(problem, device)
 
@@ -164,7 +164,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
     """Queries of different sizes; masks that hide blocks of positions."""
     s, n = problem.shape["s"], problem.shape["n"]
     angles = data.uniform(problem, "turns", -np.pi, np.pi).astype(np.float64)
-    first, second = pairs(turned(problem), str(problem.params["mode"]))
+    first, second = pairs(turned_numbers(problem), str(problem.params["mode"]))
     turns = np.zeros_like(angles)
     turns[:, first], turns[:, second] = np.cos(angles[:, first]), np.sin(angles[:, first])
     places = data.indices(problem, "ids", n).reshape(s)
@@ -197,7 +197,7 @@ def pairs(dims: int, mode: str) -> tuple[slice, slice]:
 
 def _turn(problem: Problem, inputs: Arrays, heads: Array) -> Floats:
     """Heads (s, heads, d) by the cosines and sines of their sequence."""
-    places = pairs(turned(problem), str(problem.params["mode"]))
+    places = pairs(turned_numbers(problem), str(problem.params["mode"]))
     turns = inputs["turns"].astype(np.float64)[:, None]
     cosine, sine = (turns[..., place] for place in places)
     return rotation.turned(heads.astype(np.float64), places, cosine, sine)
@@ -207,18 +207,18 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     """Caches with the new rows; attention to these before the caches' format rounds them."""
     s, h, g, n, d = (problem.shape[dim] for dim in DIMS)
     new = {"k": _turn(problem, inputs, inputs["new_k"]), "v": inputs["new_v"].astype(np.float64)}
-    found = {}
+    caches_after = {}
     for name, exact in new.items():
         table = quants.dequantise(problem.types[name], inputs[name]).reshape(s * n, g, d)
         table[inputs["ids"]] = exact
-        found[name] = table.reshape(s, n, g, d)
+        caches_after[name] = table.reshape(s, n, g, d)
     q = _turn(problem, inputs, inputs["q"]).reshape(s, g, h // g, d)
-    scores = np.einsum("sgrd,sngd->sgrn", q, found["k"]) * caches.scale(problem)
-    scores = caches.capped(problem, scores) + inputs["mask"].astype(np.float64)
+    scores = np.einsum("sgrd,sngd->sgrn", q, caches_after["k"]) * caches.scale(problem)
+    scores = caches.cap_scores(problem, scores) + inputs["mask"].astype(np.float64)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    y = np.einsum("sgrn,sngd->sgrd", weights, found["v"]).reshape(s, h, d)
-    return {**found, "y": y}
+    y = np.einsum("sgrn,sngd->sgrd", weights, caches_after["v"]).reshape(s, h, d)
+    return {**caches_after, "y": y}
 
 
 def bytes_moved(problem: Problem) -> int:

@@ -77,10 +77,6 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot do it, or None."""
     if reason := flash.uneven(problem):
         return reason
-    most, needed = device.limits.get("max_storage_range"), max(scratch(problem, device))
-    if most is not None and needed > most:
-        return f"scores take {needed} bytes, the device binds {most} at most"
     groups = max(*launch(problem, device)[1].groups, problem.shape["h"])
-    if groups > MOST_GROUPS:
-        return f"{groups} workgroups along an axis, one launch takes {MOST_GROUPS} at most"
-    return too_large(problem, device)
+    reason = flash_plan.exceeds(device, max(scratch(problem, device)), groups, "scores take")
+    return reason or too_large(problem, device)
