@@ -87,16 +87,18 @@ def _split_launch(problem: Problem, plan: Split) -> Launch:
     )
 
 
-def spread_launch(problem: Problem, plan: Tiles) -> Launch:
-    """Queries, keys and values spread out as padded singles."""
+def spread_launch(
+    problem: Problem, plan: Tiles, entry: str = "flash_spread", arrays: int = 3
+) -> Launch:
+    """Keys, values and queries in padded tiles, as many of these arrays as the entry writes."""
     width = max(plan.key_size // 4, plan.value_fours)
     units = max(padded_rows(problem, plan), problem.shape["n"]) * width
     most = min(max(1, units // (4 * THREADS)), MOST_GROUPS)
     return Launch(
-        groups=(most, problem.shape["s"] * problem.shape["g"], 3),
+        groups=(most, problem.shape["s"] * problem.shape["g"], arrays),
         push=push(problem, plan, most),
         constants={**padded_constants(problem, plan), "THREADS": THREADS},
-        entry="flash_spread",
+        entry=entry,
     )
 
 

@@ -7,7 +7,6 @@ from math import ceil
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import (
-    MOST_GROUPS,
     Arguments,
     Choice,
     Launch,
@@ -190,7 +189,8 @@ def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     tiles = chosen.tiles
     launches = []
     if not _is_direct(problem, chosen):
-        launches.append(_halves_launch(problem, chosen))
+        arrays = 2 if chosen.block.kept else 3  # queries only where they are not kept
+        launches.append(flash.spread_launch(problem, tiles, "flash_halves", arrays))
     if _is_masked(problem):
         launches.append(_seen_launch(problem, chosen))
     launches.append(_coop_launch(problem, chosen))
@@ -218,20 +218,6 @@ def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Laun
     if cut.is_short or cut.joins or is_one:
         return (partitions,)
     return (partitions, flash.combine_launch(problem, device, cut))
-
-
-def _halves_launch(problem: Problem, chosen: Plan) -> Launch:
-    """Keys and values as padded halves, and where they are not kept queries."""
-    tiles, arrays = chosen.tiles, 2 if chosen.block.kept else 3
-    width = max(tiles.key_size // 4, tiles.value_fours)
-    units = max(padded_rows(problem, tiles), problem.shape["n"]) * width
-    most = min(max(1, units // (4 * THREADS)), MOST_GROUPS)
-    return Launch(
-        groups=(most, problem.shape["s"] * problem.shape["g"], arrays),
-        push=flash.push(problem, tiles, most),
-        constants={**flash.padded_constants(problem, tiles), "THREADS": THREADS},
-        entry="flash_halves",
-    )
 
 
 def _seen_launch(problem: Problem, chosen: Plan) -> Launch:

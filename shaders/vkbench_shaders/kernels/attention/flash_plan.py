@@ -166,8 +166,8 @@ def no_tiles(problem: Problem, device: DeviceFacts) -> str | None:
 def block(problem: Problem, device: DeviceFacts) -> Block | None:
     """The tile whose padded values hold the problem's, and for which a device has room."""
     has = device.limits.get("max_shared_bytes", 0)
-    wide = (each for each in BLOCKS if each.width >= problem.shape["e"])
-    return next((each for each in wide if each.stage * 16 <= has), None)
+    holding = (block for block in BLOCKS if block.width >= problem.shape["e"])
+    return next((block for block in holding if block.stage * 16 <= has), None)
 
 
 def split(problem: Problem, device: DeviceFacts) -> Split:

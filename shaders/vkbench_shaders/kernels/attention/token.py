@@ -67,7 +67,8 @@ def _lanes(problem: Problem, device: DeviceFacts) -> int:
     return min(power_of_two(_eights(problem)), device.subgroup_size)
 
 
-def _each(problem: Problem, device: DeviceFacts) -> int:
+def _lane_eights(problem: Problem, device: DeviceFacts) -> int:
+    """Eights of a head that a lane has."""
     return ceil(_eights(problem) / _lanes(problem, device))
 
 
@@ -96,10 +97,10 @@ def _launch(problem: Problem, threads: int, constants: Mapping[str, int]) -> Lau
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     """A workgroup for each head."""
-    lanes, each = _lanes(problem, device), _each(problem, device)
-    threads = _threads(device) // power_of_two(each)
+    lanes, count = _lanes(problem, device), _lane_eights(problem, device)
+    threads = _threads(device) // power_of_two(count)
     pool = threads // lanes * _eights(problem) * 2
-    return _launch(problem, threads, {"LANES": lanes, "EACH": each, "POOL": pool})
+    return _launch(problem, threads, {"LANES": lanes, "EACH": count, "POOL": pool})
 
 
 def _launch_portable(problem: Problem, device: DeviceFacts) -> Launch:
@@ -119,7 +120,7 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why lanes cannot share a position, or None."""
     if reason := _refuses(problem, device):
         return reason
-    if device.subgroup_size < 4 or _each(problem, device) > _MOST_EACH:
+    if device.subgroup_size < 4 or _lane_eights(problem, device) > _MOST_EACH:
         return (
             f"heads of {problem.shape['d']} numbers are too wide for {device.subgroup_size} lanes"
         )
