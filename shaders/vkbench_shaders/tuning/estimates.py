@@ -8,16 +8,11 @@ threshold follows from a rate, it is scaled by how the two devices differ there;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import inf, log2
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Any, Final
 
 from vkbench.messages.wire import MalformedMessage
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    T = TypeVar("T", bound=DataclassInstance)
 
 _MOST_STEPS = 4  # powers of two that a threshold is moved by at most
 
@@ -71,13 +66,11 @@ _SCALED: Final[Mapping[str, str]] = {
 }
 
 
-def scale_thresholds(group: T, measured: Peaks, device: Peaks) -> T:
-    """Thresholds of a device with these peak rates, from those measured on one with others."""
+def scale_thresholds(group: Mapping[str, Any], measured: Peaks, device: Peaks) -> dict[str, Any]:
+    """Thresholds that differ on a device with these peak rates from those measured on another."""
     ratios = _ratios(measured, device)
-    names = [field.name for field in fields(group) if field.name in _SCALED]
-    return replace(
-        group, **{name: _scale(getattr(group, name), ratios[_SCALED[name]]) for name in names}
-    )
+    scaled = (name for name in group if name in _SCALED)
+    return {name: _scale(group[name], ratios[_SCALED[name]]) for name in scaled}
 
 
 def _ratios(measured: Peaks, device: Peaks) -> Mapping[str, float]:

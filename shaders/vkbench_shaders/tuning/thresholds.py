@@ -9,7 +9,7 @@ scaled by their calibration if their table has one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar, TypeVar
 
@@ -136,15 +136,15 @@ def check_thresholds(groups: Mapping[str, Mapping[str, object]]) -> None:
 @cache
 def read_group(device_class: str, name: str, compute_units: int) -> Group:
     """A group of a class's tables; else that of any class, for the device that was calibrated."""
-    own, general = read_tables(device_class), read_tables(ANY)
+    kind, own = _BY_NAME[name], read_tables(device_class)
     for table in own:
         if values := table["thresholds"].get(name):
-            return wire.from_builtins(values, _BY_NAME[name])
-    table = next(table for table in general if name in table["thresholds"])
-    group = wire.from_builtins(table["thresholds"][name], _BY_NAME[name])
+            return wire.from_builtins(values, kind)
+    table = next(table for table in read_tables(ANY) if name in table["thresholds"])
+    group = wire.from_builtins(table["thresholds"][name], kind)
     peaks = next(filter(None, (table.get("peaks") for table in own)), None)
     if not (peaks and table.get("peaks")):
         return group
     measured, device = (wire.from_builtins(of, Peaks) for of in (table["peaks"], peaks))
-    units = compute_units or device.compute_units
-    return scale_thresholds(group, measured, device.with_units(units))
+    device = device.with_units(compute_units or device.compute_units)
+    return replace(group, **scale_thresholds(vars(group), measured, device))
