@@ -35,14 +35,13 @@ def test_every_element_has_one_place() -> None:
 PROBE = """
 import attention.flash_fragments;
 [[vk::binding(0)]] StructuredBuffer<uint> x;
-[[vk::binding(1)]] RWStructuredBuffer<uint> order;
+[[vk::binding(1)]] RWStructuredBuffer<uint> to;
 [shader("compute")]
 [numthreads(32, 1, 1)]
 void probe(uint lane : SV_GroupIndex, uint3 id : SV_DispatchThreadID)
 {
     Quads found = Quads(0, lane);
-    for (int i = 0; i < 8; i++)
-        order[lane * 8 + i] = found.row(found.slot(i)) * 16 + found.column(i);
+    for (int i = 0; i < 8; i++) to[lane * 8 + i] = found.row(found.slot(i)) * 16 + found.column(i);
 }
 """
 
