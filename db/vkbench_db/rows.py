@@ -1,10 +1,9 @@
-"""Rows: read as records, inserted where they are missing, locked in one order; and batches."""
+"""Rows: read as records, inserted where they are missing, locked in one order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Insert, Select, Table, select
@@ -84,15 +83,3 @@ def _skipping_insert(tx: Connection, table: Table) -> Insert:
     from sqlalchemy.dialects import sqlite
 
     return sqlite.insert(table).on_conflict_do_nothing()
-
-
-T = TypeVar("T")
-
-BATCH = 2000  # rows of a statement; well under SQLite's 32,766 parameters with one key a row
-
-
-def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
-    """Split items into lists of at most `size`."""
-    source = iter(items)
-    while batch := list(islice(source, size)):
-        yield batch

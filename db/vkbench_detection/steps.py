@@ -15,8 +15,8 @@ from itertools import count, islice
 from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
+from vkbench_db.batches import batches
 from vkbench_db.database import Database, watch_alone
-from vkbench_db.rows import batches
 from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Suspicion
 from vkbench_detection.changes.questions import undecided_directions

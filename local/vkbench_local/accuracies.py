@@ -13,7 +13,7 @@ from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.settings import settings
 from vkbench_db.database import Database
 from vkbench_db.work import store
-from vkbench_db.work.ended import add_accuracies
+from vkbench_db.work.runs import add_accuracies
 from vkbench_local.compute import Text
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.models.perplexity import Foreseen, perplexity, ratio

@@ -20,7 +20,7 @@ from vkbench_db.errors import ImportRefused
 from vkbench_db.rows import record_of
 from vkbench_db.transfer.exchange import Imported, export_run, import_lines
 from vkbench_db.work import store
-from vkbench_db.work.ended import add_accuracies
+from vkbench_db.work.runs import add_accuracies
 from vkbench_tables.losses import kept_row
 
 FOUND = (of_model("f16"), of_model("q4_0", 0.031), of_products("q4_0", 0.085))

@@ -14,7 +14,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode, Outcome, PlannedJob
 from vkbench.run import RunWords
 from vkbench_db import schema
-from vkbench_db.rows import BATCH
+from vkbench_db.batches import BATCH
 from vkbench_db.work import store
 
 

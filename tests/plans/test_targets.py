@@ -34,8 +34,7 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep import tuning
 from vkbench_db.upkeep.tuning import Found
 from vkbench_db.work import store
-from vkbench_db.work.ended import add_accuracies
-from vkbench_db.work.runs import case_ids
+from vkbench_db.work.runs import add_accuracies, case_ids
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_worker.runtime.null import NullDevice

@@ -20,7 +20,7 @@ from vkbench_db.database import Database, Transaction
 from vkbench_db.upkeep import bisections, tokens
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_db.work import store
-from vkbench_db.work.ended import add_accuracies
+from vkbench_db.work.runs import add_accuracies
 from vkbench_detection.compare.baselines import pin
 from vkbench_detection.compare.references import ReferenceKind
 from vkbench_detection.steps import detect

@@ -21,7 +21,7 @@ from vkbench_cli import main as cli
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import JobStory
 from vkbench_db.work import store
-from vkbench_db.work.ended import add_accuracies
+from vkbench_db.work.runs import add_accuracies
 from vkbench_web.pages import runs
 from vkbench_web.pages.jobs import histogram, replay
 from vkbench_web.pages.runs import bar, describe_selection, seconds_left

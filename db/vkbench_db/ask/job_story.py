@@ -13,7 +13,8 @@ from vkbench.job import JobState, Mode
 from vkbench.result import HOT, Verdict, WrongArm
 from vkbench_db import schema
 from vkbench_db.ask.timings import is_our_time, unpack_stored
-from vkbench_db.rows import batches, fetch, record_of
+from vkbench_db.batches import batches
+from vkbench_db.rows import fetch, record_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from vkbench.case import MODEL
 from vkbench.result import HOT
 from vkbench_db import schema
 from vkbench_db.ask.timings import is_our_time, unpack_stored
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 
 
 @dataclass(frozen=True, kw_only=True)

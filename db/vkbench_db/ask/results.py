@@ -19,7 +19,8 @@ from vkbench.run import RunKind
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
-from vkbench_db.rows import batches, fetch
+from vkbench_db.batches import batches
+from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
 
 _MODES = (*CHECKS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)

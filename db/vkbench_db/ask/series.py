@@ -14,7 +14,8 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 
 from vkbench.errors import UnknownName
 from vkbench_db import schema
-from vkbench_db.rows import batches, fetch
+from vkbench_db.batches import batches
+from vkbench_db.rows import fetch
 
 
 @dataclass(frozen=True, kw_only=True)

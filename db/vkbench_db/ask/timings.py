@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select
 
 from vkbench.result import Side, unpack_samples
 from vkbench_db import schema
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 
 
 def is_our_time(job: ColumnElement[int], metric: str) -> ColumnElement[bool]:

@@ -44,7 +44,6 @@ from vkbench_db.schema.change import (
     v_series,
 )
 from vkbench_db.schema.fleet import device, environment, host
-from vkbench_db.schema.joins import is_settling, named_jobs, named_series
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
 from vkbench_db.schema.upkeep import (
     alert_delivery,
@@ -129,3 +128,16 @@ __all__ = [
     "v_series",
     "verdict",
 ]
+
+# Joins that many queries have: jobs and series with their names, and what settled a job.
+named_jobs = (
+    job.join(device, device.c.id == job.c.device_id)
+    .join(host, host.c.id == device.c.host_id)
+    .join(kernel_case, kernel_case.c.id == job.c.case_id)
+)
+named_series = (
+    series.join(device, device.c.id == series.c.device_id)
+    .join(host, host.c.id == device.c.host_id)
+    .join(kernel_case, kernel_case.c.id == series.c.case_id)
+)
+is_settling = (attempt.c.job_id == job.c.id) & (attempt.c.token == job.c.settled_token)

@@ -24,9 +24,10 @@ from vkbench.programs.build import Build
 from vkbench.result import Side, Timing
 from vkbench.run import RunKind
 from vkbench_db import schema
+from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
 from vkbench_db.older import purpose_of, tags_of, timings_of
-from vkbench_db.rows import batches, fetch, insert_missing, record_of
+from vkbench_db.rows import fetch, insert_missing, record_of
 from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import (
     AccuracyLine,
@@ -38,10 +39,9 @@ from vkbench_db.transfer.lines import (
 from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.devices import note_environments, store_device
-from vkbench_db.work.ended import add_accuracies
 from vkbench_db.work.latest import note_runs
 from vkbench_db.work.results import is_packed, memory_of, timing_row, verdict_row
-from vkbench_db.work.runs import case_ids
+from vkbench_db.work.runs import add_accuracies, case_ids
 
 BATCH = 500
 

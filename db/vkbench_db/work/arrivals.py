@@ -17,8 +17,8 @@ from sqlalchemy import Connection, Select, exists, func, or_, select, update
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.job import OPEN, JobState, PlannedJob
 from vkbench_db import schema
+from vkbench_db.batches import batches
 from vkbench_db.database import Database
-from vkbench_db.rows import batches
 from vkbench_db.work.runs import add_jobs, cancel_jobs, note_cancelled, within
 
 PART_JOBS = 2000  # 0.1 s of writing

@@ -12,7 +12,8 @@ from sqlalchemy import Column, Connection, bindparam, func, select, update
 from vkbench.device import DeviceFacts, Environment
 from vkbench.messages.wire import Announcement, to_builtins
 from vkbench_db import schema
-from vkbench_db.rows import batches, insert_missing
+from vkbench_db.batches import batches
+from vkbench_db.rows import insert_missing
 
 SCHEDULER = "scheduler"  # who pauses a device that seems broken
 

@@ -1,17 +1,15 @@
-"""Stores what came without the queue: ended jobs of local runs, and rows of accuracy runs."""
+"""Stores results that came without the queue, as of local runs, together with their ended jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, select, update
 
-from vkbench.accuracy import Accuracy
 from vkbench.job import JobState, PlannedJob
 from vkbench.result import Result
 from vkbench_db import schema
-from vkbench_db.rows import insert_missing
 from vkbench_db.work.results import record
 from vkbench_db.work.runs import add_jobs
 
@@ -32,9 +30,3 @@ def add_ended(
         replace(result, job=id, token=_TOKEN) for id, (_, result) in zip(ids, ended, strict=True)
     ]
     record(tx, results, now)
-
-
-def add_accuracies(tx: Connection, run: int, accuracies: Mapping[int, Accuracy]) -> None:
-    """Store rows of a run by their position; those that are there already stay as they are."""
-    rows = [{"run_id": run, "position": at, **asdict(row)} for at, row in accuracies.items()]
-    insert_missing(tx, schema.accuracy, rows)

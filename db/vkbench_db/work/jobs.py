@@ -38,7 +38,8 @@ from vkbench.job import (
     Source,
 )
 from vkbench_db import schema
-from vkbench_db.rows import batches, record_of
+from vkbench_db.batches import batches
+from vkbench_db.rows import record_of
 from vkbench_db.work.estimates import Recent
 
 FIRST_PAGE = 8  # queued jobs of a run that are read, and locked, at first

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 
 from vkbench.run import RunKind
 from vkbench_db import schema
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 
 _WORK = ("device_id", "case_id", "mode", "variant")
 _NOTED = ("job_id", "state", "finished_at")

@@ -25,8 +25,9 @@ from vkbench.job import (
 )
 from vkbench.result import MEMORY_BYTES, Result, Timing, Verdict
 from vkbench_db import schema
+from vkbench_db.batches import batches
 from vkbench_db.older import timings_of
-from vkbench_db.rows import batches, insert_missing, lock_jobs
+from vkbench_db.rows import insert_missing, lock_jobs
 from vkbench_db.work.latest import note
 
 RECORD_BATCH = 500

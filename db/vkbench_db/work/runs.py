@@ -9,13 +9,15 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
+from vkbench.accuracy import Accuracy
 from vkbench.case import parse
 from vkbench.errors import UnknownName
 from vkbench.job import MAIN, OPEN, JobState, Mode, PlannedJob
 from vkbench.run import RunWords
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.rows import batches, insert_missing
+from vkbench_db.batches import batches
+from vkbench_db.rows import insert_missing
 from vkbench_db.work.progress import Progress
 
 
@@ -191,3 +193,9 @@ def _row(job: PlannedJob, run: int, position: int, device: int, case: int) -> di
         "metric": job.pair.metric if job.pair else "",
         "new_first": bool(job.pair and job.pair.new_first),
     }
+
+
+def add_accuracies(tx: Connection, run: int, accuracies: Mapping[int, Accuracy]) -> None:
+    """Store rows of a run by their position; those that are there already stay as they are."""
+    rows = [{"run_id": run, "position": at, **asdict(row)} for at, row in accuracies.items()]
+    insert_missing(tx, schema.accuracy, rows)

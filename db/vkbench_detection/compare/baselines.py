@@ -17,7 +17,8 @@ from vkbench.run import COMPARED
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.queries import find_run
-from vkbench_db.rows import batches, fetch
+from vkbench_db.batches import batches
+from vkbench_db.rows import fetch
 from vkbench_detection.compare.evidence import ratio_of
 from vkbench_detection.compare.references import (
     LatestBefore,

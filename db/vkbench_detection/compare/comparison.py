@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from vkbench.errors import UsageError
 from vkbench.job import SEVERITY, JobState
 from vkbench_db import schema
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 from vkbench_detection.compare.compared import (
     ComparedChange,
     Comparison,

@@ -9,7 +9,7 @@ from statistics import median
 from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 from vkbench_detection.compare.compared import Pair
 
 AROUND = 3600.0  # seconds before and after the results in which canaries speak of them

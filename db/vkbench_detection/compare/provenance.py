@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from vkbench_db import schema
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 
 
 @dataclass(frozen=True, kw_only=True)

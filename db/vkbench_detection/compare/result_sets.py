@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from vkbench.job import Arm, Mode
 from vkbench_db import schema
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 from vkbench_detection.changes.questions import begins_level
 from vkbench_detection.compare.references import (
     LatestBefore,

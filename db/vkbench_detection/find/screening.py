@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, literal, or_, select
 
 from vkbench_db import schema
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 from vkbench_db.schema.metadata import Moment
 from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Reopening, Suspicion, moves

@@ -11,7 +11,7 @@ from vkbench.errors import UnknownName
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from vkbench_db import schema
-from vkbench_db.rows import batches, insert_missing
+from vkbench_db.batches import batches
+from vkbench_db.rows import insert_missing
 
 CHECKED = "bounds checked"  # ends the class of environments in which the device checked them
 VERDICT = "verdict"  # metric of the series in which results became wrong or jobs failed

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
-from vkbench_db.rows import batches
+from vkbench_db.batches import batches
 
 VERDICT = "verdict"  # metric of series without times: vkbench_detection.series.points.VERDICT
 MOST = 200  # results that a profile is taken from, the newest

@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from vkbench.messages.wire import Chunk
 from vkbench.process import log
 from vkbench.settings import Settings
+from vkbench_db.batches import batches
 from vkbench_db.database import Database, try_lead
-from vkbench_db.rows import batches
 from vkbench_db.work.store import (
     DeviceLoad,
     Recent,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.messages.wire import Announcement, Lease
 from vkbench.process import log
+from vkbench_db.batches import batches
 from vkbench_db.database import Database, is_of_schema, reason_of
 from vkbench_db.errors import DatabaseUnreachable
-from vkbench_db.rows import batches
 from vkbench_db.work.store import (
     cancelled_since,
     mark_running,
