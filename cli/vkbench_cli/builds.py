@@ -10,7 +10,6 @@ from vkbench.settings import Settings
 if TYPE_CHECKING:
     from vkbench.programs.build import Build
     from vkbench.programs.store import BuildStore
-    from vkbench_cli.options.records import Selecting
 
 
 def kept_builds(settings: Settings) -> BuildStore:
@@ -20,16 +19,16 @@ def kept_builds(settings: Settings) -> BuildStore:
     return BuildStore(settings.build_folder())
 
 
-def refuse_build(selecting: Selecting) -> None:
+def refuse_build(word: str) -> None:
     """UsageError where --build asks the fleet for what runs on this machine alone."""
-    if selecting.build:
+    if word:
         raise UsageError("--build runs on this machine alone yet: use `vkbench run --build`")
 
 
-def build_chosen(selecting: Selecting, settings: Settings) -> Build | None:
+def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
     """The build that --build names; None without the option."""
-    if not selecting.build:
+    if not word:
         return None
-    if selecting.bundle or selecting.kernel_file:
-        raise UsageError("--build has a program do the cases: leave out --bundle and --kernel-file")
-    return kept_builds(settings).find(selecting.build)
+    if bundle:
+        raise UsageError("--build has a program do the cases: leave out --bundle")
+    return kept_builds(settings).find(word)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,10 +43,15 @@ OURS = [(page, line) for page, line in TYPED if words_after_vkbench(line)]
 
 def options_of(row: Command) -> set[str]:
     """Every option of a command and of the commands below it."""
-    command = load(row)
-    below = getattr(command, "commands", {}).values()
-    params = [param for one in (command, *below) for param in one.params]
+    params = [param for command in with_commands_below(load(row)) for param in command.params]
     return {name for param in params for name in (*param.opts, *param.secondary_opts)}
+
+
+def with_commands_below(command: Any) -> Iterator[Any]:
+    """A command, and all that its groups hold."""
+    yield command
+    for below in getattr(command, "commands", {}).values():
+        yield from with_commands_below(below)
 
 
 def test_prompts_are_found() -> None:

@@ -32,6 +32,7 @@ from vkbench_db.transfer.exchange import export_run
 from vkbench_detection.regress.inbox import regressions
 from vkbench_detection.steps import detect
 
+NEWER = ("build",)  # tables that 0021 had not
 RECORDED = Path(__file__).parents[1] / "planted/recorded/databases"
 
 
@@ -73,6 +74,8 @@ def test_a_database_from_before_the_release_is_used_on(
     with Database.open(empty_url) as database:
         with database.reading() as tx:
             for table in TABLES.sorted_tables:
+                if table.name in NEWER:
+                    continue
                 assert tx.execute(select(table)).first(), table.name
             titles = [regression.title for regression in regressions(tx)]
             assert titles == [

@@ -77,7 +77,7 @@ def test_a_wrong_build_is_a_regression_of_the_program(
         (("run", "--build", "b1"), "unknown build 'b1'"),
         (
             ("run", "--build", "b1", "--bundle", "a"),
-            "--build has a program do the cases: leave out",
+            "--build has a program do the cases: leave out --bundle",
         ),
         (("submit", "--build", "b1"), "--build runs on this machine alone yet"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vkbench.programs.build import Build
 from vkbench.programs.program import GGML_VULKAN
-from vkbench.programs.sources import open_source
+from vkbench.programs.sources import open_build
 from vkbench.programs.store import BuildStore
 
 BASE = "libggml-base.so"
@@ -36,8 +36,8 @@ int ggml_backend_graph_compute(void *backend, void *graph) { for (;;); }""",
 
 def add_shipped(store: BuildStore, ggml: Path, name: str = "shipped") -> Build:
     """The build as its package has it."""
-    with open_source(ggml) as source:
-        return store.add(GGML_VULKAN, source, name)
+    with open_build(ggml, GGML_VULKAN) as opens:
+        return store.add(GGML_VULKAN.name, opens, name)
 
 
 def add_planted(store: BuildStore, ggml: Path, fault: str, folder: Path) -> Build:
@@ -52,5 +52,5 @@ def add_planted(store: BuildStore, ggml: Path, fault: str, folder: Path) -> Buil
     command = ["gcc", "-shared", "-fPIC", "-nostdlib", "-o", BASE, "fault.c", f"-Wl,-soname,{BASE}"]
     linked = ["-Wl,--no-as-needed", "-L.", f"-l:{BEHIND}", "-Wl,-rpath,$ORIGIN"]
     subprocess.run([*command, *linked], cwd=folder, check=True)
-    with open_source(folder) as source:
-        return store.add(GGML_VULKAN, source, fault)
+    with open_build(folder, GGML_VULKAN) as opens:
+        return store.add(GGML_VULKAN.name, opens, fault)

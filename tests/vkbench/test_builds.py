@@ -16,7 +16,7 @@ import pytest
 from vkbench.errors import UnknownName, UsageError, VkbenchError
 from vkbench.programs.build import Build, BuildFile, NoBuild, check_build
 from vkbench.programs.program import GGML_VULKAN, program_named
-from vkbench.programs.sources import open_source
+from vkbench.programs.sources import open_build
 from vkbench.programs.store import BuildStore, DamagedBuild
 
 FILES = {"libggml-base.so": b"base", "libggml-vulkan.so": b"vulkan"}
@@ -52,8 +52,8 @@ def write_zip(path: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def add(store: BuildStore, path: Path, name: str = "") -> Build:
-    with open_source(path) as source:
-        return store.add(GGML_VULKAN, source, name)
+    with open_build(path, GGML_VULKAN) as opens:
+        return store.add(GGML_VULKAN.name, opens, name)
 
 
 def test_a_build_has_the_hash_of_what_sha256sum_prints(store: BuildStore, tmp_path: Path) -> None:

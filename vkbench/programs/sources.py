@@ -12,9 +12,10 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
@@ -27,6 +28,8 @@ MOST_ARCHIVE_BYTES = 16 << 30  # unpacked, that are looked through
 _PIECE_BYTES = 1 << 20
 MOST_LINKS = 8  # that lead from a name to a file
 _UNREADABLE = (EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+
+OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 
 
 class Source(Protocol):
@@ -139,6 +142,14 @@ def open_source(path: Path) -> Iterator[Source]:
     except (*_UNREADABLE, OSError) as error:
         reason = f"cannot read {path}, which should be a folder, tar or zip file"
         raise UsageError(f"{reason}: {str(error).splitlines()[0].rstrip(':')}") from error
+
+
+@contextmanager
+def open_build(path: Path, program: Program) -> Iterator[Mapping[str, OpenFile]]:
+    """The files of a folder or an archive that a program names, by their paths in the build."""
+    with open_source(path) as source:
+        files = choose_files(source, program)
+        yield {name: partial(source.open_file, place) for name, place in files.items()}
 
 
 def choose_files(source: Source, program: Program) -> Mapping[str, str]:

@@ -14,8 +14,8 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp, mkstemp
@@ -25,8 +25,8 @@ import msgspec
 
 from vkbench.errors import UnknownName, UsageError, VkbenchError
 from vkbench.programs.build import MOST_BYTES, Build, BuildFile, NoBuild, check_build
-from vkbench.programs.program import Program
-from vkbench.programs.sources import Source, choose_files
+
+OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 
 _PIECE_BYTES: Final = 1 << 20
 _RUNNABLE: Final = 0o555  # nobody changes what is kept
@@ -43,15 +43,15 @@ class BuildStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, program: Program, source: Source, name: str = "") -> Build:
-        """Keep the files of a source that a program names; the same files are the same build."""
+    def add(self, program: str, opens: Mapping[str, OpenFile], name: str = "") -> Build:
+        """Keep a build of these files; the same files are the same build."""
         with self._report_trouble():
             left, files = MOST_BYTES, []
-            for path, place in choose_files(source, program).items():
-                with source.open_file(place) as file:
+            for path, open_file in opens.items():
+                with open_file() as file:
                     files.append(self._keep_file(path, file, left))
                 left -= files[-1].nbytes
-            build = Build(program=program.name, files=tuple(sorted(files)), name=name)
+            build = Build(program=program, files=tuple(sorted(files)), name=name)
             known = self._read(self._manifest(build.sha))
             added_at = known.added_at if known else time.time()
             kept_name = name or (known.name if known else "")

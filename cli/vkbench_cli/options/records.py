@@ -162,10 +162,8 @@ class Selecting:
     property: Annotated[
         Property | None,
         Option(
-            help=(
-                "Check a property instead. batch: the bits of a row do not depend on how many "
-                "rows there are."
-            ),
+            help="Check a property instead. batch: the bits of a row do not depend on how many "
+            "rows there are.",
             case_sensitive=False,
         ),
     ] = None
@@ -215,20 +213,16 @@ class Selecting:
         str,
         Option(
             metavar="V",
-            help=(
-                "Variant of the kernel to run: its name, 'all', or 'auto' for the best "
-                "one that the device supports (in a suite: the suite's choice)."
-            ),
+            help="Variant of the kernel to run: its name, 'all', or 'auto' for the best "
+            "one that the device supports (in a suite: the suite's choice).",
         ),
     ] = "auto"
     bundle: Annotated[
         str,
         Option(
             metavar="SHA",
-            help=(
-                "Run the kernels of this bundle (its hash or the beginning of it); "
-                "default: the bundle of the installed package."
-            ),
+            help="Run the kernels of this bundle (its hash or the beginning of it); "
+            "default: the bundle of the installed package.",
         ),
     ] = ""
 
@@ -364,10 +358,8 @@ class Effort:
         Option(
             metavar="FRACTION",
             min=0.0,
-            help=(
-                "Stop sampling when the confidence interval of the median is within this "
-                "fraction of it."
-            ),
+            help="Stop sampling when the confidence interval of the median is within this "
+            "fraction of it.",
         ),
     ] = NOISE
     limit: Annotated[
@@ -379,10 +371,8 @@ class Effort:
         Option(
             metavar="N",
             min=1,
-            help=(
-                "Run every job N times, checks with other inputs each time; a case that is not "
-                "right each time is told with its seeds."
-            ),
+            help="Run every job N times, checks with other inputs each time; a case that is not "
+            "right each time is told with its seeds.",
         ),
     ] = 1
     priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0
@@ -391,9 +381,7 @@ class Effort:
         str,
         Option(
             metavar="NAME",
-            help=(
-                "History to add the timings to; 'none' keeps a trial out of regression detection."
-            ),
+            help="History to add the timings to; 'none' keeps a trial out of regression detection.",
         ),
     ] = MAIN
 

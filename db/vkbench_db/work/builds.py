@@ -9,7 +9,6 @@ from sqlalchemy import Connection, select, update
 from vkbench.programs.build import Build
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
-from vkbench_db.work.bundles import has_bundle
 
 
 def store_build(tx: Connection, build: Build) -> None:
@@ -26,11 +25,6 @@ def is_build(tx: Connection, sha: str) -> bool:
     """Whether a hash names a build, and no bundle."""
     build = schema.build.c
     return tx.execute(select(build.sha).where(build.sha == sha)).first() is not None
-
-
-def has_arm(tx: Connection, sha: str) -> bool:
-    """Whether what a hash names can be measured again: a bundle with its blobs, or a build."""
-    return has_bundle(tx, sha) or is_build(tx, sha)
 
 
 def names_of_builds(tx: Connection) -> dict[str, str]:

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import SHARDS, Arm, ArmKind
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_db.work.builds import has_arm, is_build
+from vkbench_db.work.builds import is_build
+from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.states import DECIDED, ChangeState
 
@@ -100,12 +101,17 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
 def _arms(tx: Connection, row: _Suspected) -> Arms | None:
     new = row.after_bundle
     kind = ArmKind.BUILD if is_build(tx, new) else ArmKind.BUNDLE
-    if not new or not (new == row.packaged or has_arm(tx, new)):
+    if not new or not (new == row.packaged or _is_kept(tx, new)):
         return None
     is_other = row.before_kernel != row.after_kernel and row.before_bundle not in ("", new)
-    is_kept = row.before_bundle == row.packaged or has_arm(tx, row.before_bundle)
+    is_kept = row.before_bundle == row.packaged or _is_kept(tx, row.before_bundle)
     old = row.before_bundle if is_other and is_kept else new
     return Arms(old=Arm(name=old, kind=kind), new=Arm(name=new, kind=kind))
+
+
+def _is_kept(tx: Connection, sha: str) -> bool:
+    """Whether what a hash names can be measured again: a bundle with its blobs, or a build."""
+    return has_bundle(tx, sha) or is_build(tx, sha)
 
 
 def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:

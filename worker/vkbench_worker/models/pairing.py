@@ -20,7 +20,8 @@ from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runtime.device import Buffer, Device
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.timing.measure import LaunchWork
-from vkbench_worker.timing.paired import ArmBench, order, time_pair, timed_if_right
+from vkbench_worker.timing.paired import ArmBench, time_pair, timed_if_right
+from vkbench_worker.timing.visits import order
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,9 @@ from vkbench.job import AUTO, Job, Mode, Outcome
 from vkbench.result import ARMS, HOT, Result, Side, Timing, unpack_samples
 from vkbench_worker.phases import PREFIX
 from vkbench_worker.timing.measure import FEW, few
-from vkbench_worker.timing.paired import order, reason_of
 from vkbench_worker.timing.statistics import half_width
 from vkbench_worker.timing.summary import Sampling, timing_of
-from vkbench_worker.timing.visits import blamed_verdict
+from vkbench_worker.timing.visits import blamed_verdict, order, reason_of
 
 CPU_ROUNDS: Final = 3
 KNOWN_WELL: Final = 0.02  # half the interval of a median, as a share of it

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome, pair_of
-from vkbench.result import ARMS, Result, Side, Timing, Verdict, WrongArm
+from vkbench.result import ARMS, Result, Side, Timing, Verdict
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Flow, Problem
 from vkbench_shaders.own.posing import NotDeclared, pose_case
@@ -48,6 +48,8 @@ from vkbench_worker.timing.visits import (
     Entrant,
     blamed_verdict,
     in_turns,
+    order,
+    reason_of,
     rounds_of,
 )
 
@@ -146,15 +148,6 @@ def timed_if_right(
     return replace(result, outcome=outcome, reason=reason_of(verdict), verdict=verdict)
 
 
-def order(job: Job) -> tuple[str, str, str, str]:
-    """The arms' turns; the first two are the order in which they are set up."""
-    return (
-        (Side.NEW, Side.OLD, Side.OLD, Side.NEW)
-        if pair_of(job).new_first
-        else (Side.OLD, Side.NEW, Side.NEW, Side.OLD)
-    )
-
-
 def _pose_problems(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
     """The case as each bundle declares it: on the same arrays, or they cannot be compared."""
     problems = {}
@@ -185,13 +178,6 @@ def _plan_launches(
         return plan(bundle, chosen, device.facts, checked=checked)
     except UnknownName as error:
         raise Unsupported(f"{name}: {error}") from error
-
-
-def reason_of(verdict: Verdict) -> str:
-    """Why a pair is wrong, in words that name the arm."""
-    if verdict.wrong_arm in (WrongArm.OLD, WrongArm.NEW):
-        return f"{verdict.wrong_arm}: {verdict.reason}"
-    return verdict.reason
 
 
 def time_pair(

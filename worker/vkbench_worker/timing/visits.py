@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from vkbench.job import Job, pair_of
 from vkbench.result import ARMS, Side, Timing, Verdict, WrongArm
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.device import Device
@@ -88,3 +89,19 @@ def blamed_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
     if len(wrong) == 1:
         return verdict
     return replace(verdict, reason="; ".join(f"{arm}: {verdicts[arm].reason}" for arm in wrong))
+
+
+def order(job: Job) -> tuple[str, str, str, str]:
+    """The arms' turns; the first two are the order in which they are set up."""
+    return (
+        (Side.NEW, Side.OLD, Side.OLD, Side.NEW)
+        if pair_of(job).new_first
+        else (Side.OLD, Side.NEW, Side.NEW, Side.OLD)
+    )
+
+
+def reason_of(verdict: Verdict) -> str:
+    """Why a pair is wrong, in words that name the arm."""
+    if verdict.wrong_arm in (WrongArm.OLD, WrongArm.NEW):
+        return f"{verdict.wrong_arm}: {verdict.reason}"
+    return verdict.reason

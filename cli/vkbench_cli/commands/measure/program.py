@@ -88,11 +88,11 @@ def add_build(
     from wherever they come. `vkbench run --build NAME` checks and times it.
     """
     from vkbench.programs.program import program_named
-    from vkbench.programs.sources import open_source
+    from vkbench.programs.sources import open_build
 
     known = program_named(program)
-    with open_source(place) as source:
-        say(kept_builds(settings()).add(known, source, name).sha)
+    with open_build(place, known) as opens:
+        say(kept_builds(settings()).add(known.name, opens, name).sha)
 
 
 @build_app.command("ls")

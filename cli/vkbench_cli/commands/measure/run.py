@@ -143,7 +143,7 @@ def plan_run(
     from vkbench_local.machine import chosen_devices
     from vkbench_shaders.bundle import packaged
 
-    build = build_chosen(selecting, settings)
+    build = build_chosen(selecting.build, selecting.bundle, settings)
     with database.reading() as tx:
         bundle = bundle_chosen(tx, selecting.build_own_kernel(effort.repeat), selecting.bundle)
     selection = selecting.selection(effort, bundle)

@@ -81,7 +81,7 @@ def add(
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_scheduler.watch import schedules
 
-    refuse_build(selecting)
+    refuse_build(selecting.build)
     now = time.time()
     check(cron)  # before the database: a slip of the pen needs none
     with open_database(store.settings()) as database, database.transaction() as tx:

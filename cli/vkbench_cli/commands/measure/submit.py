@@ -112,7 +112,7 @@ def submit_selection(
     from vkbench_scheduler.planning import sweeps
     from vkbench_scheduler.planning.submit import submit as store_run
 
-    refuse_build(selecting)
+    refuse_build(selecting.build)
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)
