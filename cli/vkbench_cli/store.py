@@ -38,17 +38,6 @@ def open_database(settings: Settings) -> Database:
     return database
 
 
-@contextmanager
-def open_alone(settings: Settings) -> Iterator[Database]:
-    """The database, made if need be, while no other process of this machine runs its jobs."""
-    from vkbench_db.database import Database
-    from vkbench_local.executor import sole_executor
-
-    url = settings.database_url()
-    with sole_executor(url), Database.open(url, create=True) as database:
-        yield database
-
-
 def _note_demonstration(database: Database) -> None:
     """Say on stderr if the results are made up."""
     from vkbench_db.demonstration import NOTE, is_demonstration

@@ -18,6 +18,7 @@ from vkbench_shaders.catalogue import problem
 
 FACTS = replace(
     DEVICE,
+    name="llvmpipe",
     type="cpu",
     features=("int_dot", "subgroup_arithmetic"),
     limits={"max_workgroup_invocations": 256, "max_storage_range": 1 << 27},

@@ -10,13 +10,14 @@ from typer import Argument, Context, Option, Typer
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.process.user import user_name
+from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.store import open_alone, open_database, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:

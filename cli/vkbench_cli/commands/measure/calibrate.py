@@ -12,12 +12,12 @@ from typer import Option
 from vkbench.calibration import SUITE
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process import log
-from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
+from vkbench_cli.commands.measure.run import Ended, how_to_go_on, open_alone, plan_run, work
 from vkbench_cli.commands.measure.submit import submit
 from vkbench_cli.options.records import Devices, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import open_alone, reading
+from vkbench_cli.store import reading
 from vkbench_tables.table import Cell, Column, Table, ValueKind
 
 if TYPE_CHECKING:

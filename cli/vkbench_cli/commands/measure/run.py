@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +19,7 @@ from vkbench_cli.files import check_writable
 from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import open_alone, refuse_imported
+from vkbench_cli.store import refuse_imported
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
@@ -126,6 +128,17 @@ def run(
     if ended is Ended.OUT_OF_TIME:
         tell(how_to_go_on(run_row.id, store))
     return code
+
+
+@contextmanager
+def open_alone(settings: Settings) -> Iterator[Database]:
+    """The database, made if need be, while no other process of this machine runs its jobs."""
+    from vkbench_db.database import Database
+    from vkbench_local.executor import sole_executor
+
+    url = settings.database_url()
+    with sole_executor(url), Database.open(url, create=True) as database:
+        yield database
 
 
 def plan_run(

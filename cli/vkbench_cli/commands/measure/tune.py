@@ -12,7 +12,7 @@ from typer import Option
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process import log
 from vkbench.words.units import count_of
-from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
+from vkbench_cli.commands.measure.run import Ended, how_to_go_on, open_alone, plan_run, work
 from vkbench_cli.commands.measure.submit import announce, submit_selection
 from vkbench_cli.files import check_readable, check_writable
 from vkbench_cli.options.records import (
@@ -28,7 +28,7 @@ from vkbench_cli.options.records import (
 )
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
-from vkbench_cli.store import open_alone, open_database, reading
+from vkbench_cli.store import open_database, reading
 from vkbench_scheduler.planning.sweeps import ROUNDS, SECONDS, SETTINGS, SUITE, Sweep
 
 NOTHING_YET = "no configuration was measured yet: run `vkbench tune`"
