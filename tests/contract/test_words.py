@@ -21,9 +21,9 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 # Today's counts. Each may be lowered, never raised.
-MOST_BARE_PARTICIPLES = 382
-MOST_SHORT_DOCSTRINGS = 1
-MOST_FILLERS_A_THOUSAND_LINES = 64.7
+MOST_BARE_PARTICIPLES = 4
+MOST_SHORT_DOCSTRINGS = 0
+MOST_FILLERS_A_THOUSAND_LINES = 4.9
 
 # A function's name is bare when, without its underscores, it is one word that says what the
 # result is like and not what is done to what: a word of -ed, an irregular participle, or an
