@@ -22,7 +22,7 @@ def kept_builds(settings: Settings) -> BuildStore:
 def refuse_build(word: str) -> None:
     """UsageError where --build asks the fleet for what runs on this machine alone."""
     if word:
-        raise UsageError("--build runs on this machine alone yet: use `vkbench run --build`")
+        raise UsageError("builds run on this machine alone yet: leave out --submit, or use `run`")
 
 
 def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from planted_builds import add_planted
+from planted_builds import add_planted, add_shipped
 from vkbench.programs.store import BuildStore
 from vkbench.settings import settings
 from vkbench_cli.main import main
@@ -58,10 +59,33 @@ def test_a_wrong_build_is_a_regression_of_the_program(
     [regression] = json.loads(vkbench("regressions", "ls", "--json").stdout)["rows"]
     assert regression["title"].startswith("mul_mat_vec wrong on ")
     assert " since ggml-vulkan wrong (" in regression["title"]
+    compared = vkbench("compare", "build:old", "build:wrong", "--json")
+    assert compared.returncode == 3, compared.stderr
     freed = vkbench("program", "build", "rm", "old")
     assert freed.stderr.endswith("are free again\n")
     gone = vkbench("run", "--build", "old", *chosen)
     assert (gone.returncode, gone.stderr) == (2, "vkbench: unknown build 'old'; there is 'wrong'\n")
+
+
+@pytest.mark.timeout(300)
+def test_the_first_bad_build_is_found(vkbench: Typed, ggml_folder: Path, tmp_path: Path) -> None:
+    store = BuildStore(settings().build_folder())
+    add_shipped(store, ggml_folder, "one")
+    shutil.copytree(ggml_folder, tmp_path / "two", symlinks=False)
+    (tmp_path / "two" / "libggml-cpu-new.so").write_bytes(b"a file that no case needs")
+    add_shipped(store, tmp_path / "two", "two")
+    add_planted(store, ggml_folder, "wrong", tmp_path / "planted")
+    add_planted(store, ggml_folder, "crash", tmp_path / "crash")
+    chosen = ("--case", PRODUCT, "--seconds", "0.1")
+    found = vkbench("bisect", *chosen, "--builds", "one,two,two,wrong", "--json")
+    assert found.returncode == 0, found.stderr
+    rows = json.loads(found.stdout)["rows"]
+    assert [(row["label"], row["verdict"]) for row in rows] == [
+        ("one", "taken as good"),
+        ("two", "good"),
+        ("wrong", "wrong"),
+    ]
+    assert [row["is_first_bad"] for row in rows] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +103,16 @@ def test_a_wrong_build_is_a_regression_of_the_program(
             ("run", "--build", "b1", "--bundle", "a"),
             "--build has a program do the cases: leave out --bundle",
         ),
-        (("submit", "--build", "b1"), "--build runs on this machine alone yet"),
+        (("bisect", "--case", SUM, "--builds", "b1"), "unknown build 'b1'"),
+        (
+            ("bisect", "--case", SUM, "--builds", "b1", "--bad", "b2"),
+            "--builds begins with the good",
+        ),
+        (
+            ("bisect", "--case", SUM, "--builds", "b1", "--submit"),
+            "builds run on this machine alone",
+        ),
+        (("submit", "--build", "b1"), "builds run on this machine alone yet"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(

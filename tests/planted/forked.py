@@ -33,7 +33,7 @@ OF_COMMANDS = (
     "vkbench_cli.main",
     "vkbench_cli.show.model_profile",
     "vkbench_cli.show.peers",
-    "vkbench_db.ask.readonly",
+    "vkbench_db.ask.sql.readonly",
     "vkbench_detection.compare.comparison",
     "vkbench_local.executor",
     "vkbench_scheduler.planning.plan",

@@ -21,6 +21,7 @@ from vkbench_cli.show.telling import tell
 if TYPE_CHECKING:
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
+    from vkbench_db.upkeep.bisections import Candidate
     from vkbench_detection.regress.news import ChangedCase
     from vkbench_scheduler.planning.candidates import Built
     from vkbench_shaders.bundle import Bundle
@@ -52,6 +53,13 @@ class BisectOptions:
         Option(
             metavar="SHA,SHA,...",
             help="Bundles in order, from good to bad; the beginning of a hash is enough.",
+        ),
+    ] = ""
+    builds: Annotated[
+        str,
+        Option(
+            metavar="NAME,NAME,...",
+            help="Builds of a program in order, from good to bad: names or hashes.",
         ),
     ] = ""
     revisions: Annotated[
@@ -99,13 +107,13 @@ class BisectOptions:
         if not self.regression:
             return self
         change = _change(tx, self.regression)
-        return replace(
+        filled = replace(
             self,
             case=self.case or change.case,
             variant=change.variant if self.variant == "auto" else self.variant,
             metric=change.metric if change.metric in ("hot", "cold") else self.metric,
-            bundles=self.bundles if self._has_order else _between(tx, change),
         )
+        return filled if self._has_order else _with_order(tx, filled, change)
 
     @property
     def names(self) -> list[str]:
@@ -114,7 +122,7 @@ class BisectOptions:
 
     @property
     def _has_order(self) -> bool:
-        return bool(self.bundles or self.revisions or self.good)
+        return bool(self.bundles or self.builds or self.revisions or self.good)
 
 
 def begin_here(
@@ -133,9 +141,8 @@ def begin_here(
 
 
 def begin(database: Database, options: BisectOptions, devices: Sequence[str]) -> int:
-    """Store a bisection on identical devices (keys), with its bundles; its number."""
+    """Store a bisection on identical devices (keys), with its candidates; its number."""
     from vkbench_db.upkeep import bisections
-    from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
     from vkbench_shaders.catalogue import problem
 
     with database.reading() as tx:
@@ -143,31 +150,65 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
         check(complete)
         if not is_own(complete.case):
             problem(complete.case)  # a slip in its name is said before one in the bundles'
-        bundles = _bundles(tx, complete)
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    declared = _of_declarations(complete) if complete.kernel_file else []
-    posed = _pose_case(
-        bundles or [candidate.bundle for candidate in declared if candidate.bundle], complete.case
+    store = _store_builds if complete.builds else _store_bundles
+    asked = store(database, complete)
+    new = bisections.NewBisection(
+        devices=devices,
+        case=asked.case,
+        variant=asked.variant,
+        metric=complete.metric,
+        measure_seconds=complete.seconds,
+        candidates=asked.candidates,
+        user=user_name(),
+        regression=complete.regression or None,
     )
-    built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, complete)
-    built = distinct(posed, built)
-    now = time.time()
     with database.transaction() as tx:
-        return bisections.create(
-            tx,
-            bisections.NewBisection(
-                devices=devices,
-                case=posed.case.name,
-                variant=complete.variant,
-                metric=complete.metric,
-                measure_seconds=complete.seconds,
-                candidates=store(tx, built, now),
-                user=user_name(),
-                regression=complete.regression or None,
-            ),
-            now=now,
-        )
+        return bisections.create(tx, new, now=time.time())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What is searched: the case by its whole name, its code path, and the candidates."""
+
+    case: str
+    variant: str
+    candidates: Sequence[Candidate]
+
+
+def _store_bundles(database: Database, options: BisectOptions) -> _Asked:
+    """The candidates of --bundles or --revisions; their bundles are stored."""
+    from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
+
+    with database.reading() as tx:
+        bundles = _bundles(tx, options)
+    declared = _of_declarations(options) if options.kernel_file else []
+    posed = _pose_case(
+        bundles or [candidate.bundle for candidate in declared if candidate.bundle], options.case
+    )
+    built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, options)
+    with database.transaction() as tx:
+        candidates = store(tx, distinct(posed, built), time.time())
+    return _Asked(case=posed.case.name, variant=options.variant, candidates=candidates)
+
+
+def _store_builds(database: Database, options: BisectOptions) -> _Asked:
+    """The candidates of --builds; the database notes which they are."""
+    from vkbench.settings import settings
+    from vkbench_cli.builds import kept_builds
+    from vkbench_db.work.builds import store_build
+    from vkbench_scheduler.planning.programs import candidates_of
+    from vkbench_shaders.catalogue import problem
+
+    kept = kept_builds(settings())
+    builds = [kept.find(word.strip()) for word in options.builds.split(",")]
+    candidates = candidates_of(builds)
+    with database.transaction() as tx:
+        for build in builds:
+            store_build(tx, build)
+    case = problem(options.case).case.name
+    return _Asked(case=case, variant=builds[0].program, candidates=candidates)
 
 
 def check(options: BisectOptions) -> None:
@@ -176,12 +217,27 @@ def check(options: BisectOptions) -> None:
         raise UsageError("--case NAME is missing: give the full name of the case")
     if options.metric not in ("hot", "cold"):
         raise UsageError(f"--metric is hot or cold, not '{options.metric}'")
-    if options.bundles and options.revisions:
-        raise UsageError("give --bundles or --revisions, not both")
-    if not (options.bundles or options.revisions or (options.good and options.bad)):
-        raise UsageError("nothing to search: give --bundles SHA,SHA,... or --revisions GOOD..BAD")
+    orders = list(filter(None, (options.bundles, options.builds, options.revisions)))
+    if len(orders) > 1:
+        raise UsageError("give one of --bundles, --builds and --revisions")
+    _check_builds(options)
+    if not orders and not (options.good and options.bad):
+        raise UsageError(
+            "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,... or --revisions "
+            "GOOD..BAD"
+        )
     if options.bundles and not all(options.names):
         raise UsageError(f"--bundles has an empty name: '{options.bundles}'")
+
+
+def _check_builds(options: BisectOptions) -> None:
+    if options.builds and (options.variant != "auto" or options.metric != "hot"):
+        raise UsageError("--builds has no code paths and times hot: leave out --variant, --metric")
+    if options.builds and (options.good or options.bad or options.kernel_file):
+        raise UsageError(
+            "--builds begins with the good one and ends with the bad one: leave out --good, --bad "
+            "and --kernel-file"
+        )
 
 
 def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
@@ -271,10 +327,15 @@ def _change(tx: Transaction, regression: int) -> ChangedCase:
     return max(paired, key=lambda change: (change.direction == "wrong", change.ratio or 0.0))
 
 
-def _between(tx: Transaction, change: ChangedCase) -> str:
+def _with_order(tx: Transaction, options: BisectOptions, change: ChangedCase) -> BisectOptions:
+    """The options with what came between the arms of a change, in the order in which it came."""
     from vkbench_db.upkeep.bisections import bundles_between
+    from vkbench_db.work.builds import builds_between, is_build
 
-    return ",".join(bundles_between(tx, change.before_bundle, change.after_bundle))
+    ends = change.before_bundle, change.after_bundle
+    if is_build(tx, change.after_bundle):
+        return replace(options, builds=",".join(builds_between(tx, *ends)), variant="auto")
+    return replace(options, bundles=",".join(bundles_between(tx, *ends)))
 
 
 def _tell(done: int, total: int, label: str) -> None:

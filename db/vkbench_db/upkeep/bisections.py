@@ -6,13 +6,13 @@ The rows hold all of their state: after a kill another process goes on from them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, update
 
 from vkbench.errors import UnknownName
-from vkbench.job import Arm
+from vkbench.job import Arm, ArmKind
 from vkbench_db import schema
 from vkbench_db.rows import record_of
 
@@ -21,16 +21,17 @@ RUNNING, FOUND, FAILED = "running", "found", "failed"
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A bundle in the order of a bisection."""
+    """A bundle or a build in the order of a bisection."""
 
     sha: str  # "" where there is none: it does not compile
-    label: str  # a revision and its subject, or what the bundle is called
+    label: str  # a revision and its subject, or what the bundle or the build is called
     note: str = ""  # why there is none
+    kind: str = ArmKind.BUNDLE
 
     @property
     def arm(self) -> Arm:
         """What it is to be timed as."""
-        return Arm(name=self.sha)
+        return Arm(name=self.sha, kind=ArmKind(self.kind))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +98,7 @@ def create(tx: Connection, new: NewBisection, now: float) -> int:
         "variant": new.variant,
         "metric": new.metric,
         "measure_seconds": new.measure_seconds,
-        "bundles": {
-            "bundles": [
-                {"sha": candidate.sha, "label": candidate.label, "note": candidate.note}
-                for candidate in new.candidates
-            ]
-        },
+        "bundles": {"bundles": [asdict(candidate) for candidate in new.candidates]},
         "state": RUNNING,
         "low": 0,
         "high": len(new.candidates) - 1,

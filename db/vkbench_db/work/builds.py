@@ -27,6 +27,17 @@ def is_build(tx: Connection, sha: str) -> bool:
     return tx.execute(select(build.sha).where(build.sha == sha)).first() is not None
 
 
+def builds_between(tx: Connection, first: str, last: str) -> list[str]:
+    """The hashes of a program's builds from one up to another, in the order of their adding."""
+    build = schema.build.c
+    rows = tx.execute(select(build.sha, build.program).order_by(build.added_at, build.sha)).all()
+    programs = {row.sha: row.program for row in rows}
+    shas = [row.sha for row in rows if row.program == programs.get(last)]
+    if first not in shas or shas.index(first) > shas.index(last):
+        return [first, last]
+    return shas[shas.index(first) : shas.index(last) + 1]
+
+
 def names_of_builds(tx: Connection) -> dict[str, str]:
     """What people call each build, by its hash."""
     build = schema.build.c

@@ -1,9 +1,13 @@
-"""Plans of a program's build: which cases it is asked for, and what a selection may not say."""
+"""What may be asked of a program's builds: cases of the catalogue, and an order to bisect."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vkbench.errors import UsageError
-from vkbench.job import Mode
+from vkbench.job import ArmKind, Mode
+from vkbench.programs.build import Build
+from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.planning.selection import AUTO, Selection
 
 
@@ -19,3 +23,17 @@ def check_program(selection: Selection) -> None:
         raise UsageError("--build has no code paths or peers: leave out --variant and --peer")
     if selection.mode is Mode.BATCH:
         raise UsageError("--build is checked and timed: leave out --property")
+
+
+def candidates_of(builds: Sequence[Build]) -> list[Candidate]:
+    """Builds in order as the candidates of a bisection; equal ones beside each other are one."""
+    if len({build.program for build in builds}) > 1:
+        raise UsageError("--builds are of several programs: name builds of one")
+    candidates: list[Candidate] = []
+    for build in builds:
+        if not candidates or candidates[-1].sha != build.sha:
+            label = build.name or build.sha[:12]
+            candidates.append(Candidate(sha=build.sha, label=label, kind=ArmKind.BUILD))
+    if len(candidates) < 2:
+        raise UsageError("--builds needs two builds or more that differ, from good to bad")
+    return candidates

@@ -10,6 +10,7 @@ from typer import Argument, Context, Option, Typer
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.process.user import user_name
+from vkbench_cli.builds import refuse_build
 from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
@@ -79,17 +80,18 @@ def bisect(
     store: Store,
     output: Output,
 ) -> int:
-    """Find the bundle or revision that made a case slower or wrong, or crash.
+    """Find the bundle, build or revision that made a case slower or wrong, or crash.
 
-    Give bundles in order, or a range of git revisions of a shader tree; of each revision only the
-    code of this case is compiled. Each candidate is timed against the good one in 4 to 48 pairs
-    (old, new, new, old). A candidate that cannot be judged is skipped. If the last candidate
-    crashes or loses the device, the first one that does so is looked for. With --submit, identical
-    devices of the fleet share the work.
+    Give bundles in order, or builds of a program, or a range of git revisions of a shader tree; of
+    each revision only the code of this case is compiled. Each candidate is timed against the good
+    one in 4 to 48 pairs (old, new, new, old). A candidate that cannot be judged is skipped. If the
+    last candidate crashes or loses the device, the first one that does so is looked for. With
+    --submit, identical devices of the fleet share the work.
 
     \b
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
     vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --submit
+    vkbench bisect --case mul_mat_vec/q4_0/m4096_n1_k14336 --builds b8121,b8390,b9000
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:
@@ -99,6 +101,7 @@ def bisect(
     if not (resume or options.regression):
         check(options)
     if submit:
+        refuse_build(options.builds)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 
