@@ -58,7 +58,7 @@ COMMANDS = (
     ),
     Command(
         name="compare",
-        help="Compare two runs, bundles, drivers, devices, days or baselines.",
+        help="Compare two runs, bundles, builds, drivers, devices or baselines.",
         module="ask.compare",
     ),
     Command(
@@ -85,7 +85,7 @@ COMMANDS = (
     ),
     Command(
         name="bisect",
-        help="Find the bundle or revision that made a case slower or wrong, or crash.",
+        help="Find the bundle, build or revision that made a case slower, wrong or crash.",
         function="app",
         module="measure.bisect",
     ),

@@ -1,4 +1,4 @@
-"""What people may name as a side: recent runs of work, bundles, drivers, devices, baselines."""
+"""What people may name as a side: recent runs, bundles, builds, drivers, devices, baselines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 from vkbench.run import COMPARED
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import named_devices
+from vkbench_db.work.builds import names_of_builds
 from vkbench_detection.compare.baselines import baselines
 
 RUNS = 40  # the newest
@@ -37,7 +38,7 @@ def candidates(tx: Connection) -> list[Candidate]:
 
 
 def _runs(tx: Connection) -> tuple[list[Candidate], list[Candidate]]:
-    """Recent runs, and the bundles that the newest job of each ran."""
+    """Recent runs, and the bundles and builds that the newest job of each ran."""
     run, job, attempt = schema.run.c, schema.job.c, schema.attempt.c
     bundle = (
         select(attempt.bundle)
@@ -64,8 +65,11 @@ def _runs(tx: Connection) -> tuple[list[Candidate], list[Candidate]]:
     for row in rows:
         if row.bundle:
             newest.setdefault(row.bundle, _day(row.created_at))
+    builds = names_of_builds(tx)
     return runs, [
-        Candidate(asked=f"bundle:{sha[:SHA_SHOWN]}", words=f"bundle, last ran {day}")
+        Candidate(asked=f"build:{builds[sha] or sha[:SHA_SHOWN]}", words=f"build, last ran {day}")
+        if sha in builds
+        else Candidate(asked=f"bundle:{sha[:SHA_SHOWN]}", words=f"bundle, last ran {day}")
         for sha, day in newest.items()
     ]
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 METRICS = ("hot", "cold", COPIES)
 _FORMS = (
-    "a run (number, label, UUID, last), a baseline's name, bundle:SHA, driver:VERSION, "
-    "date:2026-11-01 or device:SELECTOR."
+    "a run (number, label, UUID, last), a baseline's name, bundle:SHA, build:NAME, "
+    "driver:VERSION, date:2026-11-01 or device:SELECTOR."
 )
 
 
@@ -109,7 +109,7 @@ def compare(
     store: Store,
     output: Output,
 ) -> int:
-    """Compare two runs, bundles, drivers, devices, days or baselines.
+    """Compare two runs, bundles, builds, drivers, devices or baselines.
 
     Changed verdicts come first, then slower timings, then faster ones. A positive delta means
     slower, and `~` no significant change; "too noisy", "too few" samples and "flagged" mean that

@@ -80,7 +80,7 @@ def bisect(
     store: Store,
     output: Output,
 ) -> int:
-    """Find the bundle, build or revision that made a case slower or wrong, or crash.
+    """Find the bundle, build or revision that made a case slower, wrong or crash.
 
     Give bundles in order, or builds of a program, or a range of git revisions of a shader tree; of
     each revision only the code of this case is compiled. Each candidate is timed against the good
@@ -91,7 +91,7 @@ def bisect(
     \b
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
     vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --submit
-    vkbench bisect --case mul_mat_vec/q4_0/m4096_n1_k14336 --builds b8121,b8390,b9000
+    vkbench bisect --case get_rows/q4_K/m32000_n512_k4096 --builds b8121,b8390
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:
