@@ -46,6 +46,7 @@ def test_all_targets_are_met(capsys: Captured) -> None:
     assert changes >= {(c, "either") for c in (0.03, 0.05, 0.1, 0.2)}
 
 
+@pytest.mark.timeout(240)
 def test_the_steps_of_the_scheduler_tell_causes_and_bundles(capsys: Captured) -> None:
     """The part of the simulated lab that every change of the detection has to pass."""
     chosen = [word for name in ("kernel steps", "driver returns") for word in ("--only", name)]

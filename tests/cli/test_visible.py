@@ -136,7 +136,16 @@ def strange_lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # say nothing that others wrote
-OURS = ("kernels", "bundle ls", "doctor", "accuracy", "model ls", "kernel check", "shard")
+OURS = (
+    "kernels",
+    "bundle ls",
+    "program ls",
+    "doctor",
+    "accuracy",
+    "model ls",
+    "kernel check",
+    "shard",
+)
 
 
 @pytest.mark.slow

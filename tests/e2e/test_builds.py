@@ -60,7 +60,7 @@ def test_a_wrong_build_is_a_regression_of_the_program(
     assert regression["title"].startswith("mul_mat_vec wrong on ")
     assert " since ggml-vulkan wrong (" in regression["title"]
     compared = vkbench("compare", "build:old", "build:wrong", "--json")
-    assert compared.returncode == 3, compared.stderr
+    assert "1 verdict changed (1 wrong, 0 fixed)" in compared.stderr
     freed = vkbench("program", "build", "rm", "old")
     assert freed.stderr.endswith("are free again\n")
     gone = vkbench("run", "--build", "old", *chosen)

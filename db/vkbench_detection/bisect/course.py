@@ -70,6 +70,12 @@ def least_ratio(bisection: Bisection) -> float:
     return exp(SHARE * log(whole.ratio))
 
 
+def seeks_wrong(bisection: Bisection) -> bool:
+    """Whether the last one is wrong, so that how fast one is does not matter."""
+    whole = _find_whole_step(bisection)
+    return whole is not None and whole.verdict == StepVerdict.WRONG
+
+
 def next_round(bisection: Bisection) -> Round:
     """The next round of a bisection without open steps."""
     count, words = len(bisection.candidates), words_of(bisection)

@@ -52,13 +52,14 @@ class StepJudgement:
 
 
 def judge_step(
-    results: PairResults, pairs: int, *, least_ratio: float = 0.0
+    results: PairResults, pairs: int, *, least_ratio: float = 0.0, seeks_wrong: bool = False
 ) -> StepJudgement | int:
     """What `pairs` pairs say, or how many more are needed; 0: wait for those under way.
 
     A bundle whose ratio is certainly below `least_ratio` did not bring the change that is looked
     for: where the pairs leave open whether it is a little slower, it is good. One that looks no
-    slower is measured on while the pairs leave open whether it brought that change.
+    slower is measured on while the pairs leave open whether it brought that change. Where a wrong
+    one is looked for, one that was right in all pairs is good, however fast it is.
     """
     if results.new_wrong:
         return StepJudgement(verdict=StepVerdict.WRONG, note=results.new_wrong)
@@ -67,6 +68,8 @@ def judge_step(
     if results.pending and not results.failed:
         return 0
     compared = judge(results.old, results.new, direction=Direction.SLOWER, looks=LONG_LOOKS)
+    if seeks_wrong and compared.pairs:
+        return StepJudgement(verdict=StepVerdict.GOOD, note="it is right", pairs=compared)
     match compared.verdict:
         case PairVerdict.REGRESSED:
             return StepJudgement(verdict=StepVerdict.BAD, pairs=compared)

@@ -74,7 +74,12 @@ def _look_at(
     tx: Connection, bisection: Bisection, step: BisectionStep, results: PairResults, now: float
 ) -> None:
     """Store the verdict on a step, or ask for the pairs that it needs."""
-    judged = judge_step(results, step.pairs, least_ratio=course.least_ratio(bisection))
+    judged = judge_step(
+        results,
+        step.pairs,
+        least_ratio=course.least_ratio(bisection),
+        seeks_wrong=course.seeks_wrong(bisection),
+    )
     if isinstance(judged, StepJudgement):
         _settle(tx, bisection, step, judged, now)
         if results.pending:  # what is still to come changes nothing

@@ -188,7 +188,7 @@ class _Sampled(Reference):
 
     made: dict[int, tuple[Floats, Floats]]
 
-    def appended(self, layer: int, k: Floats, v: Floats) -> Cache:
+    def append_positions(self, layer: int, k: Floats, v: Floats) -> Cache:
         """The device's cache; what the reference would put there is kept to be compared."""
         self.made = {layer: (k, v)}
         return self.caches[layer]
