@@ -21,7 +21,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 # Today's counts. Each may be lowered, never raised.
-MOST_BARE_PARTICIPLES = 4
+MOST_BARE_PARTICIPLES = 3
 MOST_SHORT_DOCSTRINGS = 0
 MOST_FILLERS_A_THOUSAND_LINES = 4.9
 

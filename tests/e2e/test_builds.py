@@ -54,6 +54,12 @@ def test_a_wrong_build_is_a_regression_of_the_program(
     assert {(row["variant"], row["bundle"]) for row in results} == {
         ("ggml-vulkan", listed[0]["sha"])
     }
+    other = ("--database", str(tmp_path / "other.db"))
+    assert vkbench("export", "last", "--output", str(tmp_path / "run.jsonl")).returncode == 0
+    imported = vkbench("import", str(tmp_path / "run.jsonl"), *other)
+    assert imported.returncode == 0, imported.stderr
+    compared = vkbench("compare", "build:old", "last", *other)
+    assert compared.stderr.startswith("build old"), compared.stderr
     ran = vkbench("run", "--build", "wrong", "--mode", "correctness", "--case", PRODUCT)
     assert ran.returncode == 3
     [regression] = json.loads(vkbench("regressions", "ls", "--json").stdout)["rows"]

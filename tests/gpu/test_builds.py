@@ -104,7 +104,7 @@ def test_a_pair_tells_how_much_slower_a_build_is(add: Add, do: Do) -> None:
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
     old, new = result.timings
     assert (old.side, new.side) == (Side.OLD, Side.NEW)
-    assert 1.5 < new.seconds / old.seconds < 2.7
+    assert 3 < new.seconds / old.seconds < 20
     assert result.bundle == add("slow").sha
 
 

@@ -18,6 +18,7 @@ from typing import Final
 from vkbench.case import is_model
 from vkbench.errors import VkbenchError
 from vkbench.job import Arm, Job, Outcome
+from vkbench.peers import BY_NAME
 from vkbench.process.interpreter import python
 from vkbench.programs.program import program_named
 from vkbench.programs.store import BuildStore
@@ -48,14 +49,19 @@ class Peers:
         """The result of a job of a peer, which takes turns with the runner."""
 
         def ask_peer(visit: Job) -> Result | None:
-            return self._ask(job.variant, self._peer_command(job.variant), visit, ready, is_over)
+            return self._ask(job.variant, _peer_command, visit, ready, is_over)
 
         is_brief = not is_model(job.case)
         rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
         return in_turns(job, ask_runner, ask_peer, rounds=rounds)
 
     def do_builds(self, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
-        """The result of a job of a build, or of a pair of them, which take turns."""
+        """The result of a job of a build, or of a pair of them, which take turns.
+
+        Processes of other builds end: each holds a part of the device's memory.
+        """
+        for name in self._children.keys() - {*job.builds, *BY_NAME}:
+            self._end(name)
         if not job.pair:
             return self._ask_build(job.arm, job, ready, is_over)
         if job.pair.metric != HOT:
@@ -72,19 +78,16 @@ class Peers:
     ) -> Result | None:
         """A build's result of a job: it checks and times the case by itself."""
         began = time.monotonic()
+        visit = replace(job, hot_only=True)
         try:
-            command = self._build_command(arm)
+            result = self._ask(arm.name, self._build_command, visit, ready, is_over)
         except VkbenchError as error:
             return result_of_end(job, Outcome.ERROR, str(error), began)
-        result = self._ask(arm.name, command, replace(job, hot_only=True), ready, is_over)
         return result and replace(result, variant=job.variant, kernel_sha=arm.name, bundle=arm.name)
 
-    def _peer_command(self, peer: str) -> Sequence[str]:
-        return python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
-
-    def _build_command(self, arm: Arm) -> Sequence[str]:
+    def _build_command(self, sha: str) -> Sequence[str]:
         """The command of a build's process; its files are laid out, and what they were."""
-        build = self._builds.find(arm.name)
+        build = self._builds.find(sha)
         folder = self._builds.lay_out(build)
         adapter = program_named(build.program).adapter
         arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))
@@ -93,7 +96,7 @@ class Peers:
     def _ask(
         self,
         name: str,
-        command: Sequence[str],
+        command_of: Callable[[str], Sequence[str]],
         job: Job,
         ready: Ready,
         is_over: Callable[[], bool],
@@ -102,7 +105,7 @@ class Peers:
         began = time.monotonic()
         deadline = began + job.limit_seconds
         try:
-            child = self._have_child(name, command, ready)
+            child = self._have_child(name, command_of, ready)
             child.send(line_of(job))
             result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
         except NoAnswer as error:
@@ -117,9 +120,11 @@ class Peers:
         for name in list(self._children):
             self._end(name)
 
-    def _have_child(self, name: str, command: Sequence[str], ready: Ready) -> Child:
+    def _have_child(
+        self, name: str, command_of: Callable[[str], Sequence[str]], ready: Ready
+    ) -> Child:
         if name not in self._children:
-            given = (command, environment.of(self._settings))
+            given = (command_of(name), environment.of(self._settings))
             self._children[name] = self._parent.submit(Child, *given).result()
             self._children[name].send(line_of(ready))
         return self._children[name]
@@ -127,3 +132,7 @@ class Peers:
     def _end(self, name: str) -> None:
         with suppress(OSError):
             self._children.pop(name).close()
+
+
+def _peer_command(peer: str) -> Sequence[str]:
+    return python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
