@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import lzma
 import os
-import secrets
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -102,12 +101,3 @@ def _places(entries: Iterable[Entry]) -> dict[str, _Place]:
             ends[entry.module] = begin + entry.bytes
             places[entry.sha256] = _Place(entry.module, begin, ends[entry.module])
     return places
-
-
-def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Writes a file whole or not at all; its user alone reads it, if the mode says nothing else."""
-    scratch = path.with_name(f".new-{secrets.token_hex(8)}")
-    # not by tempfile: a contained process cannot change the modes of files that are its owner's
-    with open(scratch, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(data)
-    scratch.replace(path)

@@ -23,10 +23,10 @@ from pathlib import Path
 import msgspec
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.process.plain_file import replace_file
 from vkbench.settings import Settings
 from vkbench.words import names
 from vkbench_shaders.blobs import SUFFIX, Files, Packed, pack
-from vkbench_shaders.blobs import replace_file as replace_file
 from vkbench_shaders.compile import reflection
 from vkbench_shaders.compile.cached import progress_bar
 from vkbench_shaders.compile.compiler import Unit

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from vkbench.errors import UnknownName, UsageError
+from vkbench.process.plain_file import replace_file
 from vkbench_shaders import bundle as bundles
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import (
@@ -213,7 +214,7 @@ def test_the_packaged_hash_is_that_of_the_manifest_as_it_is_now(
     monkeypatch.setattr(bundles, "PACKAGED", folder)
     manifest = folder / "manifest.json"
     for text in ("one", "two"):
-        bundles.replace_file(manifest, text.encode())
+        replace_file(manifest, text.encode())
         assert bundles.packaged_sha() == hashlib.sha256(text.encode()).hexdigest()
     manifest.unlink()
     assert bundles.packaged_sha() == ""

@@ -1,8 +1,9 @@
-"""Opens files that people name, and refuses pipes, which might block forever."""
+"""Opens files that people name, and refuses pipes; writes files whole."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -25,3 +26,15 @@ def open_plain(path: Path) -> BinaryIO:
 def _open_at_once(path: str, flags: int) -> int:
     """Open a file; if it is a pipe, without waiting for a program that writes to it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file whole or not at all; its user alone reads it, if the mode says nothing else."""
+    scratch = path.with_name(f".new-{secrets.token_hex(8)}")
+    try:
+        # not by tempfile: a contained process cannot change the modes of files that are its owner's
+        with open(scratch, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(data)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 from vkbench.errors import UsageError
+
+OpenFile = Callable[[], AbstractContextManager[BinaryIO]]  # opens a file of a build to be read
 
 MOST_FILES: Final = 1000
 MOST_BYTES: Final = 4 << 30  # of all files

@@ -12,7 +12,7 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
 from vkbench.errors import UsageError
-from vkbench.programs.build import MOST_FILES, NoBuild, check_path
+from vkbench.programs.build import MOST_FILES, NoBuild, OpenFile, check_path
 from vkbench.programs.program import Program
 
 MOST_MEMBERS = 100_000  # of an archive or a folder that are looked at
@@ -28,8 +28,6 @@ MOST_ARCHIVE_BYTES = 16 << 30  # unpacked, that are looked through
 _PIECE_BYTES = 1 << 20
 MOST_LINKS = 8  # that lead from a name to a file
 _UNREADABLE = (EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
-
-OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 
 
 class Source(Protocol):

@@ -14,8 +14,8 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp, mkstemp
@@ -24,12 +24,18 @@ from typing import BinaryIO, Final
 import msgspec
 
 from vkbench.errors import UnknownName, UsageError, VkbenchError
-from vkbench.programs.build import MOST_BYTES, Build, BuildFile, NoBuild, check_build
-
-OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
+from vkbench.process.plain_file import replace_file
+from vkbench.programs.build import (
+    MOST_BYTES,
+    Build,
+    BuildFile,
+    NoBuild,
+    OpenFile,
+    check_build,
+)
 
 _PIECE_BYTES: Final = 1 << 20
-_RUNNABLE: Final = 0o555  # nobody changes what is kept
+_RUNNABLE: Final = 0o555  # kept files are read and run, never written
 _FORGOTTEN_SECONDS: Final = 3600  # files without a build that are older were left by a killed add
 
 
@@ -52,16 +58,18 @@ class BuildStore:
                     files.append(self._keep_file(path, file, left))
                 left -= files[-1].nbytes
             build = Build(program=program, files=tuple(sorted(files)), name=name)
-            known = self._read(self._manifest(build.sha))
+            manifest = self._manifest(build.sha)
+            known = self._read_manifest(manifest)
             added_at = known.added_at if known else time.time()
             kept_name = name or (known.name if known else "")
             build = check_build(replace(build, name=kept_name, added_at=added_at))
-            self._write(self._manifest(build.sha), msgspec.json.encode(build))
+            manifest.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(manifest, msgspec.json.encode(build))
         return build
 
     def list_builds(self) -> list[Build]:
         """All that are kept, the newest last."""
-        builds = (self._read(path) for path in self._folder.glob("builds/*.json"))
+        builds = (self._read_manifest(path) for path in self._folder.glob("builds/*.json"))
         return sorted((build for build in builds if build), key=lambda build: build.added_at)
 
     def find(self, word: str, program: str = "") -> Build:
@@ -145,23 +153,13 @@ class BuildStore:
     def _manifest(self, sha: str) -> Path:
         return self._folder / "builds" / f"{sha}.json"
 
-    def _read(self, path: Path) -> Build | None:
+    def _read_manifest(self, path: Path) -> Build | None:
         """A build; None where its file is not there, or is none."""
         try:
             build = check_build(msgspec.json.decode(path.read_bytes(), type=Build))
         except (OSError, msgspec.MsgspecError, NoBuild):
             return None
         return build if f"{build.sha}.json" == path.name else None
-
-    def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = mkstemp(prefix=".new-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
 
     @contextmanager
     def _report_trouble(self) -> Iterator[None]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from vkbench.process.plain_file import replace_file
 from vkbench.settings import settings
-from vkbench_shaders.blobs import replace_file
 from vkbench_shaders.compile import compiler, spirv, workers
 from vkbench_shaders.compile.compiler import Compiler, Unit
 from vkbench_shaders.compile.tree import sha_of, sources_by_module, sources_of

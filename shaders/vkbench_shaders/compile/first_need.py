@@ -17,7 +17,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 
-from vkbench_shaders.blobs import SUFFIX, Files, replace_file
+from vkbench.process.plain_file import replace_file
+from vkbench_shaders.blobs import SUFFIX, Files
 from vkbench_shaders.compile import compiler, spirv, workers
 from vkbench_shaders.compile.cached import Progress, compile_cached, report_nothing
 from vkbench_shaders.compile.compiler import CompileError, Unit

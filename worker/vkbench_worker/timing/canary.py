@@ -19,8 +19,9 @@ from vkbench import calibration
 from vkbench.errors import VkbenchError, WrongResult
 from vkbench.job import AUTO
 from vkbench.messages import wire
+from vkbench.process.plain_file import replace_file
 from vkbench_shaders import catalogue
-from vkbench_shaders.bundle import Bundle, replace_file
+from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.device import Device
