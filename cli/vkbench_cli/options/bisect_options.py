@@ -118,11 +118,15 @@ class BisectOptions:
     @property
     def names(self) -> list[str]:
         """The names in --bundles, in their order."""
-        return [word.strip() for word in self.bundles.split(",")]
+        return _split_names(self.bundles)
 
     @property
     def _has_order(self) -> bool:
         return bool(self.bundles or self.builds or self.revisions or self.good)
+
+
+def _split_names(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
 
 
 def begin_here(
@@ -153,14 +157,14 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
     store = _store_builds if complete.builds else _store_bundles
-    asked = store(database, complete)
+    search = store(database, complete)
     new = bisections.NewBisection(
         devices=devices,
-        case=asked.case,
-        variant=asked.variant,
+        case=search.case,
+        variant=search.variant,
         metric=complete.metric,
         measure_seconds=complete.seconds,
-        candidates=asked.candidates,
+        candidates=search.candidates,
         user=user_name(),
         regression=complete.regression or None,
     )
@@ -169,7 +173,7 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _Search:
     """What is searched: the case by its whole name, its code path, and the candidates."""
 
     case: str
@@ -177,7 +181,7 @@ class _Asked:
     candidates: Sequence[Candidate]
 
 
-def _store_bundles(database: Database, options: BisectOptions) -> _Asked:
+def _store_bundles(database: Database, options: BisectOptions) -> _Search:
     """The candidates of --bundles or --revisions; their bundles are stored."""
     from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
 
@@ -190,10 +194,10 @@ def _store_bundles(database: Database, options: BisectOptions) -> _Asked:
     built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, options)
     with database.transaction() as tx:
         candidates = store(tx, distinct(posed, built), time.time())
-    return _Asked(case=posed.case.name, variant=options.variant, candidates=candidates)
+    return _Search(case=posed.case.name, variant=options.variant, candidates=candidates)
 
 
-def _store_builds(database: Database, options: BisectOptions) -> _Asked:
+def _store_builds(database: Database, options: BisectOptions) -> _Search:
     """The candidates of --builds; the database notes which they are."""
     from vkbench.settings import settings
     from vkbench_cli.builds import kept_builds
@@ -202,13 +206,13 @@ def _store_builds(database: Database, options: BisectOptions) -> _Asked:
     from vkbench_shaders.catalogue import problem
 
     kept = kept_builds(settings())
-    builds = [kept.find(word.strip()) for word in options.builds.split(",")]
+    builds = [kept.find(name) for name in _split_names(options.builds)]
     candidates = candidates_of(builds)
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)
     case = problem(options.case).case.name
-    return _Asked(case=case, variant=builds[0].program, candidates=candidates)
+    return _Search(case=case, variant=builds[0].program, candidates=candidates)
 
 
 def check(options: BisectOptions) -> None:

@@ -99,19 +99,18 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
 
 
 def _arms(tx: Connection, row: _Suspected) -> Arms | None:
+    """The arms to measure again: bundles are kept with their blobs, builds by their hosts."""
     new = row.after_bundle
-    kind = ArmKind.BUILD if is_build(tx, new) else ArmKind.BUNDLE
-    if not new or not (new == row.packaged or _is_kept(tx, new)):
+    kind, is_kept = ArmKind.BUNDLE, has_bundle
+    if is_build(tx, new):
+        kind, is_kept = ArmKind.BUILD, is_build
+    if not new or not (new == row.packaged or is_kept(tx, new)):
         return None
-    is_other = row.before_kernel != row.after_kernel and row.before_bundle not in ("", new)
-    is_kept = row.before_bundle == row.packaged or _is_kept(tx, row.before_bundle)
-    old = row.before_bundle if is_other and is_kept else new
+    old = row.before_bundle
+    is_other = row.before_kernel != row.after_kernel and old not in ("", new)
+    if not (is_other and (old == row.packaged or is_kept(tx, old))):
+        old = new
     return Arms(old=Arm(name=old, kind=kind), new=Arm(name=new, kind=kind))
-
-
-def _is_kept(tx: Connection, sha: str) -> bool:
-    """Whether what a hash names can be measured again: a bundle with its blobs, or a build."""
-    return has_bundle(tx, sha) or is_build(tx, sha)
 
 
 def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:

@@ -56,7 +56,7 @@ class RunnerProcess:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a process that nobody has found dead."""
+        """Whether there is a process; it may have ended without anyone having noticed."""
         return self._child is not None
 
     @property

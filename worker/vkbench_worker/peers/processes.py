@@ -67,7 +67,7 @@ class Peers:
         if job.pair.metric != HOT:
             began = time.monotonic()
             return result_of_end(job, Outcome.SKIPPED, "a build is timed hot alone", began)
-        asks = {
+        asks: dict[str, Ask] = {
             Side.OLD: partial(self._ask_build, job.pair.old, ready=ready, is_over=is_over),
             Side.NEW: partial(self._ask_build, job.arm, ready=ready, is_over=is_over),
         }

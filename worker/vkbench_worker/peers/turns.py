@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from vkbench.job import AUTO, Job, Mode, Outcome
@@ -36,36 +36,28 @@ def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Re
     own failures count as such; a peer's are the reason of a skipped job.
     """
     visit = replace(_visit_of(job, rounds), variant=AUTO)
-    answers: dict[str, list[Result]] = {_OURS: [], _THEIRS: []}
-    done = 0
-    while done < rounds or _needs_more(job, answers, done, rounds):
-        for name in (_THEIRS, _OURS, _OURS, _THEIRS):
-            answer = (ask_runner if name == _OURS else ask_peer)(visit)
-            if answer is None:
-                return None
-            answers[name].append(answer)
-            if answer.outcome is not Outcome.PASSED:
-                return _without(job, answer, of_peer=name == _THEIRS)
-        done += 1
-    return _together(job, answers[_OURS], answers[_THEIRS])
+    asks = {_OURS: ask_runner, _THEIRS: ask_peer}
+    turns = _take_turns(job, visit, asks, (_THEIRS, _OURS, _OURS, _THEIRS), rounds)
+    if turns is None:
+        return None
+    if turns.ended_by:
+        answer = turns.answers[turns.ended_by][-1]
+        return _without(job, answer, of_peer=turns.ended_by == _THEIRS)
+    return _together(job, turns.answers[_OURS], turns.answers[_THEIRS])
 
 
-def pair_in_turns(job: Job, asks: Mapping[Side, Ask], *, rounds: int = 1) -> Result | None:
+def pair_in_turns(job: Job, asks: Mapping[str, Ask], *, rounds: int = 1) -> Result | None:
     """The result of a pair of builds: their timings, or which of them is wrong or failed."""
     visit = replace(_visit_of(job, rounds), pair=None)
-    answers: dict[str, list[Result]] = {Side.OLD: [], Side.NEW: []}
-    done = 0
-    while done < rounds or _needs_more(job, answers, done, rounds):
-        for side in order(job):
-            answer = asks[Side(side)](visit)
-            if answer is None:
-                return None
-            answers[side].append(answer)
-            if answer.outcome is Outcome.WRONG:
-                return _blame(job, visit, answers, asks)
-            if answer.outcome is not Outcome.PASSED:
-                return replace(answer, timings=(), reason=f"{side}: {answer.reason}")
-        done += 1
+    turns = _take_turns(job, visit, asks, order(job), rounds)
+    if turns is None:
+        return None
+    answers = turns.answers
+    if turns.ended_by:
+        answer = answers[turns.ended_by][-1]
+        if answer.outcome is Outcome.WRONG:
+            return _blame(job, visit, answers, asks)
+        return replace(answer, timings=(), reason=f"{turns.ended_by}: {answer.reason}")
     visits = [*answers[Side.OLD], *answers[Side.NEW]]
     return replace(
         answers[Side.NEW][-1],
@@ -77,12 +69,12 @@ def pair_in_turns(job: Job, asks: Mapping[Side, Ask], *, rounds: int = 1) -> Res
 
 
 def _blame(
-    job: Job, visit: Job, answers: Mapping[str, Sequence[Result]], asks: Mapping[Side, Ask]
+    job: Job, visit: Job, answers: Mapping[str, Sequence[Result]], asks: Mapping[str, Ask]
 ) -> Result | None:
     """The result of a pair of which one build was wrong at its last visit: the other is asked."""
     last: dict[str, Result] = {}
     for side in ARMS:
-        answer = answers[side][-1] if answers[side] else asks[Side(side)](visit)
+        answer = answers[side][-1] if answers[side] else asks[side](visit)
         if answer is None:
             return None
         last[side] = answer
@@ -96,6 +88,32 @@ def _blame(
         verdict=verdict,
         timings=(),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """What each side answered at its visits."""
+
+    answers: Mapping[str, Sequence[Result]]
+    ended_by: str  # side whose last answer is no timing; "" if all are
+
+
+def _take_turns(
+    job: Job, visit: Job, asks: Mapping[str, Ask], turns: Sequence[str], rounds: int
+) -> Turns | None:
+    """Visit the sides in turns until both medians are known, or one has no timing."""
+    answers: dict[str, list[Result]] = {side: [] for side in asks}
+    done = 0
+    while done < rounds or _needs_more(job, answers, done, rounds):
+        for side in turns:
+            answer = asks[side](visit)
+            if answer is None:
+                return None
+            answers[side].append(answer)
+            if answer.outcome is not Outcome.PASSED:
+                return Turns(answers=answers, ended_by=side)
+        done += 1
+    return Turns(answers=answers, ended_by="")
 
 
 def _visit_of(job: Job, rounds: int) -> Job:
