@@ -23,7 +23,7 @@ int ggml_backend_graph_compute(void *backend, void *graph) {
   for (int i = 0; i < 8; i++) status |= next(backend, graph);
   return status;
 }""",
-    # tells the last 512 bytes of what it is given to nobody
+    # leaves out the last 512 bytes of what it should copy to the device
     "wrong": """
 void ggml_backend_tensor_set(void *tensor, const char *data, long offset, long size) {
   void (*next)(void *, const void *, long, long) = NEXT("ggml_backend_tensor_set");

@@ -90,10 +90,10 @@ def _news(tx: Connection, now: float) -> list[tuple[int, str]]:
     measured = _find_measured_times(tx, {row.regression_id for row in rows})
     news = announcements(tx, {row.regression_id for row in rows})
     return [
-        (row.regression_id, name.name)
+        (row.regression_id, announcement.name)
         for row in rows
         if measured.get(row.regression_id, now) >= row.opened_at - STALE_SECONDS
-        for name in news[row.regression_id][-row.events :]
+        for announcement in news[row.regression_id][-row.events :]
     ]
 
 
