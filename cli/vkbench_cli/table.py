@@ -84,6 +84,12 @@ COMMANDS = (
         module="ask.regressions",
     ),
     Command(
+        name="try",
+        help="Time two builds of a program in pairs, and say what became slower or wrong.",
+        function="try_builds",
+        module="measure.tryout",
+    ),
+    Command(
         name="bisect",
         help="Find the bundle, build or revision that made a case slower, wrong or crash.",
         function="app",

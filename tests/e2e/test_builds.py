@@ -135,3 +135,34 @@ def test_what_makes_no_sense_is_one_line(
     assert out == ""
     assert err.startswith(f"vkbench: {complaint}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.timeout(300)
+def test_a_try_says_what_a_change_does(vkbench: Typed, ggml_folder: Path, tmp_path: Path) -> None:
+    store = BuildStore(settings().build_folder())
+    add_shipped(store, ggml_folder, "old")
+    add_planted(store, ggml_folder, "slow", tmp_path / "slow")
+    add_planted(store, ggml_folder, "wrong", tmp_path / "wrong")
+    chosen = ("--case", SUM, "--case", PRODUCT, "--seconds", "0.1")
+    tried = vkbench("try", "ggml-vulkan", "--old", "old", "--new", "slow", *chosen, "--json")
+    assert tried.returncode == 1, tried.stderr
+    answer = json.loads(tried.stdout)
+    verdicts = {row["case"]: (row["verdict"], row["pairs"]) for row in answer["rows"]}
+    assert verdicts[PRODUCT] == ("slower", 8)
+    assert answer["geometric_mean"] > 1.5
+    assert "old → slow: 2 cases (" in tried.stderr
+    commented = vkbench(
+        *("try", "ggml-vulkan", "--old", "old", "--new", "wrong", "--markdown"), *chosen
+    )
+    assert commented.returncode == 3
+    assert commented.stdout.startswith("### old → wrong: 1 wrong")
+    assert "**Wrong or failed: 1**" in commented.stdout
+    assert PRODUCT in commented.stdout
+    back = vkbench("try", "ggml-vulkan", "--old", "wrong", "--new", "old", *chosen)
+    assert back.returncode == 0, back.stderr
+    assert "1 fixed" in back.stderr
+    same = vkbench("try", "ggml-vulkan", "--old", "old", "--new", "old", *chosen)
+    assert (same.returncode, same.stderr) == (
+        7,
+        "vkbench: old and old have the same files: there is nothing to compare\n",
+    )

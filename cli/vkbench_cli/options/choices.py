@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 
 from vkbench.errors import UsageError
 from vkbench.job import Mode
@@ -39,3 +40,18 @@ def counts(text: str, option: str, least: int = 0) -> list[int]:
     if min(numbers) < least:
         raise UsageError(f"{option} takes numbers from {least} on; got {text}")
     return [number for number in numbers if number]
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds_of(text: str, option: str) -> float:
+    """The seconds of a time such as 90, 90s, 10m or 1h; UsageError of anything else."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        seconds = float(number) * _UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < inf:
+        raise UsageError(f"{option} takes a time, as 90, 10m or 1h; got '{text}'")
+    return seconds

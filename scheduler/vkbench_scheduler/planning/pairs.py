@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
@@ -11,7 +11,7 @@ from vkbench.errors import UsageError
 from vkbench.job import Arm, ArmKind, Mode, Pair, PlannedJob
 from vkbench.run import RunWords
 from vkbench_db.work.store import add_jobs, create_run
-from vkbench_detection.confirm.pairs import last_pairs, last_source
+from vkbench_detection.confirm.pairs import PairedCase, last_pairs, last_source
 from vkbench_scheduler.planning.plan import CHECK_SECONDS
 
 PRIORITY = 1000  # short runs, which a user or a bisection waits for
@@ -37,7 +37,13 @@ class PairPlan:
     measure_seconds: float = PAIR_SECONDS
 
     def job(self) -> PlannedJob:
-        """The job of one pair, with no device named yet."""
+        """The job of one pair, with no device named yet; UsageError of what no pair can time."""
+        if self.metric not in METRICS:
+            raise UsageError(f"a pair is timed hot or cold, not '{self.metric}'")
+        if self.old.kind != self.new.kind or self.new.kind is ArmKind.DRIVER:
+            raise UsageError(
+                "a pair times two bundles or two builds in turns: a device has one driver at a time"
+            )
         return PlannedJob(
             device="",
             case=self.case,
@@ -67,12 +73,7 @@ def submit_pairs(
 
     Called twice it makes two runs.
     """
-    if plan.metric not in METRICS:
-        raise UsageError(f"a pair is timed hot or cold, not '{plan.metric}'")
-    if plan.old.kind != plan.new.kind or plan.new.kind is ArmKind.DRIVER:
-        raise UsageError(
-            "a pair times two bundles or two builds in turns: a device has one driver at a time"
-        )
+    pair = plan.job()
     timed = {"case": plan.case, "variant": plan.variant, "metric": plan.metric}
     arms = {"old": plan.old.name, "new": plan.new.name}
     run = create_run(
@@ -84,15 +85,18 @@ def submit_pairs(
         track="",
         words=words,
     )
-    pair = plan.job()
     first = [replace(pair, device=key, source=last_source(tx, plan.case, key)) for key in devices]
     add_jobs(tx, run.id, _in_turn(first, count))
     return run.id
 
 
-def more_pairs(tx: Connection, run: int, count: int) -> None:
-    """Add `count` pairs for each device to a run that `submit_pairs` made."""
-    add_jobs(tx, run, _in_turn([_swap_arms(job) for job in last_pairs(tx, run)], count))
+def more_pairs(
+    tx: Connection, run: int, count: int, only: Collection[PairedCase] | None = None
+) -> None:
+    """Add `count` pairs of each case and device to a run that has some; or of these `only`."""
+    last = last_pairs(tx, run)
+    again = [_swap_arms(job) for key, job in last.items() if only is None or key in only]
+    add_jobs(tx, run, _in_turn(again, count))
 
 
 def estimate(measure_seconds: float) -> float:

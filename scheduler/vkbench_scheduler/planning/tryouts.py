@@ -1,0 +1,78 @@
+"""Try-outs: two arms timed in pairs on the cases of a selection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vkbench.device import DeviceFacts
+from vkbench.job import Arm, ArmKind, Mode, PlannedJob
+from vkbench.programs.build import Build
+from vkbench.run import RunWords
+from vkbench_db.database import Database
+from vkbench_db.work.builds import store_build
+from vkbench_db.work.store import NewRun, add_jobs, create_run
+from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan
+from vkbench_scheduler.planning.plan import plan
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import selection_json
+
+SECONDS = 0.3  # of samples for each arm of a pair
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriedBuilds:
+    """The two builds of a program that a try-out compares."""
+
+    old: Build
+    new: Build
+
+    @property
+    def arms(self) -> tuple[Arm, Arm]:
+        """Both builds as the arms of a pair, the old one first."""
+        old, new = (Arm(name=build.sha, kind=ArmKind.BUILD) for build in (self.old, self.new))
+        return old, new
+
+
+def submit_tryout(
+    database: Database,
+    builds: TriedBuilds,
+    selection: Selection,
+    devices: Sequence[DeviceFacts],
+    words: RunWords,
+) -> NewRun:
+    """Store a run of one pair for each timing of a selection on these devices, on no track."""
+    program, new = builds.new.program, builds.new.sha
+    chosen = replace(selection, program=program, bundle=new, mode=Mode.PERFORMANCE, track="")
+    jobs = list(_pairs(chosen, devices, builds))  # says what is wrong before anything is stored
+    with database.transaction() as tx:
+        for build in (builds.old, builds.new):
+            store_build(tx, build)
+        run = create_run(
+            tx,
+            mode=Mode.PAIRED,
+            selection=selection_json(chosen) | {"old": builds.old.sha},
+            now=time.time(),
+            priority=PRIORITY,
+            track="",
+            words=words,
+        )
+        add_jobs(tx, run.id, jobs)
+    return run
+
+
+def _pairs(
+    selection: Selection, devices: Sequence[DeviceFacts], builds: TriedBuilds
+) -> Iterator[PlannedJob]:
+    old, new = builds.arms
+    for job in plan(selection, devices):
+        pair = PairPlan(
+            case=job.case,
+            variant=job.variant,
+            metric="hot",
+            old=old,
+            new=new,
+            measure_seconds=selection.measure_seconds or SECONDS,
+        )
+        yield replace(pair.job(), device=job.device)
