@@ -148,7 +148,7 @@ def page(results: Results, machine: Machine) -> Iterator[str]:
     caches = (
         f"Hot: whatever fits the {machine.cache_bytes / 1e6:.0f} MB of the device's caches stays "
         f"there. At n 1 the weights of these are larger: {', '.join(too_large) or 'none'}. "
-        "Beside other programs: [ggml](h100-ggml.md), [torch](h200-torch.md)."
+        "Beside other programs: [ggml](h100-ggml.md), [torch](h100-torch.md)."
     )
     yield from (*wrap(caches, 92), "")
     builds = [timing.build for timing in results.values()]

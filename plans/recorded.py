@@ -1,6 +1,6 @@
 """Comparisons with other people's kernels, recorded on one GPU: recorded.csv beside this module.
 
-`python benchmarks/recorded_table.py` makes that file from docs/results/, which has the whole pages.
+`make pages` makes that file from the exports in docs/results/, which has the whole page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ class RecordedComparison:
     ours_us: float
     device: str  # and driver
     build: str  # of our kernels: its bundle, and the day
-    unlike: str  # what the two sides do not share, if anything
 
     @property
     def ratio(self) -> float:
@@ -34,8 +33,7 @@ class RecordedComparison:
     def said(self) -> str:
         """Both times, in words."""
         theirs, ours = f"{self.peer} {self.theirs_us:g} us", f"ours {self.ours_us:g} us"
-        times = f"{self.case}: {theirs}, {ours} by bundle {self.build}"
-        return f"{times} ({self.unlike})" if self.unlike else times
+        return f"{self.case}: {theirs}, {ours} by bundle {self.build}"
 
 
 def recorded(cases: Iterable[str], peer: str) -> list[RecordedComparison]:
@@ -50,8 +48,7 @@ def recorded(cases: Iterable[str], peer: str) -> list[RecordedComparison]:
             ours_us=float(row["ours_us"]),
             device=row["device"],
             build=row["build"],
-            unlike=row["unlike"],
         )
         for row in csv.DictReader(text.splitlines())
     )
-    return [row for row in found if row.case in wanted and row.peer.partition(" ")[0] == peer]
+    return [row for row in found if row.case in wanted and row.peer == peer]

@@ -27,18 +27,6 @@ def test_exports_are_small() -> None:
     assert sum(exports.values()) < 3_000_000
 
 
-def test_what_the_plans_cite_is_made_of_the_same_files() -> None:
-    command = [sys.executable, str(ROOT / "benchmarks/recorded_table.py")]
-    made = subprocess.run(
-        [*command, "peers-h200.csv", "h200-transformer-perf.jsonl.xz"],
-        cwd=RESULTS,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert made.stdout == (ROOT / "plans/recorded.csv").read_text()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "last", [RESULTS / "h100-torch.jsonl.xz", RESULTS / "h100-models.jsonl.xz"], ids=str
@@ -71,19 +59,14 @@ def test_every_type_is_at_least_half_as_fast_as_ggml() -> None:
 
 
 def test_softmax_and_argmax_are_at_least_as_fast_as_torch() -> None:
-    rows = rows_under("h200-transformer-perf.md", "## Beside others")
-    ratios = {row[0].partition("/")[0]: float(row[4]) for row in rows if row[1] == "torch"}
+    rows = rows_under("h100-torch.md", "# Beside torch")
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        if row[3] != "too noisy":
+            ratios.setdefault(row[0].partition("/")[0], []).append(float(row[3]))
     assert {"softmax", "argmax", "argsort", "rms_norm", "layer_norm"} <= set(ratios)
     for kernel in ("softmax", "argmax", "argsort", "rms_norm", "layer_norm"):
-        assert ratios[kernel] >= 1, ratios
-
-
-def test_a_comparison_says_what_both_sides_include() -> None:
-    """Each table with a ratio stands in a section that says so."""
-    sections = [part for page in PAGES for part in (RESULTS / page).read_text().split("\n## ")]
-    compared = [part for part in sections if "faster by |" in part]
-    assert len(compared) == 1
-    assert all("Includes, on both sides: " in part for part in compared)
+        assert min(ratios[kernel]) >= 1, ratios
 
 
 VECTOR = "mul_mat_vec/q4_0:x=q8_1/m4096_n1_k14336"

@@ -323,7 +323,7 @@ def test_cuda_is_what_was_recorded_beside_it(capsys: Captured) -> None:
     row = rows(capsys)["F32 product 4096²", "0.8 to 1.2 times CUDA"]
     assert row["standing"] == "missed"
     assert 0.7 < row["value"] < 0.8
-    assert row["how"].startswith("recorded on NVIDIA H200, driver NVIDIA 580.159.04: ")
+    assert row["how"].startswith("recorded on NVIDIA H100 80GB HBM3, driver NVIDIA 580.159.04: ")
     assert re.search(r"ours [\d.]+ us by bundle [0-9a-f]{8} of 2026-\d\d-\d\d", row["how"])
 
 

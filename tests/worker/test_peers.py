@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from math import prod
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import NoReturn
 
 import numpy as np
@@ -21,7 +21,7 @@ from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo, Library
 from vkbench_worker.peers.numpy_library import FUNCTIONS, NumpyLibrary
 from vkbench_worker.peers.table import ROWS, row_of
-from vkbench_worker.peers.torch_library import TorchLibrary, torch_for
+from vkbench_worker.peers.torch_library import TorchLibrary, require_cudnn, torch_for
 from vkbench_worker.runtime.null import NullDevice
 
 PRODUCT = "mul_mat/f32/m65_n33_k96"
@@ -201,3 +201,16 @@ def test_torch_does_what_the_table_says(kernel: str) -> None:
         return
     result = run(library, small(kernel, library))
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+
+
+def test_torch_without_its_cudnn_is_not_timed() -> None:
+    """It would run slower kernels instead, and say nothing."""
+
+    def find_another() -> int:
+        raise RuntimeError("cuDNN version incompatibility: found (9, 14, 0). One option: another.")
+
+    shadowed = SimpleNamespace(
+        backends=SimpleNamespace(cudnn=SimpleNamespace(version=find_another))
+    )
+    with pytest.raises(CannotDo, match=r"which another one hides: cuDNN .* found \(9, 14, 0\)$"):
+        require_cudnn(shadowed)

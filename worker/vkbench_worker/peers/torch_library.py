@@ -51,8 +51,24 @@ def torch_for(facts: DeviceFacts) -> TorchLibrary:
     for index in range(torch.cuda.device_count()):
         uuid = str(torch.cuda.get_device_properties(index).uuid)
         if uuid.replace("-", "") == facts.uuid.replace("-", ""):
+            require_cudnn(torch)
             return TorchLibrary(f"cuda:{index}")
     raise CannotDo(f"torch does not see {facts.name} on this host")
+
+
+def require_cudnn(torch: Any) -> None:
+    """CannotDo where torch cannot load its cuDNN: it would go on with slower kernels, silently.
+
+    With a path in LD_LIBRARY_PATH that held another cuDNN, attention took torch 867 us on an H100,
+    and 530 us without it.
+    """
+    try:
+        torch.backends.cudnn.version()
+    except RuntimeError as error:
+        why = str(error).split(". ")[0].rstrip(".")
+        raise CannotDo(
+            f"torch is not timed without its cuDNN, which another one hides: {why}"
+        ) from error
 
 
 class TorchLibrary:
