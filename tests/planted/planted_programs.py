@@ -16,6 +16,7 @@ from vkbench.settings import Settings
 NAME = "my-bench"
 SUM = "add/f32/b1_c1_h8_w64"
 COPY = f"{NAME}:copy/64m"
+CASES = ("[cases]", 'names = ["copy/64m"]')
 # It adds arrays, and says of other cases what a test has it say.
 _SCRIPT = """\
 #!{python} -S
@@ -37,10 +38,14 @@ for line in sys.stdin:
 RIGHT = "write(request, add(request)); say(clock='host', includes='one call')"
 
 
-def add_program(settings: Settings, body: str, folder: Path, name: str = "") -> Build:
+def add_program(
+    settings: Settings, body: str, folder: Path, name: str = "", declared: Sequence[str] = CASES
+) -> Build:
     """A build of the program, whose loop over requests has this body."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
-    return add_script(settings, _SCRIPT.format(python=sys.executable, body=lines), folder, name)
+    return add_script(
+        settings, _SCRIPT.format(python=sys.executable, body=lines), folder, name, declared=declared
+    )
 
 
 def add_script(

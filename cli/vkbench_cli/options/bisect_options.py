@@ -229,6 +229,8 @@ def check(options: BisectOptions) -> None:
     if len(orders) > 1:
         raise UsageError("give one of --bundles, --builds and --revisions")
     _check_builds(options)
+    if (program := program_of(options.case)) and not options.builds:
+        raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
         raise UsageError(
             "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,... or --revisions "
@@ -256,8 +258,6 @@ def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
     for bundle in bundles:
         with suppress(NotDeclared):
             return pose_case(bundle, case)
-    if program := program_of(case):
-        raise UsageError(f"{case} is a case of the program {program}: give --builds of it")
     if is_own(case):
         raise UsageError(f"no bundle declares {case}: give --bundles, or --kernel-file")
     return catalogue.problem(case)
