@@ -14,6 +14,8 @@ import pytest
 from planted_programs import COPY, NAME, add_program
 from vkbench.settings import settings
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "programs"
 PRODUCT = "mul_mat_vec/f32/m64_n1_k1024"
 WRONG = ("y[column * m + row] = sum;", "y[column * m + row] = sum * 1.001f;")

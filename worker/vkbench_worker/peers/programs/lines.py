@@ -147,7 +147,7 @@ def _result_of(
     if not answer.samples:
         raise BadAnswer("it has no samples, and a timing was asked for")
     moved, flops = (problem.bytes_moved, problem.flops) if problem else (0, 0)
-    timing = timing_result_of(answer, bytes_moved=moved, flops=flops, judged=judged)
+    timing = timing_told(answer, bytes_moved=moved, flops=flops, judged=judged)
     return replace(result, timings=(timing,))
 
 
