@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from planted_programs import COPY, NAME, add_program
+from planted_lines import COPY, NAME, add_program
 from vkbench.settings import settings
 
 pytestmark = pytest.mark.slow

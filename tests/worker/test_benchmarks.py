@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import pytest
 
-from planted_programs import NAME, add_script
+from planted_lines import NAME, add_script
 from vkbench.device import NVIDIA
 from vkbench.errors import VkbenchError
 from vkbench.job import ArmKind, Job, Mode, Outcome

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planted_programs import COPY, NAME, RIGHT, SUM, add_program
+from planted_lines import COPY, NAME, RIGHT, SUM, add_program
 from vkbench.job import Arm, ArmKind, Job, Mode, Outcome, Pair
 from vkbench.programs.build import Build
 from vkbench.result import HOT, Result, Side, WrongArm, unpack_samples
