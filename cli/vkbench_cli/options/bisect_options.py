@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench.case import is_own
+from vkbench.case import is_own, program_of
 from vkbench.configuration import is_divided
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.process.user import user_name
@@ -152,7 +152,7 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
     with database.reading() as tx:
         complete = options.fill_from_regression(tx)
         check(complete)
-        if not is_own(complete.case):
+        if not is_own(complete.case) and not program_of(complete.case):
             problem(complete.case)  # a slip in its name is said before one in the bundles'
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
@@ -211,7 +211,11 @@ def _store_builds(database: Database, options: BisectOptions) -> _Search:
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)
-    case = problem(options.case).case.name
+    case = options.case
+    if program_of(case) not in ("", builds[0].program):
+        raise UsageError(f"{case} is a case of {program_of(case)}, and --builds are of another")
+    if not program_of(case):
+        case = problem(case).case.name
     return _Search(case=case, variant=builds[0].program, candidates=candidates)
 
 
@@ -225,6 +229,8 @@ def check(options: BisectOptions) -> None:
     if len(orders) > 1:
         raise UsageError("give one of --bundles, --builds and --revisions")
     _check_builds(options)
+    if (program := program_of(options.case)) and not options.builds:
+        raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
         raise UsageError(
             "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,... or --revisions "

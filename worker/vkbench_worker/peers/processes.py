@@ -15,12 +15,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from vkbench.case import is_model
 from vkbench.errors import VkbenchError
-from vkbench.job import Arm, Job, Outcome
+from vkbench.job import SETTLED, Arm, Job, Outcome
 from vkbench.peers import BY_NAME
 from vkbench.process.interpreter import python
-from vkbench.programs.program import program_named
+from vkbench.programs.program import GGML
+from vkbench.programs.registry import ProgramStore
 from vkbench.programs.store import BuildStore
 from vkbench.result import HOT, Result, Side
 from vkbench.settings import Settings
@@ -41,6 +44,7 @@ class Peers:
         self._settings = settings
         self._parent = parent  # the kernel ends a process with the thread that started it
         self._builds = BuildStore(settings.build_folder())
+        self._programs = ProgramStore(settings.program_folder())
         self._children: dict[str, Child] = {}  # by the peer's name or the build's hash
 
     def in_turns(
@@ -89,9 +93,14 @@ class Peers:
         """The command of a build's process; its files are laid out, and what they were."""
         build = self._builds.find(sha)
         folder = self._builds.lay_out(build)
-        adapter = program_named(build.program).adapter
-        arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))
-        return contained_command(_MODULE, *arguments, reads=[folder])
+        program = self._programs.find(build.program)
+        arguments = ("--peer", program.adapter, "--folder", str(folder))
+        parent = ("--parent", str(os.getpid()))
+        if program.adapter == GGML:
+            return contained_command(_MODULE, *arguments, *parent, reads=[folder])
+        # our own process, which starts the program contained and judges what it answers
+        declared = msgspec.json.encode(replace(program, build=None, cases=None)).decode()
+        return python("-m", _MODULE, *arguments, "--program", declared, *parent)
 
     def _ask(
         self,
@@ -111,8 +120,9 @@ class Peers:
         except NoAnswer as error:
             self._end(name)
             return result_of_end(job, error.outcome, str(error), began)
-        if result is None:
-            self._end(name)  # it would answer in the middle of the next job
+        if result is None or result.outcome not in SETTLED:
+            # it would answer in the middle of the next job, or has left something running
+            self._end(name)
         return result
 
     def close(self) -> None:
