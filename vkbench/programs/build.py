@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from vkbench.errors import UsageError
@@ -33,6 +33,17 @@ class BuildFile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Commit:
+    """What a build was made of: a commit of the program's repository, by a recipe."""
+
+    sha: str
+    name: str  # its tag, or the first digits of its hash
+    subject: str
+    committed_at: float
+    recipe: str  # SHA-256 of the command and the folder
+
+
+@dataclass(frozen=True, kw_only=True)
 class Build:
     """The files of one version of a program; their folder may lie anywhere."""
 
@@ -40,12 +51,21 @@ class Build:
     files: tuple[BuildFile, ...]
     name: str = ""  # what people call it: a release, a revision
     added_at: float = 0.0
+    commits: tuple[Commit, ...] = ()  # that gave these files, if it was made on this machine
+    folder: str = ""  # where this machine's user keeps the files; "" if vkbench keeps them
 
     @property
     def sha(self) -> str:
         """SHA-256 of what `sha256sum` prints of its files, sorted by their paths."""
         lines = (f"{file.sha}  {file.path}\n" for file in sorted(self.files))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The files that this machine's user keeps, where they lie; none if vkbench keeps them."""
+        if not self.folder:
+            return ()
+        return tuple(Path(self.folder, file.path).resolve() for file in self.files)
 
     @property
     def nbytes(self) -> int:

@@ -91,7 +91,7 @@ class Peers:
         folder = self._builds.lay_out(build)
         adapter = program_named(build.program).adapter
         arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))
-        return contained_command(_MODULE, *arguments, reads=[folder])
+        return contained_command(_MODULE, *arguments, reads=[folder, *build.places])
 
     def _ask(
         self,

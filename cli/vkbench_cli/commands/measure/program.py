@@ -30,6 +30,8 @@ BUILDS = (
     Column(key="files", heading="files", kind=ValueKind.COUNT),
     Column(key="bytes", heading="size", kind=ValueKind.BYTES),
     Column(key="added_at", heading="added", kind=ValueKind.TIME),
+    Column(key="commit", heading="made of", prose=True),
+    Column(key="folder", heading="stays in", prose=True),
 )
 FILES = (
     Column(key="path", heading="file", rank=Rank.KEY),
@@ -44,6 +46,10 @@ app.add_typer(build_app, name="build")
 BuildWord = Annotated[
     str, Argument(metavar="BUILD", help="Name of a build, its hash, or the beginning of it.")
 ]
+BuildName = Annotated[str, Option(metavar="NAME", help="What to call it, such as b9000.")]
+NOTHING_YET = (
+    "no build is kept here yet: `vkbench program build add PROGRAM FOLDER --name NAME` keeps one"
+)
 
 
 @app.callback()
@@ -80,19 +86,28 @@ def add_build(
     place: Annotated[
         Path, Argument(metavar="FOLDER|ARCHIVE", help="Folder, tar or zip file with its files.")
     ],
-    name: Annotated[str, Option(metavar="NAME", help="What to call it, such as b9000.")] = "",
+    name: BuildName = "",
+    in_place: Annotated[
+        bool, Option("--in-place", help="Leave the files where they are, and copy none.")
+    ] = False,
 ) -> None:
     """Keep a build of a program; prints its hash.
 
     Only the files that the program consists of are copied. The same files are the same build,
-    from wherever they come. `vkbench run --build NAME` checks and times it.
+    from wherever they come. `vkbench run --build NAME` checks and times it. Files that stay in
+    place are held against their hashes whenever a process of the build starts.
     """
     from vkbench.programs.program import program_named
-    from vkbench.programs.sources import open_build
+    from vkbench.programs.sources import open_build, open_in_place
 
-    known = program_named(program)
-    with open_build(place, known) as opens:
-        say(kept_builds(settings()).add(known.name, opens, name).sha)
+    known, store = program_named(program), kept_builds(settings())
+    if in_place:
+        with open_in_place(place, known) as (folder, opens):
+            build = store.add(known.name, opens, name, folder=folder)
+    else:
+        with open_build(place, known) as opens:
+            build = store.add(known.name, opens, name)
+    say(build.sha)
 
 
 @build_app.command("ls")
@@ -100,7 +115,8 @@ def add_build(
 def list_builds(*, output: Output) -> None:
     """List the builds that are kept on this machine."""
     builds = kept_builds(settings()).list_builds()
-    show(Table(columns=BUILDS, rows=[_describe_build(build) for build in builds]), output)
+    rows = [_describe_build(build) for build in builds]
+    show(Table(columns=BUILDS, rows=rows, nothing=NOTHING_YET), output)
 
 
 @build_app.command("show")
@@ -135,4 +151,6 @@ def _describe_build(build: Build) -> dict[str, Cell]:
         "files": len(build.files),
         "bytes": build.nbytes,
         "added_at": build.added_at,
+        "commit": ", ".join(f"{commit.sha[:10]} {commit.subject}" for commit in build.commits),
+        "folder": build.folder,
     }
