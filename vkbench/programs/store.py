@@ -86,6 +86,13 @@ class BuildStore:
             replace_file(manifest, msgspec.json.encode(build))
         return build
 
+    def rename(self, build: Build, name: str) -> Build:
+        """Call a build that is kept by another name."""
+        renamed = replace(build, name=name)
+        with self._report_trouble():
+            replace_file(self._manifest(build.sha), msgspec.json.encode(renamed))
+        return renamed
+
     def list_builds(self) -> list[Build]:
         """All that are kept, the newest last."""
         builds = (self._read_manifest(path) for path in self._folder.glob("builds/*.json"))
