@@ -25,6 +25,7 @@ LISTED_BY = {  # where no known name is near, and there are too many to name
     "format": "vkbench kernels --grid",
     "kernel": "vkbench kernels",
     "model": "vkbench model ls",
+    "program": "vkbench program ls",
     "regression": "vkbench regressions ls",
     "run": "vkbench jobs",
     "run or baseline": "vkbench jobs",

@@ -80,6 +80,10 @@ class Settings:
         """Where builds of other programs are kept."""
         return self.data / "builds"
 
+    def program_folder(self) -> Path:
+        """Where what users declared of programs is kept."""
+        return self.data / "programs"
+
     def database_url(self) -> str:
         """The database to use: the one set, or a SQLite file in the data folder."""
         return self.database or f"sqlite:///{self.data / 'vkbench.db'}"

@@ -9,6 +9,7 @@ from vkbench.settings import Settings
 
 if TYPE_CHECKING:
     from vkbench.programs.build import Build
+    from vkbench.programs.registry import ProgramStore
     from vkbench.programs.store import BuildStore
 
 
@@ -17,6 +18,13 @@ def kept_builds(settings: Settings) -> BuildStore:
     from vkbench.programs.store import BuildStore
 
     return BuildStore(settings.build_folder())
+
+
+def kept_programs(settings: Settings) -> ProgramStore:
+    """The programs that this machine knows: the built-in ones, and those that users added."""
+    from vkbench.programs.registry import ProgramStore
+
+    return ProgramStore(settings.program_folder())
 
 
 def refuse_build(word: str) -> None:

@@ -165,7 +165,7 @@ COMMANDS = (
     ),
     Command(
         name="program",
-        help="Keep builds of other programs, to check and time them.",
+        help="Keep other programs and their builds, to check and time them.",
         function="app",
         module="measure.program",
     ),

@@ -128,6 +128,12 @@ def kernel_named(name: str) -> Kernel:
     return _BY_NAME.get(name) or _BY_NAME[names.pick(name, _BY_NAME, "kernel")]
 
 
+def is_code_path(name: str) -> bool:
+    """Whether results of a kernel are called so, in whatever case."""
+    paths = {variant.name for kernel in KERNELS for variant in kernel.variants}
+    return name.casefold() in {"auto", "all", *paths}
+
+
 def problem(case: Case | str) -> Problem:
     """A case, or its name, checked against the catalogue: UsageError for what does not exist."""
     named = parse(case) if isinstance(case, str) else case

@@ -140,6 +140,7 @@ OURS = (
     "kernels",
     "bundle ls",
     "program ls",
+    "program show",
     "doctor",
     "accuracy",
     "model ls",

@@ -15,7 +15,7 @@ import pytest
 
 from vkbench.errors import UnknownName, UsageError, VkbenchError
 from vkbench.programs.build import Build, BuildFile, NoBuild, check_build
-from vkbench.programs.program import GGML_VULKAN, program_named
+from vkbench.programs.program import GGML_VULKAN
 from vkbench.programs.sources import open_build, open_in_place
 from vkbench.programs.store import BuildStore, DamagedBuild
 
@@ -290,8 +290,3 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"")
     with pytest.raises(VkbenchError, match=r"builds cannot be kept in .*store"):
         add(BuildStore(tmp_path / "store"), write_folder(tmp_path / "old", FILES))
-
-
-def test_another_program_is_unknown() -> None:
-    with pytest.raises(UnknownName, match="unknown program 'ggml'; there is 'ggml-vulkan'"):
-        program_named("ggml")

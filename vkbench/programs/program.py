@@ -1,11 +1,21 @@
-"""Programs: native code of others that computes cases, and which files make a build of one."""
+"""Programs: native code of others that computes cases, and which files make a build of one.
+
+ggml-vulkan is known by itself. A user declares others, each in a TOML file
+(`vkbench/programs/registry.py`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from vkbench.errors import UnknownName
+GGML, LINES, GOOGLE, NVBENCH = "ggml", "lines", "google-benchmark", "nvbench"
+ADAPTERS: Final = {  # how builds of a program are asked
+    GGML: "by the C API of ggml's shared libraries",
+    LINES: "by lines of JSON: it reads a case, and answers with its samples",
+    GOOGLE: "as a benchmark that Google Benchmark's library runs",
+    NVBENCH: "as a benchmark that NVIDIA's nvbench runs",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,15 +27,25 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnCases:
+    """The cases of a program that are none of the catalogue's: their names, or what lists them."""
+
+    names: tuple[str, ...] = ()
+    list: tuple[str, ...] = ()  # a command in the build's folder, which prints a name a line
+
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
-    """What vkbench needs to know of a program."""
+    """What vkbench needs to know of a program; its fields are those of its TOML file."""
 
     name: str
     description: str
-    adapter: str  # how its builds are asked: ggml, by the C API of its shared libraries
+    adapter: str  # how its builds are asked: one of ADAPTERS
     needs: tuple[str, ...]  # names of files that every build has; * stands for any characters
     takes: tuple[str, ...] = ()  # names of those that a build may have
+    run: tuple[str, ...] = ()  # what starts it, in the build's folder; ggml's is loaded instead
     build: Recipe | None = None
+    cases: OwnCases | None = None
 
 
 # A checkout of llama.cpp has ggml in a folder, and llama-bench; one of ggml has neither. ggml's own
@@ -47,16 +67,9 @@ cmake --build out --parallel "$(nproc)" --target "$@"
 GGML_VULKAN: Final = Program(
     name="ggml-vulkan",
     description="ggml's Vulkan backend, as llama.cpp and others ship it",
-    adapter="ggml",
+    adapter=GGML,
     needs=("libggml-base.so*", "libggml-vulkan.so*"),
     takes=("libggml.so*", "libggml-cpu*.so*", "libllama.so*", "libmtmd.so*", "llama-bench"),
     build=Recipe(command=_MAKE_GGML, folder="out/bin"),
 )
-PROGRAMS: Final = {program.name: program for program in (GGML_VULKAN,)}
-
-
-def program_named(name: str) -> Program:
-    """The program of a name; UnknownName lists those that there are."""
-    if name not in PROGRAMS:
-        raise UnknownName("program", name, known=tuple(PROGRAMS))
-    return PROGRAMS[name]
+BUILT_IN: Final = {program.name: program for program in (GGML_VULKAN,)}

@@ -16,7 +16,7 @@ from typing import Final
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_local.peers.imported import NoCase, PeerTiming, posed_case
-from vkbench_shaders.catalogue import KERNELS
+from vkbench_shaders.catalogue import is_code_path
 from vkbench_worker.peers.llama_cpp.printed import MOST_TESTS, Fields, Printed, Row, setting
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -55,8 +55,7 @@ def check_peer(name: str) -> str:
     """A name that a peer's results may have: short, and no code path's."""
     if not _PEER_NAME.fullmatch(name):
         raise UsageError(f"--peer takes up to 40 letters, digits, dots and dashes; got {name!a}")
-    taken = {"auto", "all", *(variant.name for kernel in KERNELS for variant in kernel.variants)}
-    if name.casefold() in taken:
+    if is_code_path(name):
         raise UsageError(f"--peer {name} is the name of a code path: choose another")
     return name
 

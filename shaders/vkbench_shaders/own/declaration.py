@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, get_args, get_type_hints
-
-import msgspec
+from typing import Final
 
 from vkbench.errors import UsageError
-from vkbench.process.plain_file import open_plain
-from vkbench.words import names
+from vkbench.process.toml_file import read_toml
 from vkbench_shaders.own.formulas import Formula
 from vkbench_shaders.own.records import WORD, UnfitDeclaration
 
-MOST_FILE_BYTES: Final = 1 << 20
-MOST_DOTS: Final = 2000  # in a line: a name of a million parts takes hours to read
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".spv")
 
 Push = Mapping[str, Formula | tuple[Formula, ...]]
@@ -114,22 +107,7 @@ def read(path: Path, owner: str) -> Declared:
 
     UsageError says in one line which field is wrong, and why.
     """
-    with open_plain(path) as file:
-        text = file.read(MOST_FILE_BYTES + 1)
-    if len(text) > MOST_FILE_BYTES:
-        raise UsageError(f"{path} has over {MOST_FILE_BYTES} bytes: it is no declaration")
-    if max(line.count(b".") for line in text.splitlines() or [b""]) > MOST_DOTS:
-        raise UsageError(f"{path} has a line of over {MOST_DOTS} dots: it is no declaration")
-    try:
-        table = tomllib.loads(text.decode())
-        _check_fields(table, Declaration, "")
-        declaration = msgspec.convert(table, Declaration)
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text in UTF-8: byte {error.start} is wrong") from error
-    except (msgspec.ValidationError, UsageError, UnfitDeclaration) as error:
-        raise UsageError(f"{path}: {error}") from error
-    except (ValueError, RecursionError) as error:  # Python reads no number of 5,000 digits
-        raise UsageError(f"{path} is no TOML: {error}") from error
+    declaration = read_toml(path, Declaration)
     owner = declaration.owner or owner
     for what, word in (("owner", owner), ("name", declaration.name)):
         if not WORD.fullmatch(word):
@@ -137,23 +115,3 @@ def read(path: Path, owner: str) -> Declared:
                 f"{path}: the {what} is {word!r}: give letters, digits and _, a letter first"
             )
     return Declared(path=path, table=replace(declaration, owner=owner))
-
-
-def _check_fields(table: object, kind: type, where: str) -> None:
-    """UsageError for a field that a table may not have: msgspec would leave it out silently."""
-    if not isinstance(table, dict):
-        return  # msgspec says what it should be
-    known = {item.name for item in fields(kind)}
-    for name in table:
-        names.pick(name, known, f"field of {where or 'the file'}")
-    for name, inner in _hints(kind).items():
-        rows = table.get(name)
-        record = next((item for item in get_args(inner) if is_dataclass(item)), None)
-        if isinstance(record, type) and isinstance(rows, list):
-            for row in rows:
-                _check_fields(row, record, f"[[{name}]]")
-
-
-@cache
-def _hints(kind: type) -> dict[str, object]:
-    return get_type_hints(kind)

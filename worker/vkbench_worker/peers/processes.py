@@ -20,7 +20,7 @@ from vkbench.errors import VkbenchError
 from vkbench.job import Arm, Job, Outcome
 from vkbench.peers import BY_NAME
 from vkbench.process.interpreter import python
-from vkbench.programs.program import program_named
+from vkbench.programs.registry import ProgramStore
 from vkbench.programs.store import BuildStore
 from vkbench.result import HOT, Result, Side
 from vkbench.settings import Settings
@@ -41,6 +41,7 @@ class Peers:
         self._settings = settings
         self._parent = parent  # the kernel ends a process with the thread that started it
         self._builds = BuildStore(settings.build_folder())
+        self._programs = ProgramStore(settings.program_folder())
         self._children: dict[str, Child] = {}  # by the peer's name or the build's hash
 
     def in_turns(
@@ -89,7 +90,7 @@ class Peers:
         """The command of a build's process; its files are laid out, and what they were."""
         build = self._builds.find(sha)
         folder = self._builds.lay_out(build)
-        adapter = program_named(build.program).adapter
+        adapter = self._programs.find(build.program).adapter
         arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))
         return contained_command(_MODULE, *arguments, reads=[folder, *build.places])
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
+from vkbench.errors import UsageError
 from vkbench.settings import settings
-from vkbench_cli.builds import kept_builds
+from vkbench.words.units import count_of
+from vkbench_cli.builds import kept_builds, kept_programs
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
@@ -20,8 +24,13 @@ if TYPE_CHECKING:
 
 PROGRAMS = (
     Column(key="name", heading="program", rank=Rank.KEY),
+    Column(key="adapter", heading="adapter"),
     Column(key="builds", heading="builds", kind=ValueKind.COUNT),
     Column(key="description", heading="what it is", prose=True),
+)
+DECLARED = (
+    Column(key="field", heading="field", rank=Rank.KEY),
+    Column(key="value", heading="value", prose=True),
 )
 BUILDS = (
     Column(key="sha", heading="build", rank=Rank.KEY),
@@ -43,6 +52,7 @@ app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_ar
 build_app = Typer(cls=CommandGroup, rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(build_app, name="build")
 
+ProgramWord = Annotated[str, Argument(metavar="PROGRAM", help="Name of a program.")]
 BuildWord = Annotated[
     str, Argument(metavar="BUILD", help="Name of a build, its hash, or the beginning of it.")
 ]
@@ -54,7 +64,7 @@ NOTHING_YET = (
 
 @app.callback()
 def group() -> None:
-    """Keep builds of other programs, to check and time them."""
+    """Keep other programs and their builds, to check and time them."""
 
 
 @build_app.callback()
@@ -66,23 +76,60 @@ def build_group() -> None:
 @spread
 def list_programs(*, output: Output) -> None:
     """List the programs whose builds vkbench can check and time."""
-    from vkbench.programs.program import PROGRAMS as KNOWN
-
+    programs = kept_programs(settings()).list_programs(tell)
     builds = kept_builds(settings()).list_builds()
     rows: list[dict[str, Cell]] = [
         {
             "name": program.name,
+            "adapter": program.adapter,
             "builds": sum(build.program == program.name for build in builds),
             "description": program.description,
         }
-        for program in KNOWN.values()
+        for program in programs
     ]
     show(Table(columns=PROGRAMS, rows=rows), output)
 
 
+@app.command("add")
+def add_program(
+    file: Annotated[Path, Argument(metavar="FILE", help="TOML file that declares the program.")],
+) -> None:
+    """Add a program that a file declares; prints its name.
+
+    A program of that name that was added before is replaced. Nothing is run.
+    """
+    from vkbench.programs.registry import read_program
+    from vkbench_shaders.catalogue import is_code_path
+
+    if is_code_path(name := read_program(file).name):
+        raise UsageError(f"{file}: name: {name} is a code path of a kernel: choose another")
+    say(kept_programs(settings()).add(file).name)
+
+
+@app.command("show")
+@spread
+def show_program(name: ProgramWord, *, output: Output) -> None:
+    """Show what is declared of a program."""
+    rows = [{"field": key, "value": value} for key, value in _describe_program(name)]
+    show(Table(columns=DECLARED, rows=rows), output)
+
+
+@app.command("rm")
+def remove_program(name: ProgramWord) -> None:
+    """Remove a program that was added, once it has no builds."""
+    builds = sum(build.program == name for build in kept_builds(settings()).list_builds())
+    if builds:
+        are, them = ("is", "it") if builds == 1 else ("are", "them")
+        raise UsageError(
+            f"{count_of(builds, 'build')} of {name} {are} kept: remove {them} by "
+            "`vkbench program build rm`"
+        )
+    kept_programs(settings()).remove(name)
+
+
 @build_app.command("add")
 def add_build(
-    program: Annotated[str, Argument(metavar="PROGRAM", help="What it is a build of.")],
+    program: ProgramWord,
     place: Annotated[
         Path, Argument(metavar="FOLDER|ARCHIVE", help="Folder, tar or zip file with its files.")
     ],
@@ -97,10 +144,9 @@ def add_build(
     from wherever they come. `vkbench run --build NAME` checks and times it. Files that stay in
     place are held against their hashes whenever a process of the build starts.
     """
-    from vkbench.programs.program import program_named
     from vkbench.programs.sources import open_build, open_in_place
 
-    known, store = program_named(program), kept_builds(settings())
+    known, store = kept_programs(settings()).find(program), kept_builds(settings())
     if in_place:
         with open_in_place(place, known) as (folder, opens):
             build = store.add(known.name, opens, name, folder=folder)
@@ -154,3 +200,13 @@ def _describe_build(build: Build) -> dict[str, Cell]:
         "commit": ", ".join(f"{commit.sha[:10]} {commit.subject}" for commit in build.commits),
         "folder": build.folder,
     }
+
+
+def _describe_program(name: str) -> Iterator[tuple[str, str]]:
+    """The fields of a program's declaration, those of its tables by both names."""
+    for key, value in asdict(kept_programs(settings()).find(name)).items():
+        inner = value if isinstance(value, dict) else {"": value}
+        for part, item in inner.items():
+            text = " ".join(item) if isinstance(item, (list, tuple)) else str(item or "")
+            if text:
+                yield ".".join(filter(None, (key, part))), text
