@@ -8,6 +8,16 @@ from pathlib import Path
 from planted_git import commit, git
 from vkbench.programs.program import Program, Recipe
 
+DECLARED = """\
+name = "bench"
+description = "a small one"
+adapter = "lines"
+needs = ["bench"]
+run = ["./bench"]
+[build]
+command = "mkdir -p out && gcc -o out/bench bench.c"
+folder = "out"
+"""
 RECIPE = Recipe(command="mkdir -p out && gcc -o out/bench bench.c", folder="out")
 PROGRAM = Program(
     name="bench", description="a small one", adapter="lines", needs=("bench",), build=RECIPE

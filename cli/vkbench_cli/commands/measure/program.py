@@ -12,7 +12,8 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.words.units import count_of
-from vkbench_cli.builds import kept_builds, kept_programs
+from vkbench_cli.builds import keep_program, kept_builds, kept_programs
+from vkbench_cli.commands.measure.program_make import make_build, prune_builds
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
@@ -69,7 +70,7 @@ def group() -> None:
 
 @build_app.callback()
 def build_group() -> None:
-    """Keep builds of a program: add, list, show and remove them."""
+    """Keep builds of a program: add, make, list, show and remove them."""
 
 
 @app.command("ls")
@@ -98,12 +99,7 @@ def add_program(
 
     A program of that name that was added before is replaced. Nothing is run.
     """
-    from vkbench.programs.registry import read_program
-    from vkbench_shaders.catalogue import is_code_path
-
-    if is_code_path(name := read_program(file).name):
-        raise UsageError(f"{file}: name: {name} is a code path of a kernel: choose another")
-    say(kept_programs(settings()).add(file).name)
+    say(keep_program(file, settings()).name)
 
 
 @app.command("show")
@@ -156,6 +152,9 @@ def add_build(
     say(build.sha)
 
 
+build_app.command("make")(make_build)
+
+
 @build_app.command("ls")
 @spread
 def list_builds(*, output: Output) -> None:
@@ -187,6 +186,9 @@ def remove_builds(
     freed = store.remove([store.find(word) for word in words])
     unit, [size] = rate_column([freed], "B")
     tell(f"{size} {unit} are free again")
+
+
+build_app.command("prune")(prune_builds)
 
 
 def _describe_build(build: Build) -> dict[str, Cell]:
