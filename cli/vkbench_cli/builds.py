@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vkbench.errors import UsageError
 from vkbench.settings import Settings
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
     from vkbench.programs.build import Build
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vkbench.programs.program import Program
     from vkbench.programs.registry import ProgramStore
     from vkbench.programs.store import BuildStore
+    from vkbench_local.making import Workshop
 
 
 def kept_builds(settings: Settings) -> BuildStore:
@@ -62,6 +63,13 @@ def maker_of(
         tell=tell,
         limit_seconds=limit_seconds or LIMIT_SECONDS,
     )
+
+
+def workshop_of(settings: Settings) -> Workshop:
+    """What makes the builds of a bisection on this machine, and says so."""
+    from vkbench_local.making import Workshop
+
+    return Workshop(settings=settings, tell=tell, watch=Elapsed)
 
 
 def refuse_build(word: str) -> None:

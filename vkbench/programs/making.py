@@ -41,6 +41,15 @@ class NotBuilt(VkbenchError):
     """A revision does not build: the first line of the message says how it ended."""
 
 
+class MakingStopped(VkbenchError):
+    """A build is not made, since its user stopped the command."""
+
+
+def never() -> bool:
+    """Whether a build is not wanted any more, where nobody can say so."""
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Maker:
     """Makes builds of one program from the revisions of a repository."""
@@ -51,6 +60,7 @@ class Maker:
     logs: Path  # folder
     tell: Tell
     limit_seconds: float = LIMIT_SECONDS
+    is_over: Callable[[], bool] = never  # whether the build is not wanted any more
 
     @property
     def recipe(self) -> Recipe:
@@ -76,7 +86,7 @@ class Maker:
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{self.program.name}-{revision.sha[:10]}.log"
         with work_tree(self.repository, revision) as tree:
-            trouble = run_recipe(self.recipe, tree, log, self.limit_seconds)
+            trouble = self._run_recipe(tree, log)
             trouble = trouble or _find_no_folder(tree, self.recipe.folder)
             if not trouble:
                 try:
@@ -90,6 +100,39 @@ class Maker:
                 raise NotBuilt(_describe_failure(revision, trouble, log))
         log.unlink()
         return build
+
+    def _run_recipe(self, tree: Path, log: Path) -> str:
+        """Run the command in a checkout; how it failed, or "". All that it started ends."""
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["sh", "-e", "-c", self.recipe.command],
+                cwd=tree,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_environ_of(tree, os.environ),
+                process_group=0,  # Ctrl-C in a terminal is ours to handle
+            )
+            try:
+                return self._wait(process, log)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def _wait(self, process: subprocess.Popen[bytes], log: Path) -> str:
+        deadline = time.monotonic() + self.limit_seconds
+        while not self.is_over():
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(_LOOK_SECONDS)
+                if status < 0:
+                    return f"the command was ended by {signal.Signals(-status).name}"
+                return f"the command ended with status {status}" if status else ""
+            if time.monotonic() > deadline:
+                return f"the command took over {span(self.limit_seconds)}"
+            if log.stat().st_size > MOST_LOG_BYTES:
+                return f"the command printed over {MOST_LOG_BYTES >> 20} MiB"
+        raise MakingStopped
 
     def _commit_of(self, revision: Revision) -> Commit:
         recipe = f"{self.recipe.command}\0{self.recipe.folder}"
@@ -109,42 +152,9 @@ class Maker:
             )
 
 
-def run_recipe(recipe: Recipe, tree: Path, log: Path, limit_seconds: float) -> str:
-    """Run a recipe's command in a checkout; how it failed, or "". All that it started ends."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            ["sh", "-e", "-c", recipe.command],
-            cwd=tree,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=_environ_of(tree, os.environ),
-            process_group=0,  # Ctrl-C in a terminal is ours to handle
-        )
-        try:
-            return _wait(process, log, time.monotonic() + limit_seconds, limit_seconds)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
 def find_ccache() -> str:
     """The program ccache, if it is installed."""
     return shutil.which("ccache") or ""
-
-
-def _wait(process: subprocess.Popen[bytes], log: Path, deadline: float, seconds: float) -> str:
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            status = process.wait(_LOOK_SECONDS)
-            if status < 0:
-                return f"the command was ended by {signal.Signals(-status).name}"
-            return f"the command ended with status {status}" if status else ""
-        if time.monotonic() > deadline:
-            return f"the command took over {span(seconds)}"
-        if log.stat().st_size > MOST_LOG_BYTES:
-            return f"the command printed over {MOST_LOG_BYTES >> 20} MiB"
 
 
 def _environ_of(tree: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -115,7 +115,7 @@ class BuildStore:
         """A folder with the files of a build; DamagedBuild where one is not what it was."""
         folder = self._folder / "folders" / build.sha
         with self._report_trouble():
-            kept = {file.path: self._check_file(build, file) for file in check_build(build).files}
+            kept = {file.path: self.check_file(build, file) for file in check_build(build).files}
             if _has_files(folder, kept):
                 return folder
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ class BuildStore:
             Path(name).unlink(missing_ok=True)
         return build_file
 
-    def _check_file(self, build: Build, file: BuildFile) -> Path:
+    def check_file(self, build: Build, file: BuildFile) -> Path:
         """Where a file of a build lies, if it is what it was."""
         kept = self._folder / "files" / file.sha
         place = Path(build.folder, file.path) if build.folder else kept
