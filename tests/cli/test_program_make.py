@@ -77,7 +77,10 @@ def test_a_revision_becomes_a_build_that_says_of_which_commit(
         (("bench",), "unknown program 'bench'"),
         (("{declared}", "--repository", "{tmp}"), "git in {tmp}: fatal: not a git repository"),
         (("{declared}", "--repository", "{tmp}/no"), "git in {tmp}/no: fatal: cannot change to"),
-        (("{declared}", *("--repository", "{repository}", "--revision", "v9")), "git in "),
+        (
+            ("{declared}", *("--repository", "{repository}", "--revision", "v9")),
+            "there is no revision 'v9' in ",
+        ),
         (("{declared}", *("--repository", "{repository}", "--revision", "-x")), "'-x' is no rev"),
         (("{tmp}/no.toml",), "cannot read {tmp}/no.toml"),
     ],

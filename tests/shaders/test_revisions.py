@@ -98,7 +98,7 @@ def test_a_revision_with_no_folders_is_compiled_for_one_case(repository: Reposit
     ("good", "bad", "why"),
     [
         ("HEAD", "HEAD~1", "is no ancestor of"),
-        ("HEAD~1", "nothing", "git in"),
+        ("HEAD~1", "nothing", "there is no revision 'nothing' in"),
         ("--output=x", "HEAD", "is no revision"),
     ],
 )

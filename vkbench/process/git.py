@@ -47,6 +47,9 @@ def find_revision(repository: Path, name: str) -> Revision:
     """The commit that a name means; UsageError where there is none."""
     if name.startswith("-"):
         raise UsageError(f"'{name}' is no revision")
+    if run_git(repository, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}").returncode:
+        read_git(repository, "rev-parse", "--git-dir")
+        raise UsageError(f"there is no revision '{name}' in {repository}")
     [revision] = _list_log(repository, "-1", f"{name}^{{commit}}")
     has_tag = run_git(repository, "rev-parse", "--quiet", "--verify", f"refs/tags/{name}")
     return revision if has_tag.returncode else replace(revision, tag=name)
