@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import BinaryIO, Final
 
 from vkbench.errors import UsageError
@@ -59,13 +59,6 @@ class Build:
         """SHA-256 of what `sha256sum` prints of its files, sorted by their paths."""
         lines = (f"{file.sha}  {file.path}\n" for file in sorted(self.files))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-    @property
-    def places(self) -> tuple[Path, ...]:
-        """The files that this machine's user keeps, where they lie; none if vkbench keeps them."""
-        if not self.folder:
-            return ()
-        return tuple(Path(self.folder, file.path).resolve() for file in self.files)
 
     @property
     def nbytes(self) -> int:

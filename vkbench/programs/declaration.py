@@ -35,6 +35,8 @@ def check_program(program: Program) -> Program:
         raise UsageError("needs: name a file that every build has, by which builds are told")
     for key, patterns in (("needs", program.needs), ("takes", program.takes)):
         _check_patterns(key, patterns)
+    if program.arithmetic:
+        _check_text("arithmetic", program.arithmetic, MOST_TEXT)
     if program.adapter == GGML and program.run:
         raise UsageError("run: adapter ggml loads libraries and starts nothing: leave it out")
     if program.adapter != GGML:

@@ -210,6 +210,11 @@ class BuildStore:
             raise VkbenchError(f"builds cannot be kept in {self._folder}: {error}") from error
 
 
+def list_linked(folder: Path) -> list[Path]:
+    """The files elsewhere that a build's folder links to, since its user keeps them there."""
+    return [path.resolve() for path in sorted(folder.rglob("*")) if path.is_symlink()]
+
+
 def _merge_known(build: Build, known: Build | None) -> Build:
     """A build that is added, with what is known of it since it was added before."""
     name = build.name or (known.name if known else "")

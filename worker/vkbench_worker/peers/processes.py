@@ -15,13 +15,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from vkbench.case import is_model
 from vkbench.errors import VkbenchError
-from vkbench.job import Arm, Job, Outcome
+from vkbench.job import SETTLED, Arm, Job, Outcome
 from vkbench.peers import BY_NAME
 from vkbench.process.interpreter import python
+from vkbench.programs.program import GGML
 from vkbench.programs.registry import ProgramStore
-from vkbench.programs.store import BuildStore
+from vkbench.programs.store import BuildStore, list_linked
 from vkbench.result import HOT, Result, Side
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
@@ -90,9 +93,15 @@ class Peers:
         """The command of a build's process; its files are laid out, and what they were."""
         build = self._builds.find(sha)
         folder = self._builds.lay_out(build)
-        adapter = self._programs.find(build.program).adapter
-        arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))
-        return contained_command(_MODULE, *arguments, reads=[folder, *build.places])
+        program = self._programs.find(build.program)
+        arguments = ("--peer", program.adapter, "--folder", str(folder))
+        parent = ("--parent", str(os.getpid()))
+        if program.adapter == GGML:
+            reads = [folder, *list_linked(folder)]
+            return contained_command(_MODULE, *arguments, *parent, reads=reads)
+        # our own process, which starts the program contained and judges what it answers
+        declared = msgspec.json.encode(replace(program, build=None, cases=None)).decode()
+        return python("-m", _MODULE, *arguments, "--program", declared, *parent)
 
     def _ask(
         self,
@@ -112,8 +121,9 @@ class Peers:
         except NoAnswer as error:
             self._end(name)
             return result_of_end(job, error.outcome, str(error), began)
-        if result is None:
-            self._end(name)  # it would answer in the middle of the next job
+        if result is None or result.outcome not in SETTLED:
+            # it would answer in the middle of the next job, or has left something running
+            self._end(name)
         return result
 
     def close(self) -> None:
