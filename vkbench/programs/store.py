@@ -84,11 +84,32 @@ class BuildStore:
             raise UsageError(f"several builds are called '{word}': give a hash, {shas}")
         return matching[0]
 
+    @property
+    def folder(self) -> Path:
+        """Where the builds are kept."""
+        return self._folder
+
+    def path_of(self, sha: str) -> Path:
+        """Where a file of this hash is, or would be, kept."""
+        return self._folder / "files" / sha
+
+    def has(self, sha: str) -> bool:
+        """Whether the build of this hash is kept."""
+        return self._manifest(sha).is_file()
+
+    def note(self, build: Build) -> None:
+        """Note a build all of whose files came; a known one stays as it is."""
+        manifest = self._manifest(build.sha)
+        if not self._read_manifest(manifest):
+            manifest.parent.mkdir(parents=True, exist_ok=True)
+            build = check_build(replace(build, added_at=time.time()))
+            replace_file(manifest, msgspec.json.encode(build))
+
     def lay_out(self, build: Build) -> Path:
         """A folder with the files of a build; DamagedBuild where one is not what it was."""
         folder = self._folder / "folders" / build.sha
         with self._report_trouble():
-            kept = {file.path: self._check_file(file) for file in check_build(build).files}
+            kept = {file.path: self.check_file(file) for file in check_build(build).files}
             if _has_files(folder, kept):
                 return folder
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -140,9 +161,9 @@ class BuildStore:
             Path(name).unlink(missing_ok=True)
         return BuildFile(path=path, sha=digest.hexdigest(), nbytes=nbytes)
 
-    def _check_file(self, file: BuildFile) -> Path:
+    def check_file(self, file: BuildFile) -> Path:
         """Where a file is kept, if it is what it was."""
-        kept = self._folder / "files" / file.sha
+        kept = self.path_of(file.sha)
         if not kept.is_file():
             raise DamagedBuild(f"{file.path} of the build is not kept any more: add it again")
         with kept.open("rb") as content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -19,6 +19,7 @@ from vkbench.process.user import user_name
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
+    from vkbench.programs.build import Build
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
     from vkbench_db.upkeep.bisections import Candidate
@@ -144,8 +145,13 @@ def begin_here(
     return begin(database, options, [facts.key])
 
 
-def begin(database: Database, options: BisectOptions, devices: Sequence[str]) -> int:
-    """Store a bisection on identical devices (keys), with its candidates; its number."""
+def begin(
+    database: Database, options: BisectOptions, devices: Sequence[str], *, of_fleet: bool = False
+) -> int:
+    """Store a bisection on identical devices (keys), with its candidates; its number.
+
+    Those of the fleet get builds from where the lab keeps them.
+    """
     from vkbench_db.upkeep import bisections
     from vkbench_shaders.catalogue import problem
 
@@ -156,8 +162,10 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
             problem(complete.case)  # a slip in its name is said before one in the bundles'
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    store = _store_builds if complete.builds else _store_bundles
-    search = store(database, complete)
+    if complete.builds:
+        search = _store_builds(database, complete, of_fleet)
+    else:
+        search = _store_bundles(database, complete)
     new = bisections.NewBisection(
         devices=devices,
         case=search.case,
@@ -197,22 +205,28 @@ def _store_bundles(database: Database, options: BisectOptions) -> _Search:
     return _Search(case=posed.case.name, variant=options.variant, candidates=candidates)
 
 
-def _store_builds(database: Database, options: BisectOptions) -> _Search:
+def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> _Search:
     """The candidates of --builds; the database notes which they are."""
-    from vkbench.settings import settings
-    from vkbench_cli.builds import kept_builds
     from vkbench_db.work.builds import store_build
     from vkbench_scheduler.planning.programs import candidates_of
     from vkbench_shaders.catalogue import problem
 
-    kept = kept_builds(settings())
-    builds = [kept.find(name) for name in _split_names(options.builds)]
+    case = problem(options.case).case.name
+    builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)
-    case = problem(options.case).case.name
     return _Search(case=case, variant=builds[0].program, candidates=candidates)
+
+
+def _find_builds(database: Database, names: Iterable[str], of_fleet: bool) -> list[Build]:
+    from vkbench.settings import settings
+    from vkbench_cli.builds import build_for_fleet, kept_builds
+
+    if not of_fleet:
+        return [kept_builds(settings()).find(name) for name in names]
+    return [build for name in names if (build := build_for_fleet(database, name))]
 
 
 def check(options: BisectOptions) -> None:

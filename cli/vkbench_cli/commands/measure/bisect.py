@@ -10,7 +10,6 @@ from typer import Argument, Context, Option, Typer
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.process.user import user_name
-from vkbench_cli.builds import refuse_build
 from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
@@ -101,7 +100,6 @@ def bisect(
     if not (resume or options.regression):
         check(options)
     if submit:
-        refuse_build(options.builds)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 
@@ -149,7 +147,7 @@ def _submit(options: BisectOptions, device: list[str], store: Store) -> int:
     with open_database(store.settings()) as database:
         with database.reading() as tx:
             keys = served_keys(tx, device or options.devices(tx))
-        number = begin(database, options, keys)
+        number = begin(database, options, keys, of_fleet=True)
         say(str(number))
         tell(f"bisection {number}: `vkbench bisect show {number}`")
         warn(database, f"bisection {number}", devices=keys)
