@@ -8,6 +8,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from vkbench.programs.places.place import (
 )
 from vkbench.programs.places.requests import LIFE_SECONDS, SCHEME, sign_request
 from vkbench.programs.program import GGML_VULKAN
+from vkbench.programs.signed import sign_for
 from vkbench.programs.store import BuildStore
 from vkbench.programs.transfer import Fetch, send
 from vkbench.settings import Settings
@@ -75,7 +77,7 @@ def server(running: BuildServer) -> BuildServer:
 
 @pytest.fixture
 def place(server: BuildServer, keys: Keys) -> HttpPlace:
-    return HttpPlace(f"http://127.0.0.1:{server.server_port}/", keys)
+    return HttpPlace(f"http://127.0.0.1:{server.server_port}/", partial(sign_request, keys=keys))
 
 
 @pytest.fixture
@@ -105,8 +107,8 @@ def add_build(folder: Path) -> tuple[BuildStore, Build]:
 
 def test_a_build_goes_in_and_comes_out(place: HttpPlace, key: Path, tmp_path: Path) -> None:
     store, build = add_build(tmp_path / "here")
-    assert send(build, GGML_VULKAN, store, place, key) == len(DATA)
-    assert send(build, GGML_VULKAN, store, place, key) == 0
+    assert send(build, sign_for(place, GGML_VULKAN, build, key), store, place) == len(DATA)
+    assert send(build, sign_for(place, GGML_VULKAN, build, key), store, place) == 0
     there = BuildStore(tmp_path / "there")
     (there.folder / "files").mkdir(parents=True)
     (there.folder / "files" / f".part-{SHA}").write_bytes(DATA[:1000])  # it is read on
@@ -160,22 +162,22 @@ def test_who_has_no_key_reads_and_writes_nothing(
     (server.folder.folder / "files" / SHA).write_bytes(DATA)
     key = key_of_file(SHA)
     others = Keys(scheduler=(b"x" * 32,), worker=(b"y" * 32,))
-    of_another = sign_request("GET", key_of_file("ab" * 32), keys)
+    of_another = sign_request("GET", key_of_file("ab" * 32), keys=keys)
     now = time.time()
     for said in (
         "",
         "Basic YTpi",
         SCHEME,
         SCHEME + "vk2 - 99999999999 -",
-        sign_request("GET", key, NO_KEYS),
-        sign_request("GET", key, others),
+        sign_request("GET", key, keys=NO_KEYS),
+        sign_request("GET", key, keys=others),
         of_another,
-        sign_request("PUT", key, keys, SHA),
+        sign_request("PUT", key, SHA, keys=keys),
     ):
         status, data = ask("GET", f"/{key}", said)
         assert status == 403, said
         assert len(data) < 200
-    old = sign_request("GET", key, keys)
+    old = sign_request("GET", key, keys=keys)
     assert ask("GET", f"/{key}", old)[0] == 200
     monkeypatch.setattr(time, "time", lambda: now + LIFE_SECONDS + 60)
     status, data = ask("GET", f"/{key}", old)
@@ -183,7 +185,7 @@ def test_who_has_no_key_reads_and_writes_nothing(
     monkeypatch.setattr(time, "time", lambda: now - 3 * LIFE_SECONDS)
     assert ask("GET", f"/{key}", old)[0] == 403  # good for longer than any that is signed now
     monkeypatch.undo()
-    assert ask("PUT", f"/{key}", sign_request("GET", key, keys), b"x")[0] == 403
+    assert ask("PUT", f"/{key}", sign_request("GET", key, keys=keys), b"x")[0] == 403
     assert ask("POST", f"/{key}", old)[0] == 501
     assert ask("DELETE", f"/{key}", old)[0] == 501
 
@@ -192,18 +194,18 @@ def test_only_what_its_hash_says_is_kept(
     server: BuildServer, keys: Keys, ask: Callable[..., tuple[int, bytes]]
 ) -> None:
     key, other = key_of_file(SHA), hashlib.sha256(b"x").hexdigest()
-    assert ask("PUT", f"/{key}", sign_request("PUT", key, keys, SHA), b"x")[0] == 422
-    assert ask("PUT", f"/{key}", sign_request("PUT", key, keys, other), b"x")[0] == 422
+    assert ask("PUT", f"/{key}", sign_request("PUT", key, SHA, keys=keys), b"x")[0] == 422
+    assert ask("PUT", f"/{key}", sign_request("PUT", key, other, keys=keys), b"x")[0] == 422
     signed = key_of_signed(SHA)
-    assert ask("PUT", f"/{signed}", sign_request("PUT", signed, keys, other), b"x")[0] == 422
+    assert ask("PUT", f"/{signed}", sign_request("PUT", signed, other, keys=keys), b"x")[0] == 422
     too_long = {"Content-Length": str(1 << 40)}
-    status, _ = ask("PUT", f"/{key}", sign_request("PUT", key, keys, SHA), **too_long)
+    status, _ = ask("PUT", f"/{key}", sign_request("PUT", key, SHA, keys=keys), **too_long)
     assert status == 413
-    assert ask("PUT", f"/{key}", sign_request("PUT", key, keys, SHA), **{"Content-Length": "-1"})[
-        0
-    ] in (400, 413)
+    assert ask(
+        "PUT", f"/{key}", sign_request("PUT", key, SHA, keys=keys), **{"Content-Length": "-1"}
+    )[0] in (400, 413)
     assert kept_files(server) == []
-    assert ask("PUT", f"/{key}", sign_request("PUT", key, keys, SHA), DATA)[0] == 201
+    assert ask("PUT", f"/{key}", sign_request("PUT", key, SHA, keys=keys), DATA)[0] == 201
     assert kept_files(server) == [SHA]
 
 
@@ -213,7 +215,7 @@ def test_a_range_that_is_none_is_refused(
 ) -> None:
     (server.folder.folder / "files" / SHA).write_bytes(DATA)
     key = key_of_file(SHA)
-    assert ask("GET", f"/{key}", sign_request("GET", key, keys), Range=asked)[0] == 416
+    assert ask("GET", f"/{key}", sign_request("GET", key, keys=keys), Range=asked)[0] == 416
 
 
 def test_who_says_nothing_keeps_few_waiting(
@@ -248,7 +250,7 @@ def test_a_server_without_keys_does_not_start(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_gone_is_one_line(keys: Keys) -> None:
-    gone = HttpPlace(f"http://127.0.0.1:{free_port()}", keys)
+    gone = HttpPlace(f"http://127.0.0.1:{free_port()}", partial(sign_request, keys=keys))
     with pytest.raises(PlaceUnreachable, match=r"does not answer: .*refused") as error:
         gone.size_of(key_of_file(SHA))
     assert "\n" not in str(error.value)
