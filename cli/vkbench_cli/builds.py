@@ -61,12 +61,14 @@ def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | 
 
 def _send_build(build: Build, settings: Settings) -> None:
     from vkbench.programs.places.opening import open_place
+    from vkbench.programs.signed import sign_for
     from vkbench.programs.transfer import send
     from vkbench.words.units import rate_column
 
     place = open_place(settings)
     program = kept_programs(settings).find(build.program)
-    sent = send(build, program, kept_builds(settings), place, settings.build_key)
+    signed = sign_for(place, program, build, settings.build_key)
+    sent = send(build, signed, kept_builds(settings), place)
     if sent:
         unit, [size] = rate_column([sent], "B")
         tell(f"{size} {unit} of build {build.name or build.sha[:12]} sent to {place.name}")

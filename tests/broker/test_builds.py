@@ -18,6 +18,7 @@ from vkbench.messages.keys import new_keys
 from vkbench.programs.build import Build
 from vkbench.programs.places.opening import open_place
 from vkbench.programs.program import GGML_VULKAN
+from vkbench.programs.signed import sign_for
 from vkbench.programs.store import BuildStore
 from vkbench.programs.transfer import send
 from vkbench_db import schema
@@ -58,7 +59,8 @@ class BuildLab:
 
     def submit(self, build: Build, case: str) -> int:
         """A check of a case by a build, as `vkbench submit` makes it."""
-        send(build, GGML_VULKAN, self.builds, open_place(self.lab.settings), self._key)
+        place = open_place(self.lab.settings)
+        send(build, sign_for(place, GGML_VULKAN, build, self._key), self.builds, place)
         with self.lab.database.reading() as tx:
             devices = [row.facts for row in queries.devices(tx)]
         selection = Selection(cases=(case,), mode=Mode.CORRECTNESS)

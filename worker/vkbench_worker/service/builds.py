@@ -26,9 +26,9 @@ from vkbench.programs.places.opening import open_place
 from vkbench.programs.places.place import NotThere, OtherBytes, Place, PlaceUnreachable
 from vkbench.programs.places.place import key_of_signed as place_of_signed
 from vkbench.programs.program import Program
-from vkbench.programs.signed import SignedBuild
+from vkbench.programs.signed import SignedBuild, get_signed
 from vkbench.programs.store import BuildStore, DamagedBuild
-from vkbench.programs.transfer import Fetch, OutOfTime, get_signed
+from vkbench.programs.transfer import Fetch, OutOfTime
 from vkbench.settings import Settings
 from vkbench_worker import policy
 from vkbench_worker.errors import BuildAwaited
