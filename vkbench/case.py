@@ -7,13 +7,15 @@
     model/llama-8b-q4_K_M-0123456789ab/pp512
     lab.rms_quant/f32/m64_k4096
     add/f32/b2_c3_h5_w7/seed=3
+    my-bench:copy/64m
 
 Only what differs from a kernel's defaults is named, so a parameter that is added later with a
 default leaves all old names, hashes and histories as they are. Input data follow from the name
 alone; where `weights` is named, those of the first binding are a file's bytes with that SHA-256.
 A whole model's cases have the kernel `model`, and the model's name and hash in the format's place.
 A kernel that a user declares has its owner's name before its own, and a point between. With `seed`
-the inputs are others of the same kind.
+the inputs are others of the same kind. A case that only another program knows has its program's
+name before its own, and a colon between; up to the first slash it counts as the kernel.
 """
 
 from __future__ import annotations
@@ -33,6 +35,10 @@ MODEL = "model"  # the kernel of a whole model's cases
 
 OWN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\.[A-Za-z][A-Za-z0-9_]{0,63}")
 
+_OF_PROGRAM = re.compile(
+    r"[a-z0-9][a-z0-9-]{0,39}"
+    r":([A-Za-z0-9_](?:[A-Za-z0-9_.:=<>+,()/#@ -]{0,198}[A-Za-z0-9_.:<>()+-])?)"
+)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*-[0-9a-f]{12}")
 _DIM = re.compile(r"([a-z]+)=?(0|[1-9][0-9]*)")
@@ -47,6 +53,7 @@ class Case:
     shape: Mapping[str, int]  # dimension (letters only) -> size, in the kernel's own order
     types: Mapping[str, str] = field(default_factory=dict)  # other bindings, if not the default
     params: Mapping[str, Value] = field(default_factory=dict)  # those not at their default
+    rest: str = ""  # of a program's own case, which has neither formats nor sizes: behind the slash
 
     @cached_property
     def name(self) -> str:
@@ -54,7 +61,9 @@ class Case:
         formats = "".join(f":{binding}={fmt}" for binding, fmt in sorted(self.types.items()))
         shape = "_".join(f"{dim}{size}" for dim, size in self.shape.items())
         params = ",".join(f"{key}={value}" for key, value in sorted(self.params.items()))
-        return "/".join(filter(None, (self.kernel, self.format + formats, shape, params)))
+        return "/".join(
+            filter(None, (self.kernel, self.format + formats, shape, params, self.rest))
+        )
 
     @cached_property
     def hash(self) -> str:
@@ -78,7 +87,13 @@ def is_model(name: str) -> bool:
 
 def is_own(name: str) -> bool:
     """Whether a case is of a user's kernel, which a bundle declares."""
-    return "." in name.partition("/")[0]
+    return "." in name.partition("/")[0] and not program_of(name)
+
+
+def program_of(name: str) -> str:
+    """The program whose own case a name is; "" of the catalogue's cases and users' kernels."""
+    program, colon, _ = name.partition("/")[0].partition(":")
+    return program if colon else ""
 
 
 def tokens_of(name: str) -> int:
@@ -92,6 +107,8 @@ def tokens_of(name: str) -> int:
 
 def parse(name: str) -> Case:
     """Read a canonical name; UsageError says which part is malformed."""
+    if program_of(name):
+        return _parse_case_of_program(name)
     parts = name.split("/")
     word = OWN_NAME if is_own(name) else _WORD
     if len(parts) not in (3, 4) or not word.fullmatch(parts[0]):
@@ -108,12 +125,27 @@ def parse(name: str) -> Case:
     )
 
 
+def check_case_of_program(name: str) -> str:
+    """The name of a program's own case, the program's before it; UsageError for what is none."""
+    if not _OF_PROGRAM.fullmatch(name):
+        raise UsageError(
+            f"{name.partition(':')[2][:60]!a} cannot be a case's name: give up to 200 letters, "
+            "digits, spaces and _.:=<>+,()/#@-, and begin with a letter or a digit"
+        )
+    return name
+
+
+def _parse_case_of_program(name: str) -> Case:
+    kernel, _, rest = check_case_of_program(name).partition("/")
+    return Case(kernel=kernel, format="", shape={}, rest=rest)
+
+
 def with_seed(name: str, seed: int) -> str:
     """A case's name with other inputs; that of a case which names its inputs, or for seed 0, stays.
 
-    So does that of a whole model's case.
+    So do those of a whole model's case and of a program's own.
     """
-    if not seed or is_model(name):
+    if not seed or is_model(name) or program_of(name):
         return name
     case = parse(name)
     return replace(case, params={SEED: seed, **case.params}).name
@@ -121,7 +153,7 @@ def with_seed(name: str, seed: int) -> str:
 
 def without_seed(name: str) -> tuple[str, int]:
     """A case's name without its seed, and the seed; 0 where it names none."""
-    if f"{SEED}=" not in name or is_model(name):
+    if f"{SEED}=" not in name or is_model(name) or program_of(name):
         return name, 0
     case = parse(name)
     seed = case.params.get(SEED, 0)

@@ -112,10 +112,11 @@ def import_named(
     """Read what Google Benchmark or nvbench wrote, and store it as results of a peer."""
     from vkbench_local.peers import benchmark_files as files
     from vkbench_local.peers.imported import PeerFile
+    from vkbench_worker.peers.programs import benchmark_files as read
 
-    program = files.GOOGLE if is_google else files.NVBENCH
+    program = read.GOOGLE if is_google else read.NVBENCH
     name = files.check_peer(peer or program.lower().replace(" ", "-"))
-    tests = (files.read_google if is_google else files.read_nvbench)(path)
+    tests = (read.read_google if is_google else read.read_nvbench)(path)
     label, moment = f"{name} {path.name}", path.stat().st_mtime
     file = PeerFile(peer=name, label=label, moment=moment, example=files.EXAMPLE)
     with database.transaction() as tx:

@@ -18,16 +18,14 @@ from planted_forms import require_refusal, written
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
 from vkbench.result import unpack_samples
-from vkbench_local.peers import benchmark_files
-from vkbench_local.peers.benchmark_files import (
-    EXAMPLE,
+from vkbench_local.peers.benchmark_files import EXAMPLE, check_peer, named_timing
+from vkbench_local.peers.imported import PeerFile, peer_run
+from vkbench_worker.peers.programs import benchmark_files
+from vkbench_worker.peers.programs.benchmark_files import (
     NamedTest,
-    check_peer,
-    named_timing,
     read_google,
     read_nvbench,
 )
-from vkbench_local.peers.imported import PeerFile, peer_run
 
 H200 = replace(DEVICE, name="NVIDIA H200")
 CASE = "sum/f32/b1_c1_h8_w1024"

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.case import Case, parse, parse_shape, with_seed, without_seed
+from vkbench.case import (
+    Case,
+    is_own,
+    parse,
+    parse_shape,
+    program_of,
+    with_seed,
+    without_seed,
+)
 from vkbench.errors import UsageError
 
 CASES = (
@@ -86,3 +94,31 @@ def test_a_seed_is_named_and_taken_off_again(case: Case) -> None:
 def test_whole_models_have_no_seeds() -> None:
     name = "model/llama-8b-q4_K_M-0123456789ab/pp512"
     assert with_seed(name, 3) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "rest"),
+    [
+        ("my-bench:copy/64m", "my-bench:copy", "64m"),
+        ("my-bench:copy", "my-bench:copy", ""),
+        ("b:BM_Copy<float, 4>/64/real_time", "b:BM_Copy<float, 4>", "64/real_time"),
+        ("b:lab.kernel/seed=3", "b:lab.kernel", "seed=3"),
+    ],
+)
+def test_a_programs_own_case_has_its_programs_name(name: str, kernel: str, rest: str) -> None:
+    case = parse(name)
+    assert (case.name, case.kernel, case.format, case.rest) == (name, kernel, "", rest)
+    assert program_of(name) == name.partition(":")[0]
+    assert with_seed(name, 3) == name
+    assert without_seed(name) == (name, 0)
+    assert not is_own(name)
+
+
+@pytest.mark.parametrize("name", ["b:", "b:*", ":copy", "B:copy", "b:/copy", "b:copy ", "b:a\n"])
+def test_what_is_no_programs_case(name: str) -> None:
+    with pytest.raises(UsageError):
+        parse(name)
+
+
+def test_formats_of_bindings_name_no_program() -> None:
+    assert program_of(CASES[1].name) == ""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from vkbench.case import check_case_of_program
 from vkbench.errors import UnknownName, UsageError
 from vkbench.peers import BY_NAME
 from vkbench.programs.build import NoBuild, check_path
@@ -21,7 +22,6 @@ MOST_COMMAND: Final = 10_000  # characters of a shell's command
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _TAKEN: Final = frozenset({"auto", "all", *BY_NAME})
-_CASE: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:=<>+,()/#@ -]{0,198}[A-Za-z0-9_.:<>()+-])?")
 
 
 def check_program(program: Program) -> Program:
@@ -35,6 +35,8 @@ def check_program(program: Program) -> Program:
         raise UsageError("needs: name a file that every build has, by which builds are told")
     for key, patterns in (("needs", program.needs), ("takes", program.takes)):
         _check_patterns(key, patterns)
+    if program.arithmetic:
+        _check_text("arithmetic", program.arithmetic, MOST_TEXT)
     if program.adapter == GGML and program.run:
         raise UsageError("run: adapter ggml loads libraries and starts nothing: leave it out")
     if program.adapter != GGML:
@@ -42,7 +44,7 @@ def check_program(program: Program) -> Program:
     if program.build:
         _check_recipe(program.build)
     if program.cases:
-        _check_cases(program.cases)
+        _check_cases(program.name, program.cases)
     return program
 
 
@@ -57,16 +59,6 @@ def check_name(name: str) -> str:
         raise UsageError(f"name: vkbench has a program {name} by itself: choose another")
     if name in _TAKEN:
         raise UsageError(f"name: {name} is what results of vkbench are called: choose another")
-    return name
-
-
-def check_case(name: str) -> str:
-    """A name that a program's own case may have, without the program's name before it."""
-    if not _CASE.fullmatch(name):
-        raise UsageError(
-            f"{name[:60]!a} cannot be a case's name: give up to 200 letters, digits, spaces "
-            "and _.:=<>+,()/#@-, and begin with a letter or a digit"
-        )
     return name
 
 
@@ -121,7 +113,7 @@ def _check_recipe(recipe: Recipe) -> None:
         ) from None
 
 
-def _check_cases(cases: OwnCases) -> None:
+def _check_cases(program: str, cases: OwnCases) -> None:
     if bool(cases.names) == bool(cases.list):
         raise UsageError("cases: give either names, or list: a command that prints them")
     if cases.list:
@@ -129,7 +121,7 @@ def _check_cases(cases: OwnCases) -> None:
     if len(cases.names) > MOST_CASES:
         raise UsageError(f"cases: it names {len(cases.names)}; {MOST_CASES} are allowed")
     for name in cases.names:
-        check_case(name)
+        check_case_of_program(f"{program}:{name}")
     [(name, times)] = Counter(cases.names).most_common(1) or [("", 0)]
     if times > 1:
         raise UsageError(f"cases: {name!a} is named {times} times")

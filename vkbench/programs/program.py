@@ -43,6 +43,7 @@ class Program:
     adapter: str  # how its builds are asked: one of ADAPTERS
     needs: tuple[str, ...]  # names of files that every build has; * stands for any characters
     takes: tuple[str, ...] = ()  # names of those that a build may have
+    arithmetic: str = ""  # whose limits judge products; "": those of our plainest code path
     run: tuple[str, ...] = ()  # what starts it, in the build's folder; ggml's is loaded instead
     build: Recipe | None = None
     cases: OwnCases | None = None

@@ -293,6 +293,10 @@ class Selecting:
             batches=self.property is Property.BATCH,
         )
 
+    def chooses_cases(self) -> bool:
+        """Whether an option says what is to run, so that the quick suite does not."""
+        return any((self._is_of_catalogue(), self.shape, self.case, self.kernel_file))
+
     def _mode(self) -> Mode:
         """The mode of the jobs: checks, timings or both, or a property."""
         if not self.property:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from vkbench.accuracy import Accuracy
-from vkbench.case import parse
+from vkbench.case import parse, program_of
 from vkbench.errors import UnknownName
 from vkbench.job import MAIN, OPEN, JobState, Mode, PlannedJob
 from vkbench.run import RunWords
@@ -162,6 +162,8 @@ def _known_cases(tx: Connection, names: Sequence[str]) -> dict[str, int]:
 def _case_row(name: str) -> dict[str, str]:
     case = parse(name)
     parts = name.split("/")
+    if program_of(name):
+        parts = [case.kernel, case.format, case.rest]
     return {
         "name": name,
         "kernel": case.kernel,

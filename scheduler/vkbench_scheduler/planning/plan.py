@@ -10,6 +10,7 @@ from itertools import product
 from math import inf, prod
 
 from vkbench.case import MODEL, WEIGHTS, Case, is_model, with_seed
+from vkbench.case import parse as parse_case
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
@@ -24,7 +25,7 @@ from vkbench_scheduler.planning.models import (
 )
 from vkbench_scheduler.planning.own import chosen_of
 from vkbench_scheduler.planning.peers import peers_for, peers_of
-from vkbench_scheduler.planning.programs import check_program
+from vkbench_scheduler.planning.programs import cases_of_program, check_program
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
@@ -203,12 +204,14 @@ def _tasks_named_by(selection: Selection) -> dict[Task, None]:
             "--case names full cases: leave out --suite, --kernel, --format and --shape"
         )
     models = [name for name in selection.cases if is_model(name)]
+    of_program = cases_of_program(selection)
     if models and selection.mode is Mode.BATCH:
         raise UsageError(f"{models[0]} is a whole model's: --property is for kernels")
     for name in models:
         if not seeded_of(name):
             raise UsageError(f"{name} is a whole model's: give its file with --model")
-    cases = [problem(name).case for name in selection.cases if name not in models]
+    others = {*models, *of_program}
+    cases = [problem(name).case for name in selection.cases if name not in others]
     from_file = [case.name for case in cases if WEIGHTS in case.params]
     if from_file and not selection.weights:
         raise UsageError(
@@ -222,6 +225,8 @@ def _tasks_named_by(selection: Selection) -> dict[Task, None]:
         for path in (_paths(case) if every_path else [AUTO])
     }
     model_paths = product(models, VARIANTS if every_path else [AUTO])
+    mode = Mode.CORRECTNESS if selection.mode is Mode.CORRECTNESS else Mode.PERFORMANCE
+    kernel_tasks |= {Task(parse_case(name), mode): None for name in of_program}
     return kernel_tasks | {
         Task(model_case(name).case, mode_of(selection), path): None for name, path in model_paths
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vkbench.case import program_of
 from vkbench.errors import UsageError
 from vkbench.job import ArmKind, Mode
 from vkbench.programs.build import Build
@@ -23,6 +24,23 @@ def check_program(selection: Selection) -> None:
         raise UsageError("--build has no code paths or peers: leave out --variant and --peer")
     if selection.mode is Mode.BATCH:
         raise UsageError("--build is checked and timed: leave out --property")
+
+
+def cases_of_program(selection: Selection) -> list[str]:
+    """The cases among those named that only the selection's program knows; each is one job.
+
+    UsageError for those of another program.
+    """
+    own = [name for name in selection.cases if program_of(name)]
+    for name in own:
+        program = program_of(name)
+        if not selection.program:
+            raise UsageError(f"{name} is a case of the program {program}: give a --build of it")
+        if program != selection.program:
+            raise UsageError(
+                f"{name} is a case of {program}, and the build is {selection.program}'s"
+            )
+    return own
 
 
 def candidates_of(builds: Sequence[Build]) -> list[Candidate]:

@@ -59,8 +59,12 @@ class Child:
         environ: Mapping[str, str],
         tell: Tell = tell_nobody,
         name: str = "it",
+        *,
+        is_apart: bool = True,
     ) -> None:
+        """Start it, in a group of its own; or in this process's, with which it is ended then."""
         self._name = name  # as reasons have it
+        self._is_apart = is_apart
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -68,7 +72,7 @@ class Child:
             stderr=subprocess.PIPE,
             bufsize=0,
             env=environ,
-            process_group=0,  # Ctrl-C in a terminal is the parent's to handle
+            process_group=0 if is_apart else None,  # Ctrl-C in a terminal is the parent's to handle
         )
         self._stdin, self._stdout, self._stderr = map(_pipe, self._pipes())
         self._outbox = bytearray()
@@ -155,7 +159,7 @@ class Child:
                     reason = f"no answer within {job.limit_seconds:g} s"
                     raise NoAnswer(Outcome.TIMED_OUT, reason) from None
             except Gone:
-                raise NoAnswer(*self._cause_of_death()) from None
+                raise NoAnswer(*self.cause_of_death()) from None
             except (Babble, wire.MalformedMessage) as error:
                 reason = f"{self._name} sent an invalid line: {error}"
                 raise NoAnswer(Outcome.ERROR, reason) from error
@@ -180,6 +184,9 @@ class Child:
 
     def kill(self) -> None:
         """End it and all that it started at once; safe from any thread."""
+        if not self._is_apart:
+            self._process.kill()
+            return
         # A contained child cannot leave its group; the kernel stops no fork between two kills.
         with suppress(ProcessLookupError):
             os.killpg(self.pid, system.KILL)
@@ -194,7 +201,8 @@ class Child:
         self._drain()
         return status
 
-    def _cause_of_death(self) -> tuple[Outcome, str]:
+    def cause_of_death(self) -> tuple[Outcome, str]:
+        """How it ended, and what it said last."""
         status, words = self.wait(), self.last_words()
         outcome = Outcome.DEVICE_LOST if status == DEVICE_LOST_STATUS else Outcome.CRASHED
         return outcome, f"{ending(status)}: {words}" if words else ending(status)

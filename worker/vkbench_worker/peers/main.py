@@ -1,9 +1,10 @@
 """The process of a peer: checks and times cases by one library or program until its input ends.
 
-    python -m vkbench_worker.peers.main --peer NAME [--folder BUILD] --parent PID
+    python -m vkbench_worker.peers.main --peer NAME [--folder BUILD] [--program JSON] --parent PID
 
 It reads a `Ready`, which says which device is meant, then a `Job` a line, and answers each with a
-`Result`. No driver of Vulkan is loaded here, and no peer's libraries into a runner.
+`Result`. No driver of Vulkan is loaded here, and no peer's libraries into a runner. A program that
+a user declared is a process of its own, contained, whose answers this one judges.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final
 from vkbench.device import DeviceFacts
 from vkbench.job import Job, Outcome
 from vkbench.process import system
+from vkbench.programs.program import ADAPTERS
 from vkbench.result import Result
 from vkbench.settings import settings
 from vkbench_shaders.bundle import packaged
@@ -66,6 +68,13 @@ def of_ggml(peer: str, ready: Ready, folder: str) -> Answer:
     return Ggml(ready, replace(settings(), ggml=folder) if folder else settings())
 
 
+def of_declared(text: str) -> Callable[[str, Ready, str], Answer]:
+    """Answer jobs by a program that a user declared, as JSON says it."""
+    from vkbench_worker.peers.programs.execute import DeclaredProgram
+
+    return lambda peer, ready, folder: DeclaredProgram(text, ready, folder)
+
+
 PEERS: Final[Mapping[str, Callable[[str, Ready, str], Answer]]] = {
     **dict.fromkeys(LIBRARIES, of_library),
     "ggml": of_ggml,
@@ -75,8 +84,9 @@ PEERS: Final[Mapping[str, Callable[[str, Ready, str], Answer]]] = {
 def main() -> int:
     """Serve until stdin ends; returns the exit status."""
     parser = argparse.ArgumentParser(prog="vkbench_worker.peers.main", description=__doc__)
-    parser.add_argument("--peer", required=True, choices=PEERS)
+    parser.add_argument("--peer", required=True, choices=[*PEERS, *ADAPTERS])
     parser.add_argument("--folder", default="", help="where a build's files lie")
+    parser.add_argument("--program", default="", help="what a user declared, as JSON")
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
@@ -87,17 +97,20 @@ def main() -> int:
     os.dup2(2, 1)  # whatever a library prints is no answer
     inbox = Inbox(sys.stdin.fileno())
     ready = read_line(next(inbox), Ready)
-    do = _answering(options.peer, ready, options.folder)
+    begin = of_declared(options.program) if options.program else PEERS[options.peer]
+    do = _answering(begin, options.peer, ready, options.folder)
     for line in inbox:
         answers.write(line_of(do(read_line(line, Job))))
         answers.flush()
     return 0
 
 
-def _answering(peer: str, ready: Ready, folder: str) -> Answer:
+def _answering(
+    begin: Callable[[str, Ready, str], Answer], peer: str, ready: Ready, folder: str
+) -> Answer:
     """Answer jobs by the peer, or with the reason why there is none here."""
     try:
-        return PEERS[peer](peer, ready, folder)
+        return begin(peer, ready, folder)
     except CannotDo as error:
         blank = Result(job=0, token=0, outcome=Outcome.SKIPPED, reason=str(error), variant=peer)
         return lambda job: replace(blank, job=job.id, token=job.token, case=job.case)

@@ -15,13 +15,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from vkbench.case import is_model
 from vkbench.errors import VkbenchError
-from vkbench.job import Arm, Job, Outcome
+from vkbench.job import SETTLED, Arm, Job, Outcome
 from vkbench.peers import BY_NAME
 from vkbench.process.interpreter import python
 from vkbench.programs.build import Build
-from vkbench.programs.program import Program
+from vkbench.programs.program import GGML, Program
 from vkbench.programs.registry import ProgramStore
 from vkbench.programs.store import BuildStore
 from vkbench.result import HOT, Result, Side
@@ -97,9 +99,14 @@ class Peers:
         """The command of a build's process; its files are laid out, and what they were."""
         build = self._builds.find(sha)
         folder = self._builds.lay_out(build)
-        adapter = self._program_of(build).adapter
-        arguments = ("--peer", adapter, "--folder", str(folder), "--parent", str(os.getpid()))
-        return contained_command(_MODULE, *arguments, reads=[folder])
+        program = self._program_of(build)
+        arguments = ("--peer", program.adapter, "--folder", str(folder))
+        parent = ("--parent", str(os.getpid()))
+        if program.adapter == GGML:
+            return contained_command(_MODULE, *arguments, *parent, reads=[folder])
+        # our own process, which starts the program contained and judges what it answers
+        declared = msgspec.json.encode(replace(program, build=None, cases=None)).decode()
+        return python("-m", _MODULE, *arguments, "--program", declared, *parent)
 
     def _ask(
         self,
@@ -119,8 +126,9 @@ class Peers:
         except NoAnswer as error:
             self._end(name)
             return result_of_end(job, error.outcome, str(error), began)
-        if result is None:
-            self._end(name)  # it would answer in the middle of the next job
+        if result is None or result.outcome not in SETTLED:
+            # it would answer in the middle of the next job, or has left something running
+            self._end(name)
         return result
 
     def close(self) -> None:

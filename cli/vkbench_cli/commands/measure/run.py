@@ -154,12 +154,17 @@ def plan_run(
     from vkbench_db.ask.queries import find_run
     from vkbench_local.executor import store_run
     from vkbench_local.machine import chosen_devices
+    from vkbench_local.own_cases import choose_own_cases
     from vkbench_shaders.bundle import packaged
 
     build = build_chosen(selecting.build, selecting.bundle, settings)
     with database.reading() as tx:
         bundle = bundle_chosen(tx, selecting.build_own_kernel(effort.repeat), selecting.bundle)
     selection = selecting.selection(effort, bundle)
+    if build:
+        selection = choose_own_cases(
+            selection, build, settings, tell, is_open=not selecting.chooses_cases()
+        )
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, settings)

@@ -1,0 +1,60 @@
+"""The own cases of a build of a program: listed by the build, contained, and chosen by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from vkbench.case import program_of
+from vkbench.errors import NothingToDo
+from vkbench.programs.build import Build
+from vkbench.programs.program import GGML
+from vkbench.programs.registry import ProgramStore
+from vkbench.programs.store import BuildStore
+from vkbench.settings import Settings
+from vkbench.words import names
+from vkbench.words.units import count_of
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_worker.peers.programs.listing import list_cases
+
+Complain = Callable[[str], None]
+
+
+def choose_own_cases(
+    selection: Selection,
+    build: Build,
+    settings: Settings,
+    complain: Complain,
+    *,
+    is_open: bool,
+) -> Selection:
+    """The selection with the build's own cases by their whole names, each of which it has.
+
+    One that is open chooses nothing: then all of the program's own cases run, if it has any.
+    """
+    program = ProgramStore(settings.program_folder()).find(build.program)
+    asked = [name for name in selection.cases if program_of(name) == program.name]
+    if program.adapter == GGML or not (asked or is_open):
+        return selection
+    listed = list_own_cases(build, settings, complain)
+    if is_open:
+        return replace(selection, suite="", cases=tuple(listed)) if listed else selection
+    if not listed:
+        raise NothingToDo(f"{program.name} lists no cases of its own: its declaration names none")
+    cases: list[str] = []
+    for name in selection.cases:
+        is_own = program_of(name) == program.name
+        cases += names.matching(name, listed, f"case of {program.name}") if is_own else [name]
+    return replace(selection, cases=tuple(dict.fromkeys(cases)))
+
+
+def list_own_cases(build: Build, settings: Settings, complain: Complain) -> Sequence[str]:
+    """The own cases of a build; those whose names are no cases' are told."""
+    program = ProgramStore(settings.program_folder()).find(build.program)
+    listed = list_cases(program, BuildStore(settings.build_folder()).lay_out(build))
+    if listed.unnamed:
+        complain(
+            f"left out {count_of(len(listed.unnamed), 'case')} of {program.name} that cannot be "
+            f"named so here, such as {listed.unnamed[0][:60]!a}"
+        )
+    return listed.cases
