@@ -1,12 +1,12 @@
-"""Finds the build of a program that a command's options name, among those kept here."""
+"""Finds the builds that a command's options name; the fleet's hosts get them from their place."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkbench.errors import UsageError
-from vkbench.settings import Settings
+from vkbench.errors import UnknownName, UsageError
+from vkbench.settings import Settings, settings
 from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vkbench.programs.program import Program
     from vkbench.programs.registry import ProgramStore
     from vkbench.programs.store import BuildStore
+    from vkbench_db.database import Database
     from vkbench_local.making import Workshop
 
 
@@ -72,12 +73,6 @@ def workshop_of(settings: Settings) -> Workshop:
     return Workshop(settings=settings, tell=tell, watch=Elapsed)
 
 
-def refuse_build(word: str) -> None:
-    """UsageError where --build asks the fleet for what runs on this machine alone."""
-    if word:
-        raise UsageError("builds run on this machine alone yet: leave out --submit, or use `run`")
-
-
 def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
     """The build that --build names; None without the option."""
     if not word:
@@ -85,3 +80,39 @@ def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
     if bundle:
         raise UsageError("--build has a program do the cases: leave out --bundle")
     return kept_builds(settings).find(word)
+
+
+def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | None:
+    """The build that --build names, where workers get it from; None without the option.
+
+    One that is kept here is signed, and what its place lacks of it is sent there. One that is not
+    was handed in from elsewhere, and the database knows it.
+    """
+    from vkbench_db.work.builds import find_build
+
+    own = settings()
+    try:
+        build = build_chosen(word, bundle, own)
+    except UnknownName:
+        with database.reading() as tx:
+            if known := find_build(tx, word):
+                return known
+        raise
+    if build:
+        _send_build(build, own)
+    return build
+
+
+def _send_build(build: Build, settings: Settings) -> None:
+    from vkbench.programs.places.opening import open_place
+    from vkbench.programs.signed import sign_for
+    from vkbench.programs.transfer import send
+    from vkbench.words.units import rate_column
+
+    place = open_place(settings)
+    program = kept_programs(settings).find(build.program)
+    signed = sign_for(place, program, build, settings.build_key)
+    sent = send(build, signed, kept_builds(settings), place)
+    if sent:
+        unit, [size] = rate_column([sent], "B")
+        tell(f"{size} {unit} of build {build.name or build.sha[:12]} sent to {place.name}")

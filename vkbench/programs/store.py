@@ -111,6 +111,36 @@ class BuildStore:
             raise UsageError(f"several builds are called '{word}': give a hash, {shas}")
         return matching[0]
 
+    @property
+    def folder(self) -> Path:
+        """Where the builds are kept."""
+        return self._folder
+
+    def path_of(self, sha: str) -> Path:
+        """Where a file of this hash is, or would be, kept."""
+        return self._folder / "files" / sha
+
+    def place_of(self, build: Build, file: BuildFile) -> Path:
+        """Where a file of a build lies: in its user's folder, if the build stays there."""
+        return Path(build.folder, file.path) if build.folder else self.path_of(file.sha)
+
+    def has(self, sha: str) -> bool:
+        """Whether the build of this hash is kept."""
+        return self._manifest(sha).is_file()
+
+    def is_in_place(self, sha: str) -> bool:
+        """Whether the build of this hash stays in its user's folder."""
+        known = self._read_manifest(self._manifest(sha))
+        return bool(known and known.folder)
+
+    def note(self, build: Build) -> None:
+        """Note a build all of whose files came; a known one stays as it is."""
+        manifest = self._manifest(build.sha)
+        if not self._read_manifest(manifest):
+            manifest.parent.mkdir(parents=True, exist_ok=True)
+            build = check_build(replace(build, added_at=time.time()))
+            replace_file(manifest, msgspec.json.encode(build))
+
     def lay_out(self, build: Build) -> Path:
         """A folder with the files of a build; DamagedBuild where one is not what it was."""
         folder = self._folder / "folders" / build.sha
@@ -174,8 +204,7 @@ class BuildStore:
 
     def check_file(self, build: Build, file: BuildFile) -> Path:
         """Where a file of a build lies, if it is what it was."""
-        kept = self._folder / "files" / file.sha
-        place = Path(build.folder, file.path) if build.folder else kept
+        place = self.place_of(build, file)
         try:
             with place.open("rb") as content:
                 sha = hashlib.file_digest(content, "sha256").hexdigest()

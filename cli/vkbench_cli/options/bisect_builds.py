@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vkbench.errors import UsageError
+
 if TYPE_CHECKING:
     from vkbench_cli.options.bisect_options import BisectOptions
     from vkbench_db.database import Database
@@ -20,6 +22,15 @@ class Search:
     variant: str
     candidates: Sequence[Candidate]
     source: Source | None = None  # of candidates that are made when their turn comes
+
+
+def refuse_program(word: str) -> None:
+    """UsageError where --program asks the fleet for builds, which this machine makes in between."""
+    if word:
+        raise UsageError(
+            "--program makes builds on this machine, as they are needed: leave out --submit, or "
+            "make them by `vkbench program build make`, and give --builds"
+        )
 
 
 def store_revisions(

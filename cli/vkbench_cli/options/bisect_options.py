@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -20,6 +20,7 @@ from vkbench_cli.options.bisect_builds import Search, store_revisions
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
+    from vkbench.programs.build import Build
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
     from vkbench_detection.regress.news import ChangedCase
@@ -151,8 +152,13 @@ def begin_here(
     return begin(database, options, [facts.key])
 
 
-def begin(database: Database, options: BisectOptions, devices: Sequence[str]) -> int:
-    """Store a bisection on identical devices (keys), with its candidates; its number."""
+def begin(
+    database: Database, options: BisectOptions, devices: Sequence[str], *, of_fleet: bool = False
+) -> int:
+    """Store a bisection on identical devices (keys), with its candidates; its number.
+
+    Those of the fleet get builds from where the lab keeps them.
+    """
     from vkbench_db.upkeep import bisections
     from vkbench_shaders.catalogue import problem
 
@@ -163,7 +169,7 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
             problem(complete.case)  # a slip in its name is said before one in the bundles'
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    search = _store_candidates(database, complete)
+    search = _store_candidates(database, complete, of_fleet)
     new = bisections.NewBisection(
         devices=devices,
         case=search.case,
@@ -179,10 +185,12 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
         return bisections.create(tx, new, now=time.time())
 
 
-def _store_candidates(database: Database, options: BisectOptions) -> Search:
+def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     if options.program:
         return store_revisions(database, options, _ends(options))
-    return (_store_builds if options.builds else _store_bundles)(database, options)
+    if options.builds:
+        return _store_builds(database, options, of_fleet)
+    return _store_bundles(database, options)
 
 
 def _store_bundles(database: Database, options: BisectOptions) -> Search:
@@ -201,22 +209,28 @@ def _store_bundles(database: Database, options: BisectOptions) -> Search:
     return Search(case=posed.case.name, variant=options.variant, candidates=candidates)
 
 
-def _store_builds(database: Database, options: BisectOptions) -> Search:
+def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     """The candidates of --builds; the database notes which they are."""
-    from vkbench.settings import settings
-    from vkbench_cli.builds import kept_builds
     from vkbench_db.work.builds import store_build
     from vkbench_scheduler.planning.programs import candidates_of
     from vkbench_shaders.catalogue import problem
 
-    kept = kept_builds(settings())
-    builds = [kept.find(name) for name in _split_names(options.builds)]
+    case = problem(options.case).case.name
+    builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)
-    case = problem(options.case).case.name
     return Search(case=case, variant=builds[0].program, candidates=candidates)
+
+
+def _find_builds(database: Database, names: Iterable[str], of_fleet: bool) -> list[Build]:
+    from vkbench.settings import settings
+    from vkbench_cli.builds import build_for_fleet, kept_builds
+
+    if not of_fleet:
+        return [kept_builds(settings()).find(name) for name in names]
+    return [build for name in names if (build := build_for_fleet(database, name))]
 
 
 def check(options: BisectOptions) -> None:

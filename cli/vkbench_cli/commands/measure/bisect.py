@@ -10,9 +10,10 @@ from typer import Argument, Context, Option, Typer
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.process.user import user_name
-from vkbench_cli.builds import refuse_build, workshop_of
+from vkbench_cli.builds import workshop_of
 from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.bisect_builds import refuse_program
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -101,7 +102,7 @@ def bisect(
     if not (resume or options.regression):
         check(options)
     if submit:
-        refuse_build(options.builds or options.program)
+        refuse_program(options.program)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 
@@ -149,7 +150,7 @@ def _submit(options: BisectOptions, device: list[str], store: Store) -> int:
     with open_database(store.settings()) as database:
         with database.reading() as tx:
             keys = served_keys(tx, device or options.devices(tx))
-        number = begin(database, options, keys)
+        number = begin(database, options, keys, of_fleet=True)
         say(str(number))
         tell(f"bisection {number}: `vkbench bisect show {number}`")
         warn(database, f"bisection {number}", devices=keys)
