@@ -42,11 +42,10 @@ def store_revisions(
     from vkbench_cli.builds import program_chosen, workshop_of
     from vkbench_db.upkeep.bisections import Source
     from vkbench_db.work.builds import store_build
-    from vkbench_scheduler.planning.programs import candidates_of_revisions
-    from vkbench_shaders.catalogue import problem
+    from vkbench_scheduler.planning.programs import candidates_of_revisions, name_case
 
-    case = problem(options.case).case.name
     program = program_chosen(options.program, settings())
+    case = name_case(options.case, program.name)
     repository = options.repository.resolve()
     searched = revisions(repository, *range_ends, options.folder or ".")
     source = Source(program=program.name, repository=str(repository))

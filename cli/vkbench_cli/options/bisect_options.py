@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench.case import is_own
+from vkbench.case import is_own, program_of
 from vkbench.configuration import is_divided
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.process.user import user_name
@@ -165,7 +165,7 @@ def begin(
     with database.reading() as tx:
         complete = options.fill_from_regression(tx)
         check(complete)
-        if not is_own(complete.case):
+        if not (is_own(complete.case) or program_of(complete.case)):
             problem(complete.case)  # a slip in its name is said before one in the bundles'
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
@@ -212,12 +212,11 @@ def _store_bundles(database: Database, options: BisectOptions) -> Search:
 def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     """The candidates of --builds; the database notes which they are."""
     from vkbench_db.work.builds import store_build
-    from vkbench_scheduler.planning.programs import candidates_of
-    from vkbench_shaders.catalogue import problem
+    from vkbench_scheduler.planning.programs import candidates_of, name_case
 
-    case = problem(options.case).case.name
     builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
+    case = name_case(options.case, builds[0].program)
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)

@@ -11,6 +11,7 @@ from vkbench.process.git import Revision
 from vkbench.programs.build import Build
 from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.planning.selection import AUTO, Selection
+from vkbench_shaders.catalogue import problem
 
 
 def check_program(selection: Selection) -> None:
@@ -42,6 +43,14 @@ def cases_of_program(selection: Selection) -> list[str]:
                 f"{name} is a case of {program}, and the build is {selection.program}'s"
             )
     return own
+
+
+def name_case(case: str, program: str) -> str:
+    """The whole name of a case that a program is asked: the catalogue's, or one of its own."""
+    owner = program_of(case)
+    if owner and owner != program:
+        raise UsageError(f"{case} is a case of {owner}, and not of {program}")
+    return case if owner else problem(case).case.name
 
 
 def candidates_of(builds: Sequence[Build]) -> list[Candidate]:
