@@ -67,7 +67,7 @@ class BisectOptions:
         str,
         Option(
             metavar="PROGRAM|FILE",
-            help="Program whose builds are made of --revisions by its own command, few of them.",
+            help="Program of which --revisions are built: its name, or its TOML file.",
         ),
     ] = ""
     revisions: Annotated[

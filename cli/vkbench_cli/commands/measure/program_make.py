@@ -48,7 +48,7 @@ def make_build(
     ccache is installed, CMake uses it.
 
     \b
-    vkbench program build make ggml-vulkan --repository ~/llama.cpp --revision b9000
+    vkbench program build make ggml-vulkan --revision b9000
     """
     from vkbench.process.git import find_revision, is_changed
     from vkbench.programs.making import find_ccache
