@@ -16,7 +16,7 @@ from vkbench.case import is_own, program_of
 from vkbench.configuration import is_divided
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.process.user import user_name
-from vkbench_cli.options.bisect_builds import Search, store_revisions
+from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def begin(
 
 def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     if options.program:
-        return store_revisions(database, options, _ends(options))
+        return store_revisions(database, options.case, _range_of(options))
     if options.builds:
         return _store_builds(database, options, of_fleet)
     return _store_bundles(database, options)
@@ -305,6 +305,17 @@ def _of_declarations(options: BisectOptions) -> list[Built]:
     file = PurePosixPath(options.kernel_file)
     ends = _ends(options)
     return of_declarations(options.case, options.repository, *ends, file, user_name(), _tell)
+
+
+def _range_of(options: BisectOptions) -> RevisionRange:
+    good, bad = _ends(options)
+    return RevisionRange(
+        program=options.program,
+        repository=options.repository,
+        good=good,
+        bad=bad,
+        folder=options.folder or ".",
+    )
 
 
 def _ends(options: BisectOptions) -> tuple[str, str]:

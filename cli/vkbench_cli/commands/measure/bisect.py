@@ -94,7 +94,7 @@ def bisect(
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
     vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --submit
     vkbench bisect --case get_rows/q4_K/m32000_n512_k4096 --builds b8121,b8390
-    vkbench bisect --case silu/f32/n64 --program ggml-vulkan --revisions b8121..b9000
+    vkbench bisect --case silu/f32/n64 --program ggml-vulkan --revisions b8..b9
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:
