@@ -54,7 +54,7 @@ def store_revisions(database: Database, case: str, span: RevisionRange) -> Searc
     from vkbench_scheduler.planning.programs import candidates_of_revisions, name_case
 
     program = program_chosen(span.program, settings())
-    case = name_case(case, program.name)
+    case = name_case(case, program.name, "--program is")
     repository = span.repository.resolve()
     searched = revisions(repository, span.good, span.bad, span.folder)
     source = Source(program=program.name, repository=str(repository))

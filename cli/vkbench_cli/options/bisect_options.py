@@ -216,7 +216,7 @@ def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) ->
 
     builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
-    case = name_case(options.case, builds[0].program)
+    case = name_case(options.case, builds[0].program, "--builds are")
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)
@@ -246,6 +246,8 @@ def check(options: BisectOptions) -> None:
     if len(orders) > 1:
         raise UsageError("give one of --bundles, --builds and --revisions")
     _check_builds(options)
+    if (program := program_of(options.case)) and not (options.builds or options.program):
+        raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
         raise UsageError(
             "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,... or --revisions "
