@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -14,12 +13,12 @@ import pytest
 
 import hostile_program
 from cluster import Lab, until
+from planted_builds import add_unloadable
 from ssh_keys import allow, new_ssh_key
 from vkbench.job import ArmKind, JobState, Mode, Outcome, PlannedJob
 from vkbench.programs.build import Build
 from vkbench.programs.places.folder import FolderPlace
-from vkbench.programs.places.place import key_of_file
-from vkbench.programs.program import Program
+from vkbench.programs.program import GGML_VULKAN, Program
 from vkbench.programs.signed import sign_for
 from vkbench.programs.store import BuildStore
 from vkbench.programs.transfer import send
@@ -27,7 +26,7 @@ from vkbench_db.work import store
 
 SCRIPT = Path(hostile_program.__file__)
 REFUSED = ("Permission denied", "Operation not permitted")
-FOLDER_OF_SCRIPT = "hostile_program.py"
+SCRIPT_NAME = "hostile_program.py"
 
 
 class Owner:
@@ -36,24 +35,24 @@ class Owner:
     def __init__(self, folder: Path, port: int, place: FolderPlace) -> None:
         self._key = new_ssh_key(folder / "ann")
         self.allowed = allow(folder / "allowed", {"ann@lab": self._key})
-        self._builds = BuildStore(folder / "user")
+        self.builds = BuildStore(folder / "user")
         self._place = place
         self._program = Program(
             name="hostile",
             description="does harm",
             adapter="lines",
-            needs=(FOLDER_OF_SCRIPT,),
-            run=("python3", FOLDER_OF_SCRIPT, str(folder), str(port)),
+            needs=(SCRIPT_NAME,),
+            run=("python3", SCRIPT_NAME, str(folder), str(port)),
         )
 
     def add(self) -> Build:
         """A build, which is sent nowhere yet."""
-        return self._builds.add("hostile", {FOLDER_OF_SCRIPT: lambda: SCRIPT.open("rb")})
+        return self.builds.add("hostile", {SCRIPT_NAME: lambda: SCRIPT.open("rb")})
 
     def send(self, build: Build) -> None:
         """Sign it, and put it where workers get it."""
-        signed = sign_for(self._place, self._program, build, self._key)
-        send(build, signed, self._builds, self._place)
+        program = self._program if build.program == "hostile" else GGML_VULKAN
+        send(build, sign_for(self._place, program, build, self._key), self.builds, self._place)
 
 
 @pytest.fixture
@@ -78,13 +77,13 @@ def lab(make_lab: Callable[..., Lab], owner: Owner, tmp_path: Path) -> Lab:
 
 
 def submit(lab: Lab, build: Build, names: Sequence[str], limit: float = 20) -> int:
-    """A run of the hostile program's cases; its number."""
+    """A run of cases that a build does; its number."""
     jobs = [
         PlannedJob(
             device=lab.key("a"),
-            case=f"hostile:{name}",
+            case=name,
             mode=Mode.CORRECTNESS,
-            variant="hostile",
+            variant=build.program,
             bundle=build.sha,
             arm_kind=ArmKind.BUILD,
             limit_seconds=limit,
@@ -105,7 +104,7 @@ def running_programs() -> list[int]:
             words = place.read_bytes().split(b"\0")
         except OSError:
             continue
-        if FOLDER_OF_SCRIPT.encode() in words:
+        if SCRIPT_NAME.encode() in words:
             found.append(int(place.parent.name))
     return found
 
@@ -115,8 +114,9 @@ def test_what_a_build_does_costs_its_own_cases(lab: Lab, owner: Owner, tmp_path:
     build = owner.add()
     owner.send(build)
     tried = ("write", "read", "connect", "leave", "kill", "fork")
-    run = submit(lab, build, tried)
-    endless = submit(lab, build, ("hang", "print", "complain", "chatter"), limit=1.0)
+    run = submit(lab, build, [f"hostile:{name}" for name in tried])
+    without_end = [f"hostile:{name}" for name in ("hang", "print", "complain", "chatter")]
+    endless = submit(lab, build, without_end, limit=1.0)
     other = lab.submit(["sleep/f32/n10"] * 2)
     lab.await_end(run, endless, other, seconds=90)
     lab.check(run, endless, other)
@@ -139,20 +139,32 @@ def test_a_build_that_does_not_come_makes_its_jobs_wait(
     lab: Lab, owner: Owner, tmp_path: Path
 ) -> None:
     build = owner.add()
-    run, other = submit(lab, build, ["nothing"]), lab.submit(["sleep/f32/n10"])
+    run, other = submit(lab, build, ["hostile:nothing"]), lab.submit(["sleep/f32/n10"])
     lab.await_end(other)
     assert lab.counts(other) == {JobState.PASSED: 1}
     until(lambda: "is awaited: " in lab.jobs(run)[0].reason, "nothing says why it waits", 20)
     reason = lab.jobs(run)[0].reason
     assert reason.startswith(f"build {build.sha[:12]} is awaited: {tmp_path / 'store'} has no such")
     owner.send(build)
-    place = tmp_path / "store" / key_of_file(build.files[0].sha)
-    place.chmod(0o644)
-    place.write_bytes(SCRIPT.read_bytes()[::-1])
-    until(lambda: "is another file" in lab.jobs(run)[0].reason, "it ran", 30)
-    shutil.copy(SCRIPT, place)
     lab.await_end(run, seconds=30)
     lab.check(run)
     [job] = lab.jobs(run)
-    assert (job.state, job.reason, job.tries) == (JobState.SKIPPED, "nothing", 1)
+    assert (job.state, job.reason, job.tries) == (JobState.SKIPPED, "nothing", 0)
     assert os.listdir(lab.settings.build_folder() / "builds") == [f"{build.sha}.json"]
+
+
+@pytest.mark.timeout(120)
+def test_a_host_that_cannot_load_a_build_skips_its_jobs(
+    lab: Lab, owner: Owner, tmp_path: Path
+) -> None:
+    reasons = []
+    for lacks in ("glibc", "libvulkan"):
+        build = add_unloadable(owner.builds, lacks, tmp_path / lacks)
+        owner.send(build)
+        run = submit(lab, build, ["add/f32/b1_c1_h8_w64"])
+        lab.await_end(run)
+        assert lab.counts(run) == {JobState.SKIPPED: 1}
+        reasons += [row.reason for row in lab.jobs(run)]
+    assert "version `GLIBC_9." in reasons[0]
+    assert "libvulkan.so.99: cannot open shared object file" in reasons[1]
+    assert not [reason for reason in reasons if "\n" in reason]

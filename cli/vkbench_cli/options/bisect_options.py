@@ -207,6 +207,7 @@ def _store_bundles(database: Database, options: BisectOptions) -> _Search:
 
 def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> _Search:
     """The candidates of --builds; the database notes which they are."""
+    from vkbench_cli.builds import give_to_fleet
     from vkbench_db.work.builds import store_build
     from vkbench_scheduler.planning.programs import candidates_of
     from vkbench_shaders.catalogue import problem
@@ -214,6 +215,8 @@ def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) ->
     case = problem(options.case).case.name
     builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
+    if of_fleet:
+        give_to_fleet(builds)
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)
