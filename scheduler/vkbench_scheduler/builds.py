@@ -110,8 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, do: Callable[[str, str], object]) -> None:
         try:
             key = check_key(self.path.removeprefix("/"))
-            said = self.headers.get("Authorization", "")
-            do(key, check_request(self.command, key, said, self.server.keys))
+            signed = self.headers.get("Authorization", "")
+            do(key, check_request(self.command, key, signed, self.server.keys))
         except NotThere as error:
             self._refuse(404, str(error))
         except UsageError:
@@ -139,11 +139,11 @@ class _Handler(BaseHTTPRequestHandler):
         size = self.server.folder.size_of(key)
         if size is None:
             raise NotThere(f"no {key}")
-        asked = self.headers.get("Range", "")
-        match = _RANGE.fullmatch(asked)
+        header = self.headers.get("Range", "")
+        match = _RANGE.fullmatch(header)
         start = int(match[1]) if match else 0
-        if (asked and not match) or start > size:
-            raise _Refused(416, f"{asked!r} is no range of {size} bytes")
+        if (header and not match) or start > size:
+            raise _Refused(416, f"{header!r} is no range of {size} bytes")
         self.send_response(206 if match else 200)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Accept-Ranges", "bytes")
