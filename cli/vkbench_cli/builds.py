@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.settings import Settings, settings
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
     from vkbench.programs.build import Build
+    from vkbench.programs.making import Maker
+    from vkbench.programs.program import Program
     from vkbench.programs.registry import ProgramStore
     from vkbench.programs.store import BuildStore
     from vkbench_db.database import Database
+    from vkbench_local.making import Workshop
 
 
 def kept_builds(settings: Settings) -> BuildStore:
@@ -28,6 +32,46 @@ def kept_programs(settings: Settings) -> ProgramStore:
     from vkbench.programs.registry import ProgramStore
 
     return ProgramStore(settings.program_folder())
+
+
+def keep_program(file: Path, settings: Settings) -> Program:
+    """Keep a program that a file declares, if its name is free among results."""
+    from vkbench.programs.registry import read_program
+    from vkbench_shaders.catalogue import is_code_path
+
+    if is_code_path(name := read_program(file).name):
+        raise UsageError(f"{file}: name: {name} is a code path of a kernel: choose another")
+    return kept_programs(settings).add(file)
+
+
+def program_chosen(word: str, settings: Settings) -> Program:
+    """The program of a name, or the one that a TOML file declares, which is kept from then on."""
+    if word.endswith(".toml"):
+        return keep_program(Path(word), settings)
+    return kept_programs(settings).find(word)
+
+
+def maker_of(
+    program: str, repository: Path, settings: Settings, limit_seconds: float = 0.0
+) -> Maker:
+    """What makes builds of a program, given by its name or file, from a repository's revisions."""
+    from vkbench.programs.making import LIMIT_SECONDS, Maker
+
+    return Maker(
+        store=kept_builds(settings),
+        program=program_chosen(program, settings),
+        repository=repository,
+        logs=settings.build_folder() / "logs",
+        tell=tell,
+        limit_seconds=limit_seconds or LIMIT_SECONDS,
+    )
+
+
+def workshop_of(settings: Settings) -> Workshop:
+    """What makes the builds of a bisection on this machine, and says so."""
+    from vkbench_local.making import Workshop
+
+    return Workshop(settings=settings, tell=tell, watch=Elapsed)
 
 
 def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:

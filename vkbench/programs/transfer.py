@@ -41,7 +41,7 @@ def send(build: Build, signed: bytes, store: BuildStore, place: Place) -> int:
     sent = 0
     for file in {file.sha: file for file in build.files}.values():
         if place.size_of(key_of_file(file.sha)) != file.nbytes:
-            with store.path_of(file.sha).open("rb") as content:
+            with store.place_of(build, file).open("rb") as content:
                 checked = CheckedFile(content, file.nbytes, file.sha)
                 place.write(key_of_file(file.sha), checked)
             sent += file.nbytes

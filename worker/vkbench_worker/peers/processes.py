@@ -25,7 +25,7 @@ from vkbench.process.interpreter import python
 from vkbench.programs.build import Build
 from vkbench.programs.program import GGML, Program
 from vkbench.programs.registry import ProgramStore
-from vkbench.programs.store import BuildStore
+from vkbench.programs.store import BuildStore, list_linked
 from vkbench.result import HOT, Result, Side
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
@@ -103,7 +103,8 @@ class Peers:
         arguments = ("--peer", program.adapter, "--folder", str(folder))
         parent = ("--parent", str(os.getpid()))
         if program.adapter == GGML:
-            return contained_command(_MODULE, *arguments, *parent, reads=[folder])
+            reads = [folder, *list_linked(folder)]
+            return contained_command(_MODULE, *arguments, *parent, reads=reads)
         # our own process, which starts the program contained and judges what it answers
         declared = msgspec.json.encode(replace(program, build=None, cases=None)).decode()
         return python("-m", _MODULE, *arguments, "--program", declared, *parent)

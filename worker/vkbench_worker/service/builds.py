@@ -94,6 +94,8 @@ class BuildDepot:
         build = signed.declared.build
         if build.program != program:
             raise VkbenchError(f"build {sha[:12]} is of {build.program}, not of {program}")
+        if self._store.is_in_place(sha):  # of this host's user; checked as its process starts
+            return
         self._drop_damaged(build)
         if not self._store.has(sha):
             self._mark(sha).parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +132,7 @@ class BuildDepot:
         for file in build.files:
             with suppress(FileNotFoundError):
                 try:
-                    self._store.check_file(file)
+                    self._store.check_file(build, file)
                 except DamagedBuild:
                     self._store.path_of(file.sha).unlink(missing_ok=True)
 

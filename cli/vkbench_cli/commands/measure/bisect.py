@@ -10,8 +10,10 @@ from typer import Argument, Context, Option, Typer
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.process.user import user_name
+from vkbench_cli.builds import workshop_of
 from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.bisect_builds import refuse_program
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -100,6 +102,7 @@ def bisect(
     if not (resume or options.regression):
         check(options)
     if submit:
+        refuse_program(options.program)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 
@@ -167,7 +170,8 @@ def _search_here(
     with open_alone(settings) as database:
         number = resume or begin_here(database, options, device, settings)
         devices = devices_of(database, number)
-        if not search(database, settings, number, devices, partial(RunProgress, database)):
+        show_run, workshop = partial(RunProgress, database), workshop_of(settings)
+        if not search(database, settings, number, devices, show_run, workshop):
             where = f" --database {store.database}" if store.database else ""
             tell(f"stopped; `vkbench bisect --resume {number}{where}` continues")
             return EXIT_INTERRUPTED
@@ -179,6 +183,9 @@ def _show_bisection(bisection: Bisection, output: Output) -> int:
     from vkbench_db.upkeep.bisections import FAILED
 
     show(Table(columns=STEPS, rows=_steps(bisection)), output)
+    if bisection.source:
+        made = sum(candidate.is_made for candidate in bisection.candidates)
+        tell(f"{made} of {len(bisection.candidates)} revisions were built")
     tell(f"bisection {bisection.id} {bisection.state}: {bisection.note or 'goes on'}")
     return VkbenchError.exit_code if bisection.state == FAILED else 0
 
@@ -210,7 +217,6 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
     """A row for every bundle in their order, also for those that were not tried."""
     from vkbench_db.upkeep.bisections import FOUND
 
-    steps = {step.position: step for step in bisection.steps}
     rows: list[dict[str, Cell]] = []
     for place, candidate in enumerate(bisection.candidates):
         row: dict[str, Cell] = {
@@ -221,17 +227,31 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
             "verdict": "" if place else "taken as good",
             "is_first_bad": bisection.state == FOUND and place == bisection.high,
         }
-        if place in steps:
-            step = steps[place]
-            row |= {
-                "verdict": step.verdict or "running",
-                "ratio": step.ratio,
-                "low": step.low,
-                "high": step.high,
-                "p": step.p,
-                "pairs": step.pairs,
-                "run": step.run,
-                "note": step.note,
-            }
-        rows.append(row)
+        rows.append(row | (_describe_step(bisection, place) if place else {}))
     return rows
+
+
+def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
+    """What is known of a candidate: by its own step, or by one of the same files."""
+    sha = bisection.candidates[place].sha
+    if sha and sha == bisection.candidates[0].sha:
+        return {"verdict": "good", "note": _same_files(bisection, 0)}
+    step = bisection.step_of(place)
+    if step is None:
+        return {}
+    if step.position != place:
+        return {"verdict": step.verdict, "note": _same_files(bisection, step.position)}
+    return {
+        "verdict": step.verdict or "running",
+        "ratio": step.ratio,
+        "low": step.low,
+        "high": step.high,
+        "p": step.p,
+        "pairs": step.pairs,
+        "run": step.run,
+        "note": step.note,
+    }
+
+
+def _same_files(bisection: Bisection, place: int) -> str:
+    return f"the same files as {bisection.candidates[place].label}"
