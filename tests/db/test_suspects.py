@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 
 from databases import Lab
 from listener import Listener, listening, settings_for
-from vkbench.job import Job, JobState, Mode, Outcome
+from vkbench.job import Arm, ArmKind, Job, JobState, Mode, Outcome
 from vkbench.settings import Settings
 from vkbench_db import schema
 from vkbench_detection.series.impossible import SUSPECT
@@ -117,3 +117,13 @@ def test_nobody_hears_of_what_counts_by_now(lab: Lab) -> None:
 
 def test_a_scheduler_tells() -> None:
     assert "suspects" in [step.name for step in telling(Settings())]
+
+
+def test_a_second_check_of_a_build_asks_the_build(lab: Lab) -> None:
+    number = suspect(lab)
+    with lab.database.transaction() as tx:
+        tx.execute(text("DELETE FROM job WHERE id > :first"), {"first": number})
+        tx.execute(text("DELETE FROM run WHERE id > 1"))
+        tx.execute(text(f"UPDATE job SET arm_kind = 'build', bundle = '{'b' * 64}'"))
+    suspects.check(lab.database, [number], lab.now)
+    assert check_of(lab).arm == Arm(name="b" * 64, kind=ArmKind.BUILD)

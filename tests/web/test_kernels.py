@@ -172,3 +172,9 @@ def test_the_heat_map_has_kernels_of_users_in_a_family(own: Lab, pages: TestClie
     page = pages.get("/heatmap?all=1").text
     assert f">{NAME}<" in page
     assert "lab.one_pass" not in page  # its results stand under the name of the other
+
+
+def test_what_another_program_computes_has_results_alone(lab: Lab, pages: TestClient) -> None:
+    answer = pages.get("/kernels/my-bench%3Acopy%3Cfloat%3E", follow_redirects=False)
+    assert answer.status_code == 307
+    assert answer.headers["location"] == "/results?kernel=my-bench%3Acopy%3Cfloat%3E"

@@ -188,7 +188,7 @@ def _check_is_one_build(files: Mapping[str, str], program: Program) -> None:
     """NoBuild where a file that every build has lies in several folders."""
     for pattern in program.needs:
         named = [path for path in files if fnmatchcase(PurePosixPath(path).name, pattern)]
-        folders = sorted({os.path.dirname(files[path]) for path in named})
+        folders = sorted({os.path.dirname(files[path]) or "." for path in named})
         if len(folders) > 1:
             raise NoBuild(f"{pattern} lies in {' and in '.join(folders[:2])}: name one of them")
 

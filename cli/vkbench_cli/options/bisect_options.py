@@ -249,6 +249,8 @@ def check(options: BisectOptions) -> None:
     if len(orders) > 1:
         raise UsageError("give one of --bundles, --builds and --revisions")
     _check_builds(options)
+    if (program := program_of(options.case)) and not options.builds:
+        raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
         raise UsageError(
             "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,... or --revisions "

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, select, update
 
 from vkbench.case import is_own, with_seed, without_seed
-from vkbench.job import FINISHED, Mode, PlannedJob, Source
+from vkbench.job import FINISHED, ArmKind, Mode, PlannedJob, Source
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.work.runs import create_run
@@ -89,7 +89,7 @@ def _plan_check(tx: Connection, number: int) -> PlannedJob:
     job, case, device = schema.job.c, schema.kernel_case.c, schema.device.c
     row = tx.execute(
         select(
-            *(device.key, case.name, job.variant, job.bundle, job.limit_seconds),
+            *(device.key, case.name, job.variant, job.bundle, job.arm_kind, job.limit_seconds),
             *(job.measure_seconds, job.noise, job.source),
         )
         .join(schema.kernel_case, case.id == job.case_id)
@@ -103,6 +103,7 @@ def _plan_check(tx: Connection, number: int) -> PlannedJob:
         mode=Mode.PERFORMANCE,
         variant=row.variant,
         bundle=row.bundle,
+        arm_kind=ArmKind(row.arm_kind),
         limit_seconds=row.limit_seconds,
         measure_seconds=row.measure_seconds,
         noise=row.noise,

@@ -41,7 +41,7 @@ function add(request) {
 function sort(request) {
   const numbers = Float64Array.from({ length: 1e6 }, (_, i) => (i * 7919) % 1000003);
   let sorted;
-  const samples = timeCalls(request.seconds, () => (sorted = numbers.toSorted()));
+  const samples = timeCalls(request.seconds, () => (sorted = Float64Array.from(numbers).sort()));
   const isRight = sorted.every((value, i) => i === 0 || sorted[i - 1] <= value);
   return { verdict: isRight ? "passed" : "wrong", reason: isRight ? "" : "not in order", samples };
 }

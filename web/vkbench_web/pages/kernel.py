@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from vkbench.case import is_own
+from vkbench.case import is_own, program_of
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import FINISHED
 from vkbench.words import names
@@ -50,6 +51,8 @@ def kernel(request: Request, name: str) -> Response:
 
     if request.query_params:
         raise UsageError("a kernel's page has no options")
+    if program_of(name):  # of another program: its results are all there is
+        return RedirectResponse(f"/results?kernel={quote(name)}")
     with lab_of(request).reading() as tx:
         declared = _find_own_kernel(tx, name) if is_own(name) else None
         shown = declared.kernel if declared else kernel_named(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf
 from typing import Any, Final
 
 from vkbench.job import Outcome
@@ -107,10 +107,12 @@ def _samples(fields: Mapping[str, Any], elapsed: float) -> tuple[float, ...]:
         raise BadAnswer(f"its samples are no list of up to {MOST_SAMPLES} numbers")
     for sample in samples:
         is_number = isinstance(sample, (int, float)) and not isinstance(sample, bool)
-        if not is_number or not isfinite(sample) or sample < _LEAST_SECONDS:
+        if not is_number or not _LEAST_SECONDS <= sample < inf:
             raise BadAnswer(f"a sample is {str(sample)[:40]!a}: seconds above 0 were asked for")
         if sample > elapsed:
-            raise BadAnswer(f"a sample is {sample:g} s, and the answer took {elapsed:.3g} s")
+            raise BadAnswer(
+                f"a sample is {str(sample)[:20]} s, and the answer took {elapsed:.3g} s"
+            )
     return tuple(map(float, samples))
 
 

@@ -89,12 +89,13 @@ class _Benchmarks:
         """What the benchmark of a case says."""
         words = [*self._program.run, *self._options(job, deadline)]
         self._run(words, deadline)
+        file = self._scratch / _WRITTEN
         try:
-            data = read_plainly(self._scratch / _WRITTEN, MOST_JSON)
-        except BadOutput:
-            raise CannotDo(f"the program has no benchmark {job.case}") from None
+            text = read_plainly(file, MOST_JSON).decode(errors="replace") if file.exists() else ""
+        except BadOutput as error:
+            raise NoAnswer(Outcome.ERROR, f"the program's output is refused: {error}") from error
         printed = Printed(Path(_WRITTEN), self._kind)
-        tests = type(self)._parse(printed, data.decode(errors="replace"))
+        tests = type(self)._parse(printed, text) if text.strip() else []
         if not tests:
             raise CannotDo(f"the program has no benchmark {job.case}")
         if len(tests) > 1:

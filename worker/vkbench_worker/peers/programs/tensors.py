@@ -8,6 +8,7 @@ the size of the array.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from math import prod
@@ -84,10 +85,12 @@ class Tensors:
 
 
 def clear(folder: Path) -> None:
-    """Remove the files that a case left in a folder; what a program hid in folders stays."""
-    for file in folder.iterdir():
-        if file.is_symlink() or not file.is_dir():
-            file.unlink(missing_ok=True)
+    """Remove what a case left in a folder."""
+    for place in folder.iterdir():
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink(missing_ok=True)
 
 
 _GUARD: Final = np.full(GUARD // 4, POISON_A, np.uint32).view(np.uint8)
@@ -103,10 +106,11 @@ def read_plainly(file: Path, most: int) -> bytes:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise BadOutput(f"{file.name} cannot be read: {error.strerror}") from error
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)
+        raise BadOutput(f"{file.name} is no plain file")
     with open(handle, "rb") as opened:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise BadOutput(f"{file.name} is no plain file")
         if about.st_size > most:
             raise BadOutput(f"{file.name} has {about.st_size} bytes, over {most}")
         return opened.read(most + 1)
