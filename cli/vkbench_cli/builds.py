@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vkbench.programs.store import BuildStore
     from vkbench_db.database import Database
     from vkbench_local.making import Workshop
+    from vkbench_scheduler.planning.selection import Selection
 
 
 def kept_builds(settings: Settings) -> BuildStore:
@@ -97,6 +98,19 @@ def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | 
             if known := find_build(tx, word):
                 return known
         raise
+
+
+def choose_cases(selection: Selection, build: Build | None, *, is_open: bool) -> Selection:
+    """The selection with the own cases that a build lists, if it is kept here.
+
+    One that is open chooses no cases: then these are all of the build's own, if it has any.
+    """
+    own = settings()
+    if not build or not kept_builds(own).has(build.sha):
+        return selection
+    from vkbench_local.own_cases import choose_own_cases
+
+    return choose_own_cases(selection, build, own, tell, is_open=is_open)
 
 
 def give_to_fleet(builds: Iterable[Build]) -> None:

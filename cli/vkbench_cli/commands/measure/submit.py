@@ -105,7 +105,7 @@ def submit_selection(
     sweep: Sweep | None = None,
 ) -> Submitted:
     """A run for the fleet, stored with all its jobs."""
-    from vkbench_cli.builds import build_for_fleet, give_to_fleet
+    from vkbench_cli.builds import build_for_fleet, choose_cases, give_to_fleet
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask import queries
     from vkbench_db.ask.devices.names import served_keys
@@ -122,6 +122,7 @@ def submit_selection(
     selection = replace(selecting.selection(effort, bundle), devices=tuple(meant))
     if sweep:
         return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())
+    selection = choose_cases(selection, build, is_open=not selecting.chooses_cases())
     give_to_fleet(filter(None, [build]))
     return store_run(
         database,
