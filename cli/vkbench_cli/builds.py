@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from vkbench.programs.store import BuildStore
     from vkbench_db.database import Database
     from vkbench_local.making import Workshop
+    from vkbench_scheduler.planning.selection import Selection
 
 
 def kept_builds(settings: Settings) -> BuildStore:
@@ -87,24 +89,39 @@ def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
 
 
 def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | None:
-    """The build that --build names, where workers get it from; None without the option.
+    """The build that --build names; None without the option.
 
-    One that is kept here is signed, and what its place lacks of it is sent there. One that is not
-    was handed in from elsewhere, and the database knows it.
+    One that is not kept here was handed in from elsewhere, and the database knows it.
     """
     from vkbench_db.work.builds import find_build
 
-    own = settings()
     try:
-        build = build_chosen(word, bundle, own)
+        return build_chosen(word, bundle, settings())
     except UnknownName:
         with database.reading() as tx:
             if known := find_build(tx, word):
                 return known
         raise
-    if build:
-        _send_build(build, own)
-    return build
+
+
+def choose_cases(selection: Selection, build: Build | None, *, is_open: bool) -> Selection:
+    """The selection with the own cases that a build lists, if it is kept here.
+
+    One that is open chooses no cases: then these are all of the build's own, if it has any.
+    """
+    own = settings()
+    if not build or not kept_builds(own).has(build.sha):
+        return selection
+    from vkbench_local.own_cases import choose_own_cases
+
+    return choose_own_cases(selection, build, own, tell, is_open=is_open)
+
+
+def give_to_fleet(builds: Iterable[Build]) -> None:
+    """Sign the builds that are kept here, and send what the lab's place of builds lacks of them."""
+    for build in builds:
+        if kept_builds(settings()).has(build.sha):
+            _send_build(build, settings())
 
 
 def _send_build(build: Build, settings: Settings) -> None:

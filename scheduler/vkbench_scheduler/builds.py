@@ -94,9 +94,13 @@ class _Refused(Exception):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: BuildServer
     server_version, sys_version = "vkbench", ""
     timeout = SILENCE_SECONDS
+
+    @property
+    def _builds(self) -> BuildServer:
+        assert isinstance(self.server, BuildServer)
+        return self.server
 
     def do_GET(self) -> None:
         self._answer(self._send_file)
@@ -110,8 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, do: Callable[[str, str], object]) -> None:
         try:
             key = check_key(self.path.removeprefix("/"))
-            said = self.headers.get("Authorization", "")
-            do(key, check_request(self.command, key, said, self.server.keys))
+            signed = self.headers.get("Authorization", "")
+            do(key, check_request(self.command, key, signed, self._builds.keys))
         except NotThere as error:
             self._refuse(404, str(error))
         except UsageError:
@@ -136,14 +140,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_headers(self, key: str, _: str = "") -> int:
         """Say how long a file is; returns where to begin."""
-        size = self.server.folder.size_of(key)
+        size = self._builds.folder.size_of(key)
         if size is None:
             raise NotThere(f"no {key}")
-        asked = self.headers.get("Range", "")
-        match = _RANGE.fullmatch(asked)
+        header = self.headers.get("Range", "")
+        match = _RANGE.fullmatch(header)
         start = int(match[1]) if match else 0
-        if (asked and not match) or start > size:
-            raise _Refused(416, f"{asked!r} is no range of {size} bytes")
+        if (header and not match) or start > size:
+            raise _Refused(416, f"{header!r} is no range of {size} bytes")
         self.send_response(206 if match else 200)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Accept-Ranges", "bytes")
@@ -155,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_file(self, key: str, _: str) -> None:
         start = self._send_headers(key)
-        with self.server.folder.read(key, start) as pieces:
+        with self._builds.folder.read(key, start) as pieces:
             for piece in pieces:
                 self.wfile.write(piece)
 
@@ -167,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         if key.startswith("files/") and sha != sha_of_key(key):
             raise _Refused(422, "the request is signed for another file")
         with suppress(FileNotFoundError):
-            if shutil.disk_usage(self.server.folder.folder).free < int(length) + SPARE_BYTES:
+            if shutil.disk_usage(self._builds.folder.folder).free < int(length) + SPARE_BYTES:
                 raise _Refused(507, "the disk of builds is full")
         try:
             self._keep(key, CheckedFile(self.rfile, int(length), sha))
@@ -180,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _keep(self, key: str, file: CheckedFile) -> None:
         """Keep a file; of what is signed of a build, only what is that build's."""
-        folder = self.server.folder
+        folder = self._builds.folder
         if key.startswith("files/"):
             folder.write(key, file)
             return

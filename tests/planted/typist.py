@@ -37,6 +37,8 @@ ELSEWHERE = {
     "vkbench program build make": "tests/cli/test_program_make.py",
     "vkbench bisect --program": "tests/e2e/test_bisect_program.py",
     "vkbench run --build": "tests/e2e/test_builds.py",
+    "vkbench submit --build": "tests/broker/test_builds.py",
+    "vkbench schedule add builds": "tests/e2e/test_builds.py",
     "vkbench bisect --case mul_mat_vec/q4_0/m4096_n1_k14336 --builds": "tests/e2e/test_builds.py",
     "vkbench bisect --regression": "tests/cli/test_bisect.py",
     "vkbench compare build:": "tests/e2e/test_builds.py",

@@ -135,8 +135,8 @@ def find_signer(signed: SignedBuild, allowed: Path) -> str:
 def _names_of_signer(signature: Path, allowed: Path) -> Sequence[str]:
     """What a file of public keys calls who made a signature, whether or not it is right."""
     command = ["-Y", "find-principals", "-f", str(allowed), "-s", str(signature)]
-    found = _run_ssh_keygen(command, "")
-    return found.stdout.splitlines() if found.returncode == 0 else ()
+    answer = _run_ssh_keygen(command, "")
+    return answer.stdout.splitlines() if answer.returncode == 0 else ()
 
 
 def _run_ssh_keygen(arguments: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:

@@ -211,12 +211,15 @@ def _store_bundles(database: Database, options: BisectOptions) -> Search:
 
 def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     """The candidates of --builds; the database notes which they are."""
+    from vkbench_cli.builds import give_to_fleet
     from vkbench_db.work.builds import store_build
     from vkbench_scheduler.planning.programs import candidates_of, name_case
 
     builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
     case = name_case(options.case, builds[0].program, "--builds are")
+    if of_fleet:
+        give_to_fleet(builds)
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)

@@ -43,8 +43,8 @@ class HttpPlace:
     def size_of(self, key: str) -> int | None:
         try:
             with self._ask("HEAD", key) as answer:
-                said = answer.headers.get("Content-Length", "")
-                return int(said) if said.isdecimal() else None
+                length = answer.headers.get("Content-Length", "")
+                return int(length) if length.isdecimal() else None
         except NotThere:
             return None
 

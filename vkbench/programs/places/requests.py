@@ -26,11 +26,11 @@ def sign_request(method: str, key: str, body_sha: str = "", *, keys: Keys) -> st
     return SCHEME + seal(words.encode(), _subject(method, key), keys).decode()
 
 
-def check_request(method: str, key: str, said: str, keys: Keys) -> str:
+def check_request(method: str, key: str, header: str, keys: Keys) -> str:
     """The hash of what a request brings; a VkbenchError says why it is refused."""
-    if not said.startswith(SCHEME):
+    if not header.startswith(SCHEME):
         raise Untrusted("the request is not signed")
-    payload = unseal(said.removeprefix(SCHEME), _subject(method, key), keys)
+    payload = unseal(header.removeprefix(SCHEME), _subject(method, key), keys)
     match = _PAYLOAD.fullmatch(payload)
     if not match:
         raise Untrusted("the request does not say when it expires")

@@ -36,7 +36,7 @@ from vkbench_worker.service.fetched import REST_SECONDS
 
 PATIENCE_SECONDS: Final = 60.0  # with one build: other jobs wait meanwhile, and it is read on later
 LACK_SECONDS: Final = 10.0  # after which it is looked for again
-TRUST_SECONDS: Final = 60.0  # after which it is asked again how its program was declared
+TRUST_SECONDS: Final = 300.0  # after which it is asked again how its program was declared
 _MOST_WORDS: Final = 500
 
 _log = logging.getLogger(__name__)
