@@ -19,6 +19,7 @@ EXIT_INTERRUPTED = 130
 
 LISTED_BY = {  # where no known name is near, and there are too many to name
     "baseline": "vkbench baseline ls",
+    "build": "vkbench program build ls",
     "bundle": "vkbench bundle ls",
     "device": "vkbench devices",
     "format": "vkbench kernels --grid",

@@ -23,6 +23,7 @@ PREFIX = "VKBENCH_"
 OF_FILE = "_FILE"  # ends the name of a variable that names a file with the value
 TESTS_ONLY = "VKBENCH_REQUIRE"  # read by tests/conftest.py
 ANY, PACKAGED = "any", "packaged"  # what VKBENCH_BUNDLES may be beside a file
+NONE = "none"  # what VKBENCH_BUILDS may be beside a file
 
 
 class Sandbox(StrEnum):
@@ -57,6 +58,11 @@ class Settings:
     gpu_assisted: bool = False  # with validation: the layer has shaders check what they access too
     bundles: str = "any"  # whose bundles this host runs: any, packaged, or a file that lists them
     bundle_megabytes: int = 4000  # fetched bundles that a worker keeps; those used last stay
+    builds: str = "none"  # whose builds this host runs: none, or a file of their public SSH keys
+    build_key: Path = Path("~/.ssh/id_ed25519")  # SSH key that signs the builds that you submit
+    build_megabytes: int = 20_000  # fetched builds that a worker keeps; those used last stay
+    # where builds lie for all hosts: a folder, or a URL of the scheduler's host or of fsspec
+    store: str = field(default="", repr=False)
     model_megabytes: int = 40_000  # files of seeded models in the cache; those used last stay
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
@@ -103,7 +109,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         text = environ.get(_variable(item.name), "") or _text_of_file(item, environ)
         if text:
             values[item.name] = _parse(item.name, text, item.default)
-    for name in ("data", "cache"):
+    for name in ("data", "cache", "build_key"):
         values[name] = Path(str(values.get(name, getattr(Settings, name)))).expanduser()
     return _check_settings(Settings(**values))  # type: ignore[arg-type]
 

@@ -1,16 +1,24 @@
-"""Finds the build of a program that a command's options name, among those kept here."""
+"""Finds the builds that a command's options name; the fleet's hosts get them from their place."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkbench.errors import UsageError
-from vkbench.settings import Settings
+from vkbench.errors import UnknownName, UsageError
+from vkbench.settings import Settings, settings
+from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
     from vkbench.programs.build import Build
+    from vkbench.programs.making import Maker
+    from vkbench.programs.program import Program
     from vkbench.programs.registry import ProgramStore
     from vkbench.programs.store import BuildStore
+    from vkbench_db.database import Database
+    from vkbench_local.making import Workshop
+    from vkbench_scheduler.planning.selection import Selection
 
 
 def kept_builds(settings: Settings) -> BuildStore:
@@ -27,10 +35,48 @@ def kept_programs(settings: Settings) -> ProgramStore:
     return ProgramStore(settings.program_folder())
 
 
-def refuse_build(word: str) -> None:
-    """UsageError where --build asks the fleet for what runs on this machine alone."""
-    if word:
-        raise UsageError("builds run on this machine alone yet: leave out --submit, or use `run`")
+def keep_program(file: Path, settings: Settings) -> Program:
+    """Keep a program that a file declares, if its name is free among results."""
+    from vkbench.programs.registry import read_program
+    from vkbench_shaders.catalogue import is_code_path
+    from vkbench_shaders.tolerance import limits_of
+
+    program = read_program(file)
+    if is_code_path(program.name):
+        raise UsageError(f"{file}: name: {program.name} is a code path of a kernel: choose another")
+    if program.arithmetic:
+        limits_of(program.arithmetic)
+    return kept_programs(settings).add(file)
+
+
+def program_chosen(word: str, settings: Settings) -> Program:
+    """The program of a name, or the one that a TOML file declares, which is kept from then on."""
+    if word.endswith(".toml"):
+        return keep_program(Path(word), settings)
+    return kept_programs(settings).find(word)
+
+
+def maker_of(
+    program: str, repository: Path, settings: Settings, limit_seconds: float = 0.0
+) -> Maker:
+    """What makes builds of a program, given by its name or file, from a repository's revisions."""
+    from vkbench.programs.making import LIMIT_SECONDS, Maker
+
+    return Maker(
+        store=kept_builds(settings),
+        program=program_chosen(program, settings),
+        repository=repository,
+        logs=settings.build_folder() / "logs",
+        tell=tell,
+        limit_seconds=limit_seconds or LIMIT_SECONDS,
+    )
+
+
+def workshop_of(settings: Settings) -> Workshop:
+    """What makes the builds of a bisection on this machine, and says so."""
+    from vkbench_local.making import Workshop
+
+    return Workshop(settings=settings, tell=tell, watch=Elapsed)
 
 
 def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
@@ -40,3 +86,54 @@ def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
     if bundle:
         raise UsageError("--build has a program do the cases: leave out --bundle")
     return kept_builds(settings).find(word)
+
+
+def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | None:
+    """The build that --build names; None without the option.
+
+    One that is not kept here was handed in from elsewhere, and the database knows it.
+    """
+    from vkbench_db.work.builds import find_build
+
+    try:
+        return build_chosen(word, bundle, settings())
+    except UnknownName:
+        with database.reading() as tx:
+            if known := find_build(tx, word):
+                return known
+        raise
+
+
+def choose_cases(selection: Selection, build: Build | None, *, is_open: bool) -> Selection:
+    """The selection with the own cases that a build lists, if it is kept here.
+
+    One that is open chooses no cases: then these are all of the build's own, if it has any.
+    """
+    own = settings()
+    if not build or not kept_builds(own).has(build.sha):
+        return selection
+    from vkbench_local.own_cases import choose_own_cases
+
+    return choose_own_cases(selection, build, own, tell, is_open=is_open)
+
+
+def give_to_fleet(builds: Iterable[Build]) -> None:
+    """Sign the builds that are kept here, and send what the lab's place of builds lacks of them."""
+    for build in builds:
+        if kept_builds(settings()).has(build.sha):
+            _send_build(build, settings())
+
+
+def _send_build(build: Build, settings: Settings) -> None:
+    from vkbench.programs.places.opening import open_place
+    from vkbench.programs.signed import sign_for
+    from vkbench.programs.transfer import send
+    from vkbench.words.units import rate_column
+
+    place = open_place(settings)
+    program = kept_programs(settings).find(build.program)
+    signed = sign_for(place, program, build, settings.build_key)
+    sent = send(build, signed, kept_builds(settings), place)
+    if sent:
+        unit, [size] = rate_column([sent], "B")
+        tell(f"{size} {unit} of build {build.name or build.sha[:12]} sent to {place.name}")

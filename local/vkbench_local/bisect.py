@@ -16,6 +16,7 @@ from vkbench_db.upkeep.bisections import RUNNING, Bisection
 from vkbench_detection.confirm.pairs import pair_results
 from vkbench_local.executor import Executor, Show, stoppable
 from vkbench_local.machine import all_devices
+from vkbench_local.making import Workshop
 from vkbench_scheduler.watch.bisect import step_one
 
 
@@ -30,11 +31,16 @@ def devices_of(database: Database, number: int) -> list[DeviceFacts]:
 
 
 def search(
-    database: Database, settings: Settings, number: int, devices: Sequence[DeviceFacts], show: Show
+    database: Database,
+    settings: Settings,
+    number: int,
+    devices: Sequence[DeviceFacts],
+    show: Show,
+    workshop: Workshop,
 ) -> bool:
     """Measure until a bisection ends; return whether it did, or was stopped.
 
-    `show` shows how far each of its runs is.
+    `show` shows how far each of its runs is; the workshop makes builds when their turn comes.
     """
     executor = Executor(database, settings, lambda result: None)
     told_steps: set[int] = set()
@@ -46,6 +52,8 @@ def search(
             _tell(bisection, told_steps)
             if bisection.state != RUNNING:
                 return True
+            if workshop.make_next(database, bisection, lambda: executor.stopped):
+                continue
             for step in bisection.steps:
                 if not step.verdict and not executor.stopped:
                     with show(step.run) as view:

@@ -22,6 +22,7 @@ from vkbench.process import alive, log
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable, SchemaOutdated
+from vkbench_scheduler import builds
 from vkbench_scheduler.bundles import keep_packaged
 from vkbench_scheduler.heartbeat import Heartbeat
 from vkbench_scheduler.metrics import fleet
@@ -47,12 +48,15 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, metrics: str = "") -> int:
+def serve(settings: Settings, metrics: str = "", served_builds: str = "") -> int:
     """Dispatch and collect until SIGTERM or SIGINT; returns the exit status.
 
-    Prometheus may ask at `metrics`, which is `[HOST:]PORT`.
+    Prometheus may ask at `metrics`, and hosts of the fleet for builds at `served_builds`: each is
+    `[HOST:]PORT`.
     """
     keys_for(settings)  # or say what is missing
+    if served_builds:
+        builds.serve(served_builds, settings)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

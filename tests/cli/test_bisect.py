@@ -244,7 +244,7 @@ def test_revisions_come_from_a_repository(say: Say, database: Database, tmp_path
     words = ("--case", CASE, "--revisions", "a..b", "--repository", str(tmp_path), "--submit")
     assert "git in" in say(*words, code=2)
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-    assert "git in" in say(*words, code=2)
+    assert "there is no revision 'a' in" in say(*words, code=2)
 
 
 def test_an_unknown_one(say: Say, database: Database) -> None:

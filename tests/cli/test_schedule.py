@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from datetime import UTC, datetime
@@ -9,10 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from commands import Captured
 from planted_own import CASE, write_own
+from ssh_keys import new_ssh_key
+from vkbench.programs.places.folder import FolderPlace
+from vkbench.programs.signed import get_signed
+from vkbench.programs.store import BuildStore
+from vkbench.settings import settings
 from vkbench_cli import main as cli
+from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 
@@ -95,3 +103,23 @@ def test_a_kernel_of_one_s_own_is_repeated(capsys: Captured, tmp_path: Path) -> 
     assert run_schedule(capsys, "fire", "nightly").split()[0].isdigit()
     (row,) = listed(capsys)
     assert row["selection"]["own"]["cases"][0] == CASE
+
+
+def test_a_schedule_of_a_build_submits_jobs_of_that_build(
+    capsys: Captured, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKBENCH_BUILD_KEY", str(new_ssh_key(tmp_path / "ann")))
+    settings.cache_clear()
+    store = BuildStore(settings().build_folder())
+    names = ("libggml-base.so", "libggml-vulkan.so")
+    build = store.add("ggml-vulkan", dict.fromkeys(names, io.BytesIO), "b1")
+    chosen = ("--build", "b1", "--case", "add/f32/b1_c1_h8_w64")
+    run_schedule(capsys, "add", "builds", "--cron", "0 2 * * *", *chosen)
+    assert get_signed(build.sha, FolderPlace(store.folder)).declared.build.sha == build.sha
+    run = int(run_schedule(capsys, "fire", "builds").split()[0])
+    with database.reading() as tx:
+        columns = (schema.job.c.bundle, schema.job.c.arm_kind)
+        arms = tx.execute(select(*columns).where(schema.job.c.run_id == run)).all()
+    assert set(arms) == {(build.sha, "build")}
+    store.remove([build])
+    run_schedule(capsys, "add", "again", "--cron", "0 2 * * *", *chosen)  # the database knows it

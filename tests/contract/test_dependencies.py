@@ -29,7 +29,7 @@ OURS = {
     "vkbench_worker",
 }
 ROLES = {
-    "vkbench": (),
+    "vkbench": ("stores",),
     "shaders": ("worker",),  # gguf, where references are computed
     "worker": ("worker", "peers"),
     "scheduler": ("scheduler",),

@@ -16,6 +16,7 @@ from vkbench.result import Result, Side, Timing, WrongArm, pack_samples
 from vkbench_db.ask import queries
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import Bisection, Candidate
+from vkbench_detection.bisect.course import places_to_make
 from vkbench_detection.bisect.verdicts import MOST_PAIRS
 from vkbench_scheduler.watch.bisect import step, stop
 
@@ -233,6 +234,51 @@ def test_small_changes_take_more_pairs(lab: Lab) -> None:
     ended = fleet.run(fleet.begin())
     assert max(each.pairs for each in ended.steps) > 8
     assert max(each.pairs for each in ended.steps) <= 48
+
+
+def begin_unmade(fleet: Fleet) -> int:
+    """A bisection of which only both ends are made."""
+    number = fleet.begin()
+    with fleet.lab.database.transaction() as tx:
+        for place in range(1, len(fleet.seconds) - 1):
+            bisections.change_candidate(tx, number, place)
+    return number
+
+
+def run_and_make(fleet: Fleet, number: int, built: dict[int, str]) -> tuple[Bisection, list[int]]:
+    """A bisection to its end, and which candidates were made; "" is one that does not build."""
+    made: list[int] = []
+    for _ in range(100):
+        step(fleet.lab.database, fleet.lab.now)
+        known = fleet.found(number)
+        if known.state != bisections.RUNNING:
+            return known, made
+        fleet.work()
+        for place in places_to_make(known):
+            made.append(place)
+            why = "" if built[place] else "does not build"
+            with fleet.lab.database.transaction() as tx:
+                bisections.change_candidate(tx, number, place, sha=built[place], note=why)
+    raise AssertionError("it does not end")
+
+
+def test_candidates_are_made_when_their_turn_comes(lab: Lab) -> None:
+    fleet = Fleet(lab, times(64, 41))
+    built = {place: f"b{place}" for place in range(64)}
+    found, made = run_and_make(fleet, begin_unmade(fleet), built)
+    assert (found.state, found.low, found.high) == ("found", 40, 41)
+    assert len(made) == len(set(made)) <= 7
+
+
+def test_candidates_of_the_same_files_are_measured_once(lab: Lab) -> None:
+    """The one after the change has the files of the last one, one before it those of the first."""
+    fleet = Fleet(lab, times(8, 5))
+    built = {place: f"b{place}" for place in range(8)} | {4: "b0", 5: "b7", 6: ""}
+    found, made = run_and_make(fleet, begin_unmade(fleet), built)
+    assert (found.state, found.low, found.high) == ("found", 4, 5)
+    assert found.note.startswith("b5 is the first bad one: ratio 1.1")
+    assert made == [4, 6, 5]
+    assert [each.position for each in found.steps] == [7]
 
 
 def test_a_stopped_one_leaves_no_jobs(lab: Lab) -> None:

@@ -168,6 +168,25 @@ def test_the_command_says_what_it_removes(
     assert "VACUUM" in said
 
 
+def test_builds_are_needed_that_ran_lately_or_wait_or_are_of_an_open_regression(
+    lab: Lab, planted_regression: Callable[..., int]
+) -> None:
+    device = lab.add_device()
+    ran, old, waiting, before, after, idle = (word * 64 for word in "abcdef")
+    builds = [ran, old, waiting, before, after, idle]
+    lab.submit(device, 1, bundle=ran, pair=Pair(old=Arm(name=old), metric="hot"))
+    (job,) = lab.pick(device)
+    lab.record(replace(lab.answer(job), bundle=ran))
+    with lab.database.reading() as tx:
+        assert {ran, old} <= prune.needed_arms(tx, builds, NOW - 30 * DAY)
+        assert not prune.needed_arms(tx, builds, NOW + DAY) & {ran, old}
+    lab.submit(device, 1, bundle=waiting)
+    planted_regression(device, "mul_mat_vec/q4_0/m1_n1_k256", before, after)
+    with lab.database.reading() as tx:
+        needed = prune.needed_arms(tx, builds, NOW + DAY)
+    assert needed & set(builds) == {waiting, before, after}
+
+
 def test_what_an_open_regression_needs_stays_until_it_is_closed(
     lab: Lab, planted_regression: Callable[..., int]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -99,7 +100,7 @@ def test_the_first_bad_build_is_found(vkbench: Typed, ggml_folder: Path, tmp_pat
     [
         (
             ("program", "build", "add", "ggml", "."),
-            "unknown program 'ggml'; there is 'ggml-vulkan'",
+            "unknown program 'ggml'; did you mean 'ggml-vulkan'?",
         ),
         (("program", "build", "add", "ggml-vulkan", "{tmp}/no"), "there is no folder or archive"),
         (("program", "build", "add", "ggml-vulkan", "{tmp}"), "there is no libggml-base.so* in it"),
@@ -114,11 +115,13 @@ def test_the_first_bad_build_is_found(vkbench: Typed, ggml_folder: Path, tmp_pat
             ("bisect", "--case", SUM, "--builds", "b1", "--bad", "b2"),
             "--builds begins with the good",
         ),
+        (("submit", "--build", "b1"), "unknown build 'b1'"),
+        (("submit", "--build", "b1", "--bundle", "a"), "--build has a program do the cases"),
+        (("schedule", "add", "x", "--cron", "0 2 * * *", "--build", "b1"), "unknown build 'b1'"),
         (
-            ("bisect", "--case", SUM, "--builds", "b1", "--submit"),
-            "builds run on this machine alone",
+            ("schedule", "add", "x", "--cron", "0 2 * * *", "--build", "mine", "--suite", "quick"),
+            "cannot sign a build by {tmp}/no-key (VKBENCH_BUILD_KEY): ",
         ),
-        (("submit", "--build", "b1"), "builds run on this machine alone yet"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(
@@ -129,11 +132,14 @@ def test_what_makes_no_sense_is_one_line(
     complaint: str,
 ) -> None:
     monkeypatch.setenv("VKBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VKBENCH_BUILD_KEY", str(tmp_path / "empty" / "no-key"))
+    opens = {"libggml-base.so": io.BytesIO, "libggml-vulkan.so": io.BytesIO}
+    BuildStore(tmp_path / "data" / "builds").add("ggml-vulkan", opens, "mine")
     (tmp_path / "empty").mkdir()
     assert main([word.format(tmp=tmp_path / "empty") for word in words]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"vkbench: {complaint}")
+    assert err.startswith(f"vkbench: {complaint.format(tmp=tmp_path / 'empty')}")
     assert err.count("\n") == 1
 
 

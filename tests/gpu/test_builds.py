@@ -17,6 +17,8 @@ import pytest
 from planted_builds import add_planted, add_shipped
 from vkbench.job import Arm, ArmKind, Job, Mode, Outcome, Pair
 from vkbench.programs.build import Build
+from vkbench.programs.program import GGML_VULKAN
+from vkbench.programs.sources import open_in_place
 from vkbench.programs.store import BuildStore
 from vkbench.result import HOT, Result, Side, WrongArm
 from vkbench.settings import Settings
@@ -139,6 +141,26 @@ def test_a_build_that_crashes_costs_its_case(add: Add, do: Do) -> None:
 def test_a_build_that_hangs_ends_at_the_limit(add: Add, do: Do) -> None:
     result = do(replace(job_of(add("hang")), limit_seconds=5.0))
     assert (result.outcome, result.reason) == (Outcome.TIMED_OUT, "no answer within 5 s")
+
+
+def test_a_build_runs_where_it_lies_while_it_is_what_it_was(
+    add: Add, do: Do, host: Settings, ggml_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bin"
+    shutil.copytree(ggml_folder, folder, symlinks=False)
+    (folder / "libggml-cpu-mine.so").write_bytes(b"so that it is another build")
+    with open_in_place(folder, GGML_VULKAN) as (root, opens):
+        mine = BuildStore(host.build_folder()).add(PROGRAM, opens, folder=root)
+    assert mine.folder == str(folder)
+    assert do(job_of(mine)).outcome is Outcome.PASSED
+    assert do(job_of(add("shipped"))).outcome is Outcome.PASSED  # the other process ends
+    (folder / "libggml-cpu-mine.so").write_bytes(b"rebuilt")
+    result = do(job_of(mine))
+    assert result.outcome is Outcome.ERROR
+    assert result.reason.startswith("libggml-cpu-mine.so of the build was changed, in ")
+    (folder / "libggml-cpu-mine.so").unlink()
+    assert do(job_of(mine)).reason.startswith("libggml-cpu-mine.so of the build is gone from ")
+    assert do(job_of(add("shipped"))).outcome is Outcome.PASSED
 
 
 def test_a_build_that_is_not_kept_is_an_error(add: Add, do: Do, host: Settings) -> None:

@@ -56,3 +56,23 @@ def add_planted(store: BuildStore, ggml: Path, fault: str, folder: Path) -> Buil
     subprocess.run([*command, *linked], cwd=folder, check=True)
     with open_build(folder, GGML_VULKAN) as opens:
         return store.add(GGML_VULKAN.name, opens, fault)
+
+
+def add_unloadable(store: BuildStore, lacks: str, folder: Path) -> Build:
+    """A build that no host can load: it needs a newer C library, or a Vulkan loader elsewhere."""
+    folder.mkdir()
+    (folder / "base.c").write_text("#include <string.h>\nchar *f(char *s) { return strdup(s); }")
+    (folder / "empty.c").write_text("")
+    gcc = ["gcc", "-shared", "-fPIC", "-O0"]
+    linked = []
+    if lacks == "libvulkan":
+        loader = ["-o", "libvulkan.so.99", "empty.c", "-Wl,-soname,libvulkan.so.99"]
+        subprocess.run([*gcc, *loader], cwd=folder, check=True)
+        linked = ["-Wl,--no-as-needed", "-L.", "-l:libvulkan.so.99"]
+    subprocess.run([*gcc, "-o", BASE, "base.c"], cwd=folder, check=True)
+    subprocess.run([*gcc, "-o", "libggml-vulkan.so", "empty.c", *linked], cwd=folder, check=True)
+    if lacks == "glibc":
+        made = (folder / BASE).read_bytes()
+        (folder / BASE).write_bytes(made.replace(b"\0GLIBC_2.", b"\0GLIBC_9."))
+    with open_build(folder, GGML_VULKAN) as opens:
+        return store.add(GGML_VULKAN.name, opens, lacks)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.process.git import Revision, checked_out, revisions
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.compile.build import units_for
-from vkbench_shaders.compile.revisions import Revision, build_revision, checked_out, revisions
+from vkbench_shaders.compile.revisions import build_revision
 from vkbench_shaders.compile.tree import TREE, source_of, sources_of
 
 POSED = problem("copy/f32/n64")
@@ -97,7 +98,7 @@ def test_a_revision_with_no_folders_is_compiled_for_one_case(repository: Reposit
     ("good", "bad", "why"),
     [
         ("HEAD", "HEAD~1", "is no ancestor of"),
-        ("HEAD~1", "nothing", "git in"),
+        ("HEAD~1", "nothing", "there is no revision 'nothing' in"),
         ("--output=x", "HEAD", "is no revision"),
     ],
 )

@@ -16,8 +16,8 @@ import pytest
 from vkbench.errors import UnknownName, UsageError, VkbenchError
 from vkbench.programs.build import Build, BuildFile, NoBuild, check_build
 from vkbench.programs.program import GGML_VULKAN
-from vkbench.programs.sources import open_build
-from vkbench.programs.store import BuildStore, DamagedBuild
+from vkbench.programs.sources import open_build, open_in_place
+from vkbench.programs.store import BuildStore, DamagedBuild, list_linked
 
 FILES = {"libggml-base.so": b"base", "libggml-vulkan.so": b"vulkan"}
 OTHER = FILES | {"libggml-vulkan.so": b"vulkan of another release"}
@@ -133,6 +133,69 @@ def test_a_file_that_was_changed_is_not_run(store: BuildStore, tmp_path: Path) -
         store.lay_out(build)
     add(store, folder)
     assert (store.lay_out(build) / "libggml-base.so").read_bytes() == b"base"
+
+
+def add_in_place(store: BuildStore, folder: Path, name: str = "") -> Build:
+    with open_in_place(folder, GGML_VULKAN) as (root, opens):
+        return store.add(GGML_VULKAN.name, opens, name, folder=root)
+
+
+def test_files_that_stay_in_place_are_not_copied(store: BuildStore, tmp_path: Path) -> None:
+    whole = {f"build/bin/{name}": data for name, data in FILES.items()}
+    build = add_in_place(store, write_folder(tmp_path / "llama", {"secret": b"", **whole}), "mine")
+    assert build.folder == str(tmp_path / "llama" / "build" / "bin")
+    assert store.find("mine") == build
+    assert not list((tmp_path / "store").glob("files/*"))
+    laid_out = store.lay_out(build)
+    assert {path.name: path.read_bytes() for path in laid_out.iterdir()} == FILES
+    lying = tmp_path / "llama" / "build" / "bin"
+    assert list_linked(laid_out) == [lying / name for name in sorted(FILES)]
+    assert store.measure([build]) == store.remove([build]) == 0
+    assert (tmp_path / "llama" / "build" / "bin" / "libggml-base.so").read_bytes() == b"base"
+
+
+def test_files_in_place_that_are_changed_or_gone_are_not_run(
+    store: BuildStore, tmp_path: Path
+) -> None:
+    folder = write_folder(tmp_path / "mine", FILES)
+    other = add(store, write_folder(tmp_path / "other", OTHER))
+    build = add_in_place(store, folder)
+    (folder / "libggml-base.so").write_bytes(b"evil")
+    with pytest.raises(DamagedBuild, match=r"libggml-base.so of the build was changed, in .*mine"):
+        store.lay_out(build)
+    (folder / "libggml-base.so").unlink()
+    with pytest.raises(DamagedBuild, match=r"libggml-base.so of the build is gone from .*mine"):
+        store.lay_out(build)
+    assert store.lay_out(other)
+    write_folder(folder, FILES)
+    assert store.lay_out(build)
+
+
+def test_a_build_that_is_kept_needs_no_place(store: BuildStore, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "mine", FILES)
+    add(store, folder, "kept")
+    assert add_in_place(store, folder).folder == ""
+    in_place = add_in_place(store, write_folder(tmp_path / "other", OTHER))
+    assert in_place.folder
+    kept = add(store, tmp_path / "other")
+    assert (kept.sha, kept.folder) == (in_place.sha, "")
+    store.lay_out(in_place)
+    assert not (store.lay_out(kept) / "libggml-base.so").is_symlink()
+
+
+def test_an_archive_cannot_stay_in_place(store: BuildStore, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no folder: only the files of one can stay in place"):
+        add_in_place(store, write_tar(tmp_path / "a.tgz", FILES))
+
+
+def test_shared_files_count_for_the_last_build_that_has_them(
+    store: BuildStore, tmp_path: Path
+) -> None:
+    old = add(store, write_folder(tmp_path / "old", FILES))
+    new = add(store, write_folder(tmp_path / "new", OTHER))
+    assert store.measure([old]) == len(b"vulkan")
+    assert store.measure([old, new]) == len(b"base" + b"vulkan" + OTHER["libggml-vulkan.so"])
+    assert len(store.list_builds()) == 2
 
 
 def test_a_manifest_that_was_changed_is_no_build(store: BuildStore, tmp_path: Path) -> None:

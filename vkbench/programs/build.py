@@ -33,6 +33,17 @@ class BuildFile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Commit:
+    """What a build was made of: a commit of the program's repository, by a recipe."""
+
+    sha: str
+    name: str  # its tag, or the first digits of its hash
+    subject: str
+    committed_at: float
+    recipe: str  # SHA-256 of the command and the folder
+
+
+@dataclass(frozen=True, kw_only=True)
 class Build:
     """The files of one version of a program; their folder may lie anywhere."""
 
@@ -40,6 +51,8 @@ class Build:
     files: tuple[BuildFile, ...]
     name: str = ""  # what people call it: a release, a revision
     added_at: float = 0.0
+    commits: tuple[Commit, ...] = ()  # that gave these files, if it was made on this machine
+    folder: str = ""  # where this machine's user keeps the files; "" if vkbench keeps them
 
     @property
     def sha(self) -> str:

@@ -49,11 +49,28 @@ class Program:
     cases: OwnCases | None = None
 
 
+# A checkout of llama.cpp has ggml in a folder, and llama-bench; one of ggml has neither. ggml's own
+# use of ccache stays off: ccache refuses to be started by itself.
+_MAKE_GGML: Final = """
+if [ ! -e ggml/include/ggml-vulkan.h ] && [ ! -e include/ggml-vulkan.h ]; then
+    echo "this is no checkout of llama.cpp or ggml that has the Vulkan backend" >&2
+    exit 1
+fi
+cmake -B out -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_VULKAN=ON \\
+    -DGGML_CCACHE=OFF -DGGML_BUILD_EXAMPLES=OFF -DGGML_BUILD_TESTS=OFF -DLLAMA_BUILD_TESTS=OFF \\
+    -DLLAMA_BUILD_SERVER=OFF -DLLAMA_CURL=OFF -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$PWD/out/bin" \\
+    -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$PWD/out/bin"
+set -- ggml
+if [ -e ggml/include/ggml-vulkan.h ]; then set -- ggml llama-bench; fi
+cmake --build out --parallel "$(nproc)" --target "$@"
+"""
+
 GGML_VULKAN: Final = Program(
     name="ggml-vulkan",
     description="ggml's Vulkan backend, as llama.cpp and others ship it",
     adapter=GGML,
     needs=("libggml-base.so*", "libggml-vulkan.so*"),
     takes=("libggml.so*", "libggml-cpu*.so*", "libllama.so*", "libmtmd.so*", "llama-bench"),
+    build=Recipe(command=_MAKE_GGML, folder="out/bin"),
 )
 BUILT_IN: Final = {program.name: program for program in (GGML_VULKAN,)}

@@ -150,6 +150,18 @@ def open_build(path: Path, program: Program) -> Iterator[Mapping[str, OpenFile]]
         yield {name: partial(source.open_file, place) for name, place in files.items()}
 
 
+@contextmanager
+def open_in_place(folder: Path, program: Program) -> Iterator[tuple[Path, Mapping[str, OpenFile]]]:
+    """The deepest folder that holds a build's files, and these, where they are to stay."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder: only the files of one can stay in place")
+    with open_source(folder) as source:
+        files = choose_files(source, program)
+        path, place = next(iter(files.items()))
+        root = folder / place.removesuffix(path)
+        yield root, {name: partial(source.open_file, place) for name, place in files.items()}
+
+
 def choose_files(source: Source, program: Program) -> Mapping[str, str]:
     """The files that a program names: where each lies in the source, by its path in the build.
 

@@ -1,7 +1,10 @@
-"""The policy of a host: whose bundles its devices run.
+"""The policy of a host: whose bundles its devices run, and whose builds of programs.
 
 VKBENCH_BUNDLES is `any`, `packaged` (what came with the installed package, no other), or a file
 with the SHA-256 of each bundle that may run beside it, one a line; # begins a comment.
+
+Builds are native code, and a stronger right. VKBENCH_BUILDS is `none`, or a file of the public SSH
+keys whose owners' builds run here, one a line, as ssh-keygen reads it ("allowed signers").
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from vkbench.errors import VkbenchError
-from vkbench.settings import ANY, PACKAGED
+from vkbench.programs.signed import NotSigned, SignedBuild, find_signer
+from vkbench.settings import ANY, NONE, PACKAGED
 from vkbench_shaders.bundle import packaged_sha
 
 _HASH: Final = re.compile("[0-9a-f]{64}")
@@ -19,6 +23,10 @@ _HASH: Final = re.compile("[0-9a-f]{64}")
 
 class BundleForbidden(VkbenchError):
     """This host does not run the bundle."""
+
+
+class BuildForbidden(VkbenchError):
+    """This host does not run the build."""
 
 
 def check(policy: str, sha: str) -> None:
@@ -31,6 +39,39 @@ def check(policy: str, sha: str) -> None:
         )
     if sha not in _read_hashes(Path(policy).expanduser()):
         raise BundleForbidden(f"bundle {sha[:12]}: {policy} (VKBENCH_BUNDLES) does not list it")
+
+
+def check_builds_run(policy: str) -> None:
+    """Raise BuildForbidden where the policy allows no builds, whoever signed them."""
+    if policy == NONE:
+        raise BuildForbidden("this host runs no builds of programs (VKBENCH_BUILDS)")
+
+
+def check_build(policy: str, sha: str, signed: SignedBuild) -> str:
+    """Who signed a build, as the policy calls him; BuildForbidden unless it allows him to."""
+    check_builds_run(policy)
+    path = Path(policy).expanduser()
+    try:
+        with path.open("rb"):
+            return find_signer(signed, path)
+    except OSError as error:
+        reason = f"{path} (VKBENCH_BUILDS) cannot be read: {error.strerror}"
+    except NotSigned:
+        reason = f"no key in {path} (VKBENCH_BUILDS) has signed it"
+    except VkbenchError as error:
+        reason = str(error)
+    raise BuildForbidden(f"this host does not run build {sha[:12]}: {reason}")
+
+
+def state_of(policy: str) -> object:
+    """What changes with a policy's file, so that a change counts at once."""
+    if policy in (ANY, PACKAGED, NONE):
+        return policy
+    try:
+        state = Path(policy).expanduser().stat()
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_ino
 
 
 def _read_hashes(path: Path) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -16,12 +16,13 @@ from vkbench.case import is_own, program_of
 from vkbench.configuration import is_divided
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.process.user import user_name
+from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
+    from vkbench.programs.build import Build
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
-    from vkbench_db.upkeep.bisections import Candidate
     from vkbench_detection.regress.news import ChangedCase
     from vkbench_scheduler.planning.candidates import Built
     from vkbench_shaders.bundle import Bundle
@@ -60,6 +61,13 @@ class BisectOptions:
         Option(
             metavar="NAME,NAME,...",
             help="Builds of a program in order, from good to bad: names or hashes.",
+        ),
+    ] = ""
+    program: Annotated[
+        str,
+        Option(
+            metavar="PROGRAM|FILE",
+            help="Program of which --revisions are built: its name, or its TOML file.",
         ),
     ] = ""
     revisions: Annotated[
@@ -144,20 +152,24 @@ def begin_here(
     return begin(database, options, [facts.key])
 
 
-def begin(database: Database, options: BisectOptions, devices: Sequence[str]) -> int:
-    """Store a bisection on identical devices (keys), with its candidates; its number."""
+def begin(
+    database: Database, options: BisectOptions, devices: Sequence[str], *, of_fleet: bool = False
+) -> int:
+    """Store a bisection on identical devices (keys), with its candidates; its number.
+
+    Those of the fleet get builds from where the lab keeps them.
+    """
     from vkbench_db.upkeep import bisections
     from vkbench_shaders.catalogue import problem
 
     with database.reading() as tx:
         complete = options.fill_from_regression(tx)
         check(complete)
-        if not is_own(complete.case) and not program_of(complete.case):
+        if not (is_own(complete.case) or program_of(complete.case)):
             problem(complete.case)  # a slip in its name is said before one in the bundles'
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    store = _store_builds if complete.builds else _store_bundles
-    search = store(database, complete)
+    search = _store_candidates(database, complete, of_fleet)
     new = bisections.NewBisection(
         devices=devices,
         case=search.case,
@@ -167,21 +179,21 @@ def begin(database: Database, options: BisectOptions, devices: Sequence[str]) ->
         candidates=search.candidates,
         user=user_name(),
         regression=complete.regression or None,
+        source=search.source,
     )
     with database.transaction() as tx:
         return bisections.create(tx, new, now=time.time())
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Search:
-    """What is searched: the case by its whole name, its code path, and the candidates."""
+def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
+    if options.program:
+        return store_revisions(database, options.case, _range_of(options))
+    if options.builds:
+        return _store_builds(database, options, of_fleet)
+    return _store_bundles(database, options)
 
-    case: str
-    variant: str
-    candidates: Sequence[Candidate]
 
-
-def _store_bundles(database: Database, options: BisectOptions) -> _Search:
+def _store_bundles(database: Database, options: BisectOptions) -> Search:
     """The candidates of --bundles or --revisions; their bundles are stored."""
     from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
 
@@ -194,29 +206,33 @@ def _store_bundles(database: Database, options: BisectOptions) -> _Search:
     built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, options)
     with database.transaction() as tx:
         candidates = store(tx, distinct(posed, built), time.time())
-    return _Search(case=posed.case.name, variant=options.variant, candidates=candidates)
+    return Search(case=posed.case.name, variant=options.variant, candidates=candidates)
 
 
-def _store_builds(database: Database, options: BisectOptions) -> _Search:
+def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     """The candidates of --builds; the database notes which they are."""
-    from vkbench.settings import settings
-    from vkbench_cli.builds import kept_builds
+    from vkbench_cli.builds import give_to_fleet
     from vkbench_db.work.builds import store_build
-    from vkbench_scheduler.planning.programs import candidates_of
-    from vkbench_shaders.catalogue import problem
+    from vkbench_scheduler.planning.programs import candidates_of, name_case
 
-    kept = kept_builds(settings())
-    builds = [kept.find(name) for name in _split_names(options.builds)]
+    builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
+    case = name_case(options.case, builds[0].program, "--builds are")
+    if of_fleet:
+        give_to_fleet(builds)
     with database.transaction() as tx:
         for build in builds:
             store_build(tx, build)
-    case = options.case
-    if program_of(case) not in ("", builds[0].program):
-        raise UsageError(f"{case} is a case of {program_of(case)}, and --builds are of another")
-    if not program_of(case):
-        case = problem(case).case.name
-    return _Search(case=case, variant=builds[0].program, candidates=candidates)
+    return Search(case=case, variant=builds[0].program, candidates=candidates)
+
+
+def _find_builds(database: Database, names: Iterable[str], of_fleet: bool) -> list[Build]:
+    from vkbench.settings import settings
+    from vkbench_cli.builds import build_for_fleet, kept_builds
+
+    if not of_fleet:
+        return [kept_builds(settings()).find(name) for name in names]
+    return [build for name in names if (build := build_for_fleet(database, name))]
 
 
 def check(options: BisectOptions) -> None:
@@ -225,11 +241,15 @@ def check(options: BisectOptions) -> None:
         raise UsageError("--case NAME is missing: give the full name of the case")
     if options.metric not in ("hot", "cold"):
         raise UsageError(f"--metric is hot or cold, not '{options.metric}'")
+    if options.program and (options.bundles or options.builds or options.kernel_file):
+        raise UsageError(
+            "--program is built from --revisions: leave out --bundles, --builds and --kernel-file"
+        )
     orders = list(filter(None, (options.bundles, options.builds, options.revisions)))
     if len(orders) > 1:
         raise UsageError("give one of --bundles, --builds and --revisions")
     _check_builds(options)
-    if (program := program_of(options.case)) and not options.builds:
+    if (program := program_of(options.case)) and not (options.builds or options.program):
         raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
         raise UsageError(
@@ -241,8 +261,10 @@ def check(options: BisectOptions) -> None:
 
 
 def _check_builds(options: BisectOptions) -> None:
-    if options.builds and (options.variant != "auto" or options.metric != "hot"):
-        raise UsageError("--builds has no code paths and times hot: leave out --variant, --metric")
+    word = "--builds" if options.builds else "--program"
+    is_of_program = bool(options.builds or options.program)
+    if is_of_program and (options.variant != "auto" or options.metric != "hot"):
+        raise UsageError(f"{word} has no code paths and times hot: leave out --variant, --metric")
     if options.builds and (options.good or options.bad or options.kernel_file):
         raise UsageError(
             "--builds begins with the good one and ends with the bad one: leave out --good, --bad "
@@ -288,6 +310,17 @@ def _of_declarations(options: BisectOptions) -> list[Built]:
     file = PurePosixPath(options.kernel_file)
     ends = _ends(options)
     return of_declarations(options.case, options.repository, *ends, file, user_name(), _tell)
+
+
+def _range_of(options: BisectOptions) -> RevisionRange:
+    good, bad = _ends(options)
+    return RevisionRange(
+        program=options.program,
+        repository=options.repository,
+        good=good,
+        bad=bad,
+        folder=options.folder or ".",
+    )
 
 
 def _ends(options: BisectOptions) -> tuple[str, str]:

@@ -6,7 +6,7 @@ The rows hold all of their state: after a kill another process goes on from them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, update
@@ -23,10 +23,16 @@ RUNNING, FOUND, FAILED = "running", "found", "failed"
 class Candidate:
     """A bundle or a build in the order of a bisection."""
 
-    sha: str  # "" where there is none: it does not compile
+    sha: str  # "" where there is none: it does not compile, or its turn to be made has not come
     label: str  # a revision and its subject, or what the bundle or the build is called
     note: str = ""  # why there is none
     kind: str = ArmKind.BUNDLE
+    revision: str = ""  # hash of the commit that it is made of when its turn comes
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is one, or it is known why there is none."""
+        return bool(self.sha or self.note)
 
     @property
     def arm(self) -> Arm:
@@ -52,6 +58,14 @@ class BisectionStep:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the candidates of a bisection are made: on this machine, from a git repository."""
+
+    program: str
+    repository: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bisection:
     """A search for the first bad bundle in an ordered list."""
 
@@ -71,6 +85,14 @@ class Bisection:
     finished_at: float | None
     note: str  # what came of it
     steps: tuple[BisectionStep, ...]  # by position
+    source: Source | None = None  # of candidates that are made when their turn comes
+
+    def step_of(self, place: int) -> BisectionStep | None:
+        """The step that compared a candidate, or another one of the same files."""
+        sha = self.candidates[place].sha
+        steps = [step for step in self.steps if step.position == place]
+        steps += [step for step in self.steps if sha and self.candidates[step.position].sha == sha]
+        return steps[0] if steps else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +107,7 @@ class NewBisection:
     candidates: Sequence[Candidate]  # the good one first, the bad one last
     user: str
     regression: int | None = None
+    source: Source | None = None
 
 
 def create(tx: Connection, new: NewBisection, now: float) -> int:
@@ -98,7 +121,7 @@ def create(tx: Connection, new: NewBisection, now: float) -> int:
         "variant": new.variant,
         "metric": new.metric,
         "measure_seconds": new.measure_seconds,
-        "bundles": {"bundles": [asdict(candidate) for candidate in new.candidates]},
+        "bundles": _candidates_column(new.candidates, new.source),
         "state": RUNNING,
         "low": 0,
         "high": len(new.candidates) - 1,
@@ -175,6 +198,21 @@ def change(tx: Connection, bisection: int, **values: Any) -> None:
     tx.execute(update(schema.bisection).where(schema.bisection.c.id == bisection).values(**values))
 
 
+def change_candidate(
+    tx: Connection, bisection: int, position: int, *, sha: str = "", note: str = ""
+) -> None:
+    """Store what was made of a candidate, or why nothing was."""
+    known = find(tx, bisection)
+    candidates = list(known.candidates)
+    candidates[position] = replace(candidates[position], sha=sha, note=note)
+    change(tx, bisection, bundles=_candidates_column(candidates, known.source))
+
+
+def _candidates_column(candidates: Sequence[Candidate], source: Source | None) -> dict[str, Any]:
+    column: dict[str, Any] = {"bundles": [asdict(candidate) for candidate in candidates]}
+    return column | {"source": asdict(source)} if source else column
+
+
 def kinds(tx: Connection, devices: Sequence[str]) -> set[tuple[str, ...]]:
     """Kinds of these devices (name, driver, clock policy): a bisection needs a single kind."""
     device, environment = schema.device.c, schema.environment.c
@@ -232,6 +270,9 @@ def _bisections(tx: Connection, query: Select[*tuple[Any, ...]]) -> list[Bisecti
                     Candidate(**candidate) for candidate in row["bundles"]["bundles"]
                 ),
                 "steps": tuple(steps.get(row["id"], ())),
+                "source": Source(**row["bundles"]["source"])
+                if "source" in row["bundles"]
+                else None,
             },
             Bisection,
         )

@@ -148,6 +148,19 @@ def _needed_bundles(tx: Connection) -> set[str]:
     return needed
 
 
+def needed_arms(tx: Connection, shas: Sequence[str], before: float) -> set[str]:
+    """The bundles and builds that are needed, and those of `shas` that ran since a moment."""
+    attempt, job = schema.attempt.c, schema.job.c
+    is_new = attempt.recorded_at >= before
+    ran = union(
+        select(attempt.bundle).where(attempt.bundle.in_(shas), is_new),
+        select(job.against)
+        .join(schema.attempt, attempt.job_id == job.id)
+        .where(job.against.in_(shas), is_new),
+    )
+    return _needed_bundles(tx) | set(tx.execute(ran).scalars())
+
+
 def _needed_runs(tx: Connection) -> set[int]:
     """Runs of baselines, and those in which changes that are not settled were seen or measured."""
     run, job, change = schema.run.c, schema.job.c, schema.change_point.c

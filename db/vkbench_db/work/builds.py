@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, select, update
 
-from vkbench.programs.build import Build
+from vkbench.programs.build import Build, BuildFile
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
 
@@ -19,6 +19,19 @@ def store_build(tx: Connection, build: Build) -> None:
     if build.name:
         known = schema.build.c
         tx.execute(update(schema.build).where(known.sha == build.sha).values(name=build.name))
+
+
+def find_build(tx: Connection, word: str) -> Build | None:
+    """The one build of that name, or whose hash begins so; None where none or several are."""
+    build = schema.build.c
+    rows = tx.execute(select(build.sha, build.name, build.program, build.files)).all()
+    matching = [row for row in rows if row.name == word]
+    matching = matching or [row for row in rows if word and row.sha.startswith(word)]
+    if len(matching) != 1:
+        return None
+    [row] = matching
+    files = tuple(BuildFile(**file) for file in row.files)
+    return Build(program=row.program, files=files, name=row.name)
 
 
 def is_build(tx: Connection, sha: str) -> bool:

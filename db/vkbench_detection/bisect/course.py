@@ -84,10 +84,19 @@ def next_round(bisection: Bisection) -> Round:
     return Round(low=known.low, high=known.high, places=tuple(places))
 
 
+def places_to_make(bisection: Bisection) -> list[int]:
+    """The candidates of the next round that are not made yet; none while steps are under way."""
+    if open_steps(bisection):
+        return []
+    places = next_round(bisection).places
+    return [place for place in places if not bisection.candidates[place].is_made]
+
+
 def end_with_culprit(bisection: Bisection) -> Ending:
     """The end of a search that is over: the first bad bundle, with its evidence."""
     *unjudged, first = suspects(len(bisection.candidates), words_of(bisection))
-    judged = next(step for step in bisection.steps if step.position == first)
+    judged = bisection.step_of(first)
+    assert judged
     label = bisection.candidates[first].label
     is_timed = judged.verdict not in (StepVerdict.WRONG, StepVerdict.FAILED)
     how = _evidence(judged) if is_timed else f": {judged.verdict}: {judged.note}"
@@ -101,13 +110,17 @@ def end_with_culprit(bisection: Bisection) -> Ending:
 
 
 def words_of(bisection: Bisection) -> dict[int, Word]:
-    """What is known of each bundle, for the search."""
-    without = (place for place, candidate in enumerate(bisection.candidates) if not candidate.sha)
-    whole = _find_whole_step(bisection)
-    judged = (step for step in bisection.steps if step.verdict)
-    return dict.fromkeys(without, Word.SKIPPED) | {
-        candidate.position: _word(candidate, whole) for candidate in judged
-    }
+    """What is known of each bundle, for the search; the same files are as good or as bad."""
+    candidates, whole = bisection.candidates, _find_whole_step(bisection)
+    words = {step.position: _word(step, whole) for step in bisection.steps if step.verdict}
+    by_sha = {candidates[place].sha: word for place, word in words.items()}
+    by_sha[candidates[0].sha] = Word.GOOD
+    for place, candidate in enumerate(candidates[1:], 1):
+        if candidate.sha in by_sha:
+            words.setdefault(place, by_sha[candidate.sha])
+        elif candidate.is_made and not candidate.sha:
+            words[place] = Word.SKIPPED
+    return words
 
 
 def _word(judged: BisectionStep, whole: BisectionStep | None) -> Word:

@@ -9,17 +9,12 @@ from pathlib import Path, PurePosixPath
 from sqlalchemy import Connection
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.process.git import Revision, checked_out, has_file, revisions
 from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.compile.build import units_for
-from vkbench_shaders.compile.revisions import (
-    Revision,
-    build_revision,
-    checked_out,
-    has_file,
-    revisions,
-)
+from vkbench_shaders.compile.revisions import build_revision
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.own.building import build
 from vkbench_shaders.own.posing import own_case

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from vkbench.case import program_of
 from vkbench.errors import UsageError
 from vkbench.job import ArmKind, Mode
+from vkbench.process.git import Revision
 from vkbench.programs.build import Build
 from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.planning.selection import AUTO, Selection
+from vkbench_shaders.catalogue import problem
 
 
 def check_program(selection: Selection) -> None:
@@ -43,6 +45,14 @@ def cases_of_program(selection: Selection) -> list[str]:
     return own
 
 
+def name_case(case: str, program: str, words: str) -> str:
+    """The whole name of a case that a program is asked: the catalogue's, or one of its own."""
+    owner = program_of(case)
+    if owner and owner != program:
+        raise UsageError(f"{case} is a case of {owner}, and {words} of another")
+    return case if owner else problem(case).case.name
+
+
 def candidates_of(builds: Sequence[Build]) -> list[Candidate]:
     """Builds in order as the candidates of a bisection; equal ones beside each other are one."""
     if len({build.program for build in builds}) > 1:
@@ -55,3 +65,21 @@ def candidates_of(builds: Sequence[Build]) -> list[Candidate]:
     if len(candidates) < 2:
         raise UsageError("--builds needs two builds or more that differ, from good to bad")
     return candidates
+
+
+def candidates_of_revisions(
+    revisions: Sequence[Revision], good: Build, bad: Build
+) -> list[Candidate]:
+    """Revisions in order as the candidates of a bisection, of which both ends are made already."""
+    if len(revisions) < 2:
+        raise UsageError("a bisection needs two revisions or more, from good to bad")
+    if good.sha == bad.sha:
+        raise UsageError(
+            f"{revisions[0].name} and {revisions[-1].name} have the same files in their builds: "
+            f"it is not {good.program} that changed"
+        )
+    shas = [good.sha, *[""] * (len(revisions) - 2), bad.sha]
+    return [
+        Candidate(sha=sha, label=revision.label, kind=ArmKind.BUILD, revision=revision.sha)
+        for sha, revision in zip(shas, revisions, strict=True)
+    ]

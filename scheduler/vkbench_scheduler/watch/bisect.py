@@ -113,7 +113,8 @@ def _go_on(tx: Connection, bisection: Bisection, now: float) -> None:
         return
     known = course.next_round(bisection)
     bisections.change(tx, bisection.id, low=known.low, high=known.high)
-    for place, device in zip(known.places, bisection.devices, strict=False):
+    made = [place for place in known.places if bisection.candidates[place].is_made]
+    for place, device in zip(made, bisection.devices, strict=False):
         _begin(tx, bisection, place, device, now)
     if not known.places:
         _end(tx, bisection, course.end_with_culprit(bisection), now)

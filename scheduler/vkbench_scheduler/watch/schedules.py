@@ -22,6 +22,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchError
 from vkbench.messages import wire
 from vkbench.process import log
+from vkbench.programs.build import Build
 from vkbench.run import Purpose, RunWords
 from vkbench.selector import choose
 from vkbench_db.ask import queries
@@ -29,6 +30,7 @@ from vkbench_db.ask.devices.names import named_devices, only_served
 from vkbench_db.database import Database
 from vkbench_db.upkeep import schedules
 from vkbench_db.upkeep.schedules import Schedule
+from vkbench_db.work.builds import store_build
 from vkbench_scheduler.bundles import bundle_named, keep
 from vkbench_scheduler.planning.plan import EVERYTHING, tasks
 from vkbench_scheduler.planning.selection import Selection
@@ -53,19 +55,23 @@ def add(
     user: str,
     now: float,
     bundle: Bundle | None = None,
+    build: Build | None = None,
 ) -> None:
     """Store a new schedule; raise now what would fail at every due time.
 
     The selection's bundle is one of the database, unless the caller brings it.
     """
     check(cron)
+    if build:
+        store_build(tx, build)
+        selection = replace(selection, bundle=build.sha, program=build.program)
     tasks(suite_named(selection.suite) if selection.suite else EVERYTHING, selection)
     if known := named_devices(tx):
         choose(selection.devices, known)
     if bundle:
         keep(tx, bundle, now)
         selection = replace(selection, bundle=bundle.sha)
-    elif selection.bundle:
+    elif selection.bundle and not build:
         selection = replace(selection, bundle=bundle_named(tx, selection.bundle).sha)
     schedules.add(tx, name=name, cron=cron, selection=selection_json(selection), user=user, now=now)
 

@@ -29,7 +29,7 @@ from vkbench_worker.owner.ownership import Ownership
 from vkbench_worker.owner.reading import Group, first_group
 from vkbench_worker.owner.runner_process import RunnerProcess
 from vkbench_worker.owner.stock import Stock
-from vkbench_worker.peers.processes import Peers
+from vkbench_worker.peers.processes import Peers, ProgramOf
 from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import Ready
 
@@ -51,6 +51,7 @@ class Supervisor(Closing):
         origin: str = "",
         tell: Tell = tell_nobody,
         beside: int = 1,
+        program_of: ProgramOf | None = None,
     ) -> None:
         self._settings = settings
         if settings.sandbox is not Sandbox.OFF:
@@ -59,7 +60,7 @@ class Supervisor(Closing):
         # The kernel ends a runner with the thread that started it: this one lives as long as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
         self._runner = RunnerProcess(selector, settings, self._parent, tell, beside)
-        self._peers = Peers(settings, self._parent)
+        self._peers = Peers(settings, self._parent, program_of)
         self._ownership = Ownership(settings, origin or settings.database_url())
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand
         self._is_draining = False

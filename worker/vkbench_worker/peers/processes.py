@@ -22,9 +22,10 @@ from vkbench.errors import VkbenchError
 from vkbench.job import SETTLED, Arm, Job, Outcome
 from vkbench.peers import BY_NAME
 from vkbench.process.interpreter import python
-from vkbench.programs.program import GGML
+from vkbench.programs.build import Build
+from vkbench.programs.program import GGML, Program
 from vkbench.programs.registry import ProgramStore
-from vkbench.programs.store import BuildStore
+from vkbench.programs.store import BuildStore, list_linked
 from vkbench.result import HOT, Result, Side
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
@@ -34,17 +35,22 @@ from vkbench_worker.owner.child import Child, NoAnswer
 from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns, pair_in_turns
 from vkbench_worker.protocol import Ready, line_of, read_line
 
+ProgramOf = Callable[[Build], Program]  # of a build, as it was declared
+
 _MODULE: Final = "vkbench_worker.peers.main"
 
 
 class Peers:
     """Asks peers and builds; a process starts when a job first needs it, or after it ended."""
 
-    def __init__(self, settings: Settings, parent: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, settings: Settings, parent: ThreadPoolExecutor, program_of: ProgramOf | None = None
+    ) -> None:
         self._settings = settings
         self._parent = parent  # the kernel ends a process with the thread that started it
         self._builds = BuildStore(settings.build_folder())
-        self._programs = ProgramStore(settings.program_folder())
+        programs = ProgramStore(settings.program_folder())
+        self._program_of = program_of or (lambda build: programs.find(build.program))
         self._children: dict[str, Child] = {}  # by the peer's name or the build's hash
 
     def in_turns(
@@ -93,11 +99,12 @@ class Peers:
         """The command of a build's process; its files are laid out, and what they were."""
         build = self._builds.find(sha)
         folder = self._builds.lay_out(build)
-        program = self._programs.find(build.program)
+        program = self._program_of(build)
         arguments = ("--peer", program.adapter, "--folder", str(folder))
         parent = ("--parent", str(os.getpid()))
         if program.adapter == GGML:
-            return contained_command(_MODULE, *arguments, *parent, reads=[folder])
+            reads = [folder, *list_linked(folder)]
+            return contained_command(_MODULE, *arguments, *parent, reads=reads)
         # our own process, which starts the program contained and judges what it answers
         declared = msgspec.json.encode(replace(program, build=None, cases=None)).decode()
         return python("-m", _MODULE, *arguments, "--program", declared, *parent)

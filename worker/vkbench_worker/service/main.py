@@ -27,10 +27,12 @@ from vkbench.settings import Sandbox, Settings, settings
 from vkbench.words.visible import visible
 from vkbench_shaders.bundle import compile_rest, packaged_sha
 from vkbench_worker.containment import kernel
-from vkbench_worker.errors import BundleAwaited
+from vkbench_worker.errors import Awaited
 from vkbench_worker.owner.supervisor import Supervisor
+from vkbench_worker.policy import BuildForbidden
 from vkbench_worker.protocol import Ready
 from vkbench_worker.service import app, fleet
+from vkbench_worker.service.builds import BuildDepot
 from vkbench_worker.service.bundles import LACK_SECONDS, Depot
 from vkbench_worker.service.chunks import Addressed, Unreadable, jobs_of
 from vkbench_worker.service.claims import claim
@@ -71,16 +73,25 @@ def _all_devices() -> list[str]:
 
 def serve_one(selector: str, settings: Settings, beside: int = 1) -> int:
     """Serve one device in this process; so many of a host, this one too, share its processors."""
-    with Supervisor(selector, settings, origin=settings.redis, beside=beside) as supervisor:
+    builds = BuildDepot(settings)
+    with Supervisor(
+        selector,
+        settings,
+        origin=settings.redis,
+        beside=beside,
+        program_of=builds.program_of,
+    ) as supervisor:
         ready = supervisor.start()
-        worker = Worker(supervisor, ready, settings)
+        worker = Worker(supervisor, ready, settings, builds)
         return worker.work()
 
 
 class Worker:
     """One device's supervisor with its connections to Redis."""
 
-    def __init__(self, supervisor: Supervisor, ready: Ready, settings: Settings) -> None:
+    def __init__(
+        self, supervisor: Supervisor, ready: Ready, settings: Settings, builds: BuildDepot
+    ) -> None:
         self.name = f"{settings.host}:{os.getpid()}"
         self._settings = settings
         self._device = ready.facts.key
@@ -92,6 +103,7 @@ class Worker:
         self._sender = Sender(self._redis, self._pulse.release, self._keys)
         self._parting = Parting(self._pulse, self._hand_back, settings.stop_seconds)
         self._depot = Depot(self._redis, settings, lambda: self._parting.began, self._keys)
+        self._builds = builds
 
     def work(self) -> int:
         """Consume the device's queue until SIGTERM."""
@@ -157,10 +169,13 @@ class Worker:
         for job in jobs:
             try:
                 self._provide(job)
-            except BundleAwaited as error:
+            except Awaited as error:
                 self._pulse.lack(error.sha, str(error), LACK_SECONDS)
                 if not self._parting.began:
                     self._finish(self._result_without_run(job, Outcome.HANDED_BACK, str(error)))
+            except BuildForbidden as error:
+                log.warn(_log, "build_forbidden", job=job.id, error=error)
+                self._finish(self._result_without_run(job, Outcome.SKIPPED, str(error)))
             except (VkbenchError, MemoryError) as error:
                 reason = str(error) or "the host has not enough memory for this bundle"
                 log.warn(_log, "bundle_unavailable", job=job.id, error=reason)
@@ -171,9 +186,11 @@ class Worker:
         return runnable
 
     def _provide(self, job: Job) -> None:
-        """Fetch the bundles of a job that are not here."""
+        """Fetch the bundles and builds of a job that are not here."""
         for sha in job.bundles:
             self._depot.provide(sha)
+        for sha in job.builds:
+            self._builds.provide(sha, job.variant, lambda: self._parting.began)
 
     def _return_rest(self, reason: str) -> None:
         """Hand back what this host is not fit for now, and have nothing sent for a while."""
@@ -210,6 +227,7 @@ class Worker:
     def _finish(self, result: Result) -> None:
         if result.outcome is Outcome.ERROR:  # of a damaged bundle, perhaps
             self._depot.doubt()
+            self._builds.doubt()
         job = self._pulse.finish(result.job, result.token)
         if result.outcome is not Outcome.HANDED_BACK:
             log.event(

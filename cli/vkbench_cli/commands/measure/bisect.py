@@ -10,9 +10,10 @@ from typer import Argument, Context, Option, Typer
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.process.user import user_name
-from vkbench_cli.builds import refuse_build
+from vkbench_cli.builds import workshop_of
 from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.bisect_builds import refuse_program
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -83,15 +84,17 @@ def bisect(
     """Find the bundle, build or revision that made a case slower, wrong or crash.
 
     Give bundles in order, or builds of a program, or a range of git revisions of a shader tree; of
-    each revision only the code of this case is compiled. Each candidate is timed against the good
-    one in 4 to 48 pairs (old, new, new, old). A candidate that cannot be judged is skipped. If the
-    last candidate crashes or loses the device, the first one that does so is looked for. With
-    --submit, identical devices of the fleet share the work.
+    each revision only the code of this case is compiled. With --program, the revisions are those of
+    a program, and the few that are needed are built by its own command on this machine. Each
+    candidate is timed against the good one in 4 to 48 pairs (old, new, new, old). A candidate that
+    cannot be judged is skipped. If the last candidate crashes or loses the device, the first one
+    that does so is looked for. With --submit, identical devices of the fleet share the work.
 
     \b
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
     vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --submit
     vkbench bisect --case get_rows/q4_K/m32000_n512_k4096 --builds b8121,b8390
+    vkbench bisect --case silu/f32/n64 --program ggml-vulkan --revisions b8..b9
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:
@@ -101,7 +104,7 @@ def bisect(
     if not (resume or options.regression):
         check(options)
     if submit:
-        refuse_build(options.builds)
+        refuse_program(options.program)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 
@@ -149,7 +152,7 @@ def _submit(options: BisectOptions, device: list[str], store: Store) -> int:
     with open_database(store.settings()) as database:
         with database.reading() as tx:
             keys = served_keys(tx, device or options.devices(tx))
-        number = begin(database, options, keys)
+        number = begin(database, options, keys, of_fleet=True)
         say(str(number))
         tell(f"bisection {number}: `vkbench bisect show {number}`")
         warn(database, f"bisection {number}", devices=keys)
@@ -169,7 +172,8 @@ def _search_here(
     with open_alone(settings) as database:
         number = resume or begin_here(database, options, device, settings)
         devices = devices_of(database, number)
-        if not search(database, settings, number, devices, partial(RunProgress, database)):
+        show_run, workshop = partial(RunProgress, database), workshop_of(settings)
+        if not search(database, settings, number, devices, show_run, workshop):
             where = f" --database {store.database}" if store.database else ""
             tell(f"stopped; `vkbench bisect --resume {number}{where}` continues")
             return EXIT_INTERRUPTED
@@ -181,6 +185,9 @@ def _show_bisection(bisection: Bisection, output: Output) -> int:
     from vkbench_db.upkeep.bisections import FAILED
 
     show(Table(columns=STEPS, rows=_steps(bisection)), output)
+    if bisection.source:
+        made = sum(candidate.is_made for candidate in bisection.candidates)
+        tell(f"{made} of {len(bisection.candidates)} revisions were built")
     tell(f"bisection {bisection.id} {bisection.state}: {bisection.note or 'goes on'}")
     return VkbenchError.exit_code if bisection.state == FAILED else 0
 
@@ -212,7 +219,6 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
     """A row for every bundle in their order, also for those that were not tried."""
     from vkbench_db.upkeep.bisections import FOUND
 
-    steps = {step.position: step for step in bisection.steps}
     rows: list[dict[str, Cell]] = []
     for place, candidate in enumerate(bisection.candidates):
         row: dict[str, Cell] = {
@@ -223,17 +229,31 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
             "verdict": "" if place else "taken as good",
             "is_first_bad": bisection.state == FOUND and place == bisection.high,
         }
-        if place in steps:
-            step = steps[place]
-            row |= {
-                "verdict": step.verdict or "running",
-                "ratio": step.ratio,
-                "low": step.low,
-                "high": step.high,
-                "p": step.p,
-                "pairs": step.pairs,
-                "run": step.run,
-                "note": step.note,
-            }
-        rows.append(row)
+        rows.append(row | (_describe_step(bisection, place) if place else {}))
     return rows
+
+
+def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
+    """What is known of a candidate: by its own step, or by one of the same files."""
+    sha = bisection.candidates[place].sha
+    if sha and sha == bisection.candidates[0].sha:
+        return {"verdict": "good", "note": _same_files(bisection, 0)}
+    step = bisection.step_of(place)
+    if step is None:
+        return {}
+    if step.position != place:
+        return {"verdict": step.verdict, "note": _same_files(bisection, step.position)}
+    return {
+        "verdict": step.verdict or "running",
+        "ratio": step.ratio,
+        "low": step.low,
+        "high": step.high,
+        "p": step.p,
+        "pairs": step.pairs,
+        "run": step.run,
+        "note": step.note,
+    }
+
+
+def _same_files(bisection: Bisection, place: int) -> str:
+    return f"the same files as {bisection.candidates[place].label}"

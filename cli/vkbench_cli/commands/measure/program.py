@@ -12,7 +12,8 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.words.units import count_of
-from vkbench_cli.builds import kept_builds, kept_programs
+from vkbench_cli.builds import keep_program, kept_builds, kept_programs
+from vkbench_cli.commands.measure.program_make import make_build, prune_builds
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
@@ -39,6 +40,8 @@ BUILDS = (
     Column(key="files", heading="files", kind=ValueKind.COUNT),
     Column(key="bytes", heading="size", kind=ValueKind.BYTES),
     Column(key="added_at", heading="added", kind=ValueKind.TIME),
+    Column(key="commit", heading="made of", prose=True),
+    Column(key="folder", heading="stays in", prose=True),
 )
 FILES = (
     Column(key="path", heading="file", rank=Rank.KEY),
@@ -54,6 +57,10 @@ ProgramWord = Annotated[str, Argument(metavar="PROGRAM", help="Name of a program
 BuildWord = Annotated[
     str, Argument(metavar="BUILD", help="Name of a build, its hash, or the beginning of it.")
 ]
+BuildName = Annotated[str, Option(metavar="NAME", help="What to call it, such as b9000.")]
+NOTHING_YET = (
+    "no build is kept here yet: `vkbench program build add PROGRAM FOLDER --name NAME` keeps one"
+)
 
 
 @app.callback()
@@ -63,7 +70,7 @@ def group() -> None:
 
 @build_app.callback()
 def build_group() -> None:
-    """Keep builds of a program: add, list, show and remove them."""
+    """Keep builds of a program: add, make, list, show and remove them."""
 
 
 @app.command("ls")
@@ -92,16 +99,7 @@ def add_program(
 
     A program of that name that was added before is replaced. Nothing is run.
     """
-    from vkbench.programs.registry import read_program
-    from vkbench_shaders.catalogue import is_code_path
-    from vkbench_shaders.tolerance import limits_of
-
-    program = read_program(file)
-    if is_code_path(program.name):
-        raise UsageError(f"{file}: name: {program.name} is a code path of a kernel: choose another")
-    if program.arithmetic:
-        limits_of(program.arithmetic)
-    say(kept_programs(settings()).add(file).name)
+    say(keep_program(file, settings()).name)
 
 
 @app.command("show")
@@ -131,18 +129,30 @@ def add_build(
     place: Annotated[
         Path, Argument(metavar="FOLDER|ARCHIVE", help="Folder, tar or zip file with its files.")
     ],
-    name: Annotated[str, Option(metavar="NAME", help="What to call it, such as b9000.")] = "",
+    name: BuildName = "",
+    in_place: Annotated[
+        bool, Option("--in-place", help="Leave the files where they are, and copy none.")
+    ] = False,
 ) -> None:
     """Keep a build of a program; prints its hash.
 
     Only the files that the program consists of are copied. The same files are the same build,
-    from wherever they come. `vkbench run --build NAME` checks and times it.
+    from wherever they come. `vkbench run --build NAME` checks and times it. Files that stay in
+    place are held against their hashes whenever a process of the build starts.
     """
-    from vkbench.programs.sources import open_build
+    from vkbench.programs.sources import open_build, open_in_place
 
-    known = kept_programs(settings()).find(program)
-    with open_build(place, known) as opens:
-        say(kept_builds(settings()).add(known.name, opens, name).sha)
+    known, store = kept_programs(settings()).find(program), kept_builds(settings())
+    if in_place:
+        with open_in_place(place, known) as (folder, opens):
+            build = store.add(known.name, opens, name, folder=folder)
+    else:
+        with open_build(place, known) as opens:
+            build = store.add(known.name, opens, name)
+    say(build.sha)
+
+
+build_app.command("make")(make_build)
 
 
 @build_app.command("ls")
@@ -150,7 +160,8 @@ def add_build(
 def list_builds(*, output: Output) -> None:
     """List the builds that are kept on this machine."""
     builds = kept_builds(settings()).list_builds()
-    show(Table(columns=BUILDS, rows=[_describe_build(build) for build in builds]), output)
+    rows = [_describe_build(build) for build in builds]
+    show(Table(columns=BUILDS, rows=rows, nothing=NOTHING_YET), output)
 
 
 @build_app.command("show")
@@ -177,6 +188,9 @@ def remove_builds(
     tell(f"{size} {unit} are free again")
 
 
+build_app.command("prune")(prune_builds)
+
+
 def _describe_build(build: Build) -> dict[str, Cell]:
     return {
         "sha": build.sha,
@@ -185,6 +199,8 @@ def _describe_build(build: Build) -> dict[str, Cell]:
         "files": len(build.files),
         "bytes": build.nbytes,
         "added_at": build.added_at,
+        "commit": ", ".join(f"{commit.sha[:10]} {commit.subject}" for commit in build.commits),
+        "folder": build.folder,
     }
 
 

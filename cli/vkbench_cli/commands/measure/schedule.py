@@ -77,24 +77,28 @@ def add(
     \b
     vkbench schedule add nightly --cron '0 2 * * *' --suite quick --device '*'
     """
-    from vkbench_cli.builds import refuse_build
+    from vkbench_cli.builds import build_for_fleet, choose_cases, give_to_fleet
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_scheduler.watch import schedules
 
-    refuse_build(selecting.build)
     now = time.time()
     check(cron)  # before the database: a slip of the pen needs none
-    with open_database(store.settings()) as database, database.transaction() as tx:
-        bundle = bundle_chosen(tx, selecting.build_own_kernel(), selecting.bundle)
-        schedules.add(
-            tx,
-            name=name,
-            cron=cron,
-            selection=selecting.selection(effort, bundle),
-            bundle=bundle,
-            user=user_name(),
-            now=now,
-        )
+    with open_database(store.settings()) as database:
+        build = build_for_fleet(database, selecting.build, selecting.bundle)
+        is_open = not selecting.chooses_cases()
+        give_to_fleet(filter(None, [build]))
+        with database.transaction() as tx:
+            bundle = bundle_chosen(tx, selecting.build_own_kernel(), selecting.bundle)
+            schedules.add(
+                tx,
+                name=name,
+                cron=cron,
+                selection=choose_cases(selecting.selection(effort, bundle), build, is_open=is_open),
+                bundle=bundle,
+                build=build,
+                user=user_name(),
+                now=now,
+            )
     due = datetime.fromtimestamp(next_slot(cron, now) or now, UTC)
     tell(f"{name} is due at {due:%Y-%m-%d %H:%M} UTC")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench.errors import EXIT_INTERRUPTED
+from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench.words.units import count_of
@@ -105,14 +105,16 @@ def submit_selection(
     sweep: Sweep | None = None,
 ) -> Submitted:
     """A run for the fleet, stored with all its jobs."""
-    from vkbench_cli.builds import refuse_build
+    from vkbench_cli.builds import build_for_fleet, choose_cases, give_to_fleet
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask import queries
     from vkbench_db.ask.devices.names import served_keys
     from vkbench_scheduler.planning import sweeps
     from vkbench_scheduler.planning.submit import submit as store_run
 
-    refuse_build(selecting.build)
+    build = build_for_fleet(database, selecting.build, selecting.bundle)
+    if sweep and build:
+        raise UsageError("--build has no configurations to try: leave it out")
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)
@@ -120,10 +122,13 @@ def submit_selection(
     selection = replace(selecting.selection(effort, bundle), devices=tuple(meant))
     if sweep:
         return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())
+    selection = choose_cases(selection, build, is_open=not selecting.chooses_cases())
+    give_to_fleet(filter(None, [build]))
     return store_run(
         database,
         selection,
         known,
         bundle=bundle,
+        build=build,
         words=RunWords(user=user_name(), label=effort.label, idempotency_key=key or None),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options.ages import seconds_of_age
 from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.patience import Wait, patiently
@@ -106,9 +106,6 @@ def pages_role(
     hand_over(pages_role_sql(name))
 
 
-DAYS = {"d": 1, "w": 7, "y": 365}
-
-
 @app.command()
 @spread
 def prune(
@@ -134,7 +131,7 @@ def prune(
     """
     from vkbench_db.upkeep.prune import prune_bundles, prune_samples
 
-    before = time.time() - _seconds(older_than)
+    before = time.time() - seconds_of_age(older_than)
     both = samples == bundles
     done = "would be removed" if dry_run else "removed"
     with open_database(store.settings()) as database:
@@ -154,10 +151,3 @@ _ADVICE = {
     "sqlite": "the file keeps its size and reuses the room; `VACUUM` by sqlite3 makes it smaller",
     "postgresql": "the server reuses the room; `VACUUM FULL measurement, blob` gives it back",
 }
-
-
-def _seconds(age: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,4})([dwy])", age)
-    if not match or not int(match[1]):
-        raise UsageError(f"'{age}' is no age: give a number of days, weeks or years, such as 180d")
-    return int(match[1]) * DAYS[match[2]] * 86400.0

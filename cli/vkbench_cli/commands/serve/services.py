@@ -44,6 +44,13 @@ def scheduler(
             help="Answer Prometheus there, at 127.0.0.1 if no host is given: /metrics.",
         ),
     ] = "",
+    builds: Annotated[
+        str,
+        Option(
+            metavar="[HOST:]PORT",
+            help="Give workers the builds of this host's VKBENCH_STORE there, by signed requests.",
+        ),
+    ] = "",
 ) -> int:
     """Send jobs to workers and store their results until stopped.
 
@@ -52,11 +59,11 @@ def scheduler(
     from vkbench_scheduler.metrics.fleet import parse
     from vkbench_scheduler.service import serve
 
-    if metrics:
-        parse(metrics)  # before anything is waited for
+    for place in filter(None, (metrics, builds)):
+        parse(place)  # before anything is waited for
     log.set_up(style=settings().log_format)
     store_settings = store.settings()
     keys_for(store_settings)
     patiently(lambda: ping_redis(store_settings), wait)
     patiently(lambda: open_database(store_settings).close(), wait)
-    return serve(store_settings, metrics)
+    return serve(store_settings, metrics, builds)

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from vkbench.device import NVIDIA, DeviceFacts
 from vkbench.job import Outcome
+from vkbench.programs.store import list_linked
 from vkbench.settings import settings
 from vkbench_worker.containment import environment
 from vkbench_worker.owner.child import Babble, Child, Gone, NoAnswer, Silence
@@ -34,8 +35,9 @@ def start_program(
 
     One that is apart has a group of its own, which its caller ends.
     """
+    reads = [folder, *list_linked(folder)]
     command = environment.contained_command(
-        _MODULE, str(os.getpid()), str(folder), *words, reads=[folder], writes=[scratch]
+        _MODULE, str(os.getpid()), str(folder), *words, reads=reads, writes=[scratch]
     )
     variables = environment.of(settings()) | {"TMPDIR": str(scratch)}
     if facts and facts.vendor_id == NVIDIA:
