@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 
 # What tests may not do without; elsewhere than in CI there may be no newer lavapipe, and no ggml.
-REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe,ggml)
+REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang,programs$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench test attack chaos soak validate quick plans snapshots screenshots pages check offline lock docs clean

@@ -39,9 +39,13 @@ def keep_program(file: Path, settings: Settings) -> Program:
     """Keep a program that a file declares, if its name is free among results."""
     from vkbench.programs.registry import read_program
     from vkbench_shaders.catalogue import is_code_path
+    from vkbench_shaders.tolerance import limits_of
 
-    if is_code_path(name := read_program(file).name):
-        raise UsageError(f"{file}: name: {name} is a code path of a kernel: choose another")
+    program = read_program(file)
+    if is_code_path(program.name):
+        raise UsageError(f"{file}: name: {program.name} is a code path of a kernel: choose another")
+    if program.arithmetic:
+        limits_of(program.arithmetic)
     return kept_programs(settings).add(file)
 
 

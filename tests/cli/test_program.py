@@ -32,7 +32,8 @@ def type_words(
 
     def run(*words: str) -> tuple[int, str, str]:
         code = main(list(words))
-        return code, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        return code, out, err
 
     return run
 
@@ -83,6 +84,14 @@ def test_what_makes_no_sense_is_one_line(
     assert (code, out) == (2, "")
     assert err.startswith(f"vkbench: {complaint}")
     assert err.count("\n") == 1
+
+
+def test_an_arithmetic_is_one_that_judges(type_words: Type, declared: Path) -> None:
+    declared.write_text(f'arithmetic = "f61"\n{DECLARED}')
+    code, _, err = type_words("program", "add", str(declared))
+    assert (code, err.partition(";")[0]) == (2, "vkbench: unknown tolerance 'f61'")
+    declared.write_text(f'arithmetic = "f16_accumulation"\n{DECLARED}')
+    assert type_words("program", "add", str(declared))[0] == 0
 
 
 def test_a_code_path_is_no_programs_name(type_words: Type, declared: Path) -> None:

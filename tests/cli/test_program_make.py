@@ -30,7 +30,8 @@ def type_words(
 
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["program", "build", *words])
-        return code, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        return code, out, err
 
     return run
 

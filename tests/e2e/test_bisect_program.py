@@ -162,15 +162,15 @@ def test_the_slow_commit_is_found_and_few_are_built(bisect: Bisect) -> None:
     assert rows[6]["label"].endswith(" change 6")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("kind", "verdict"), [(WRONG, "wrong"), (CRASH, "failed")])
 def test_a_commit_that_is_wrong_or_crashes_is_found(
     bisect: Bisect, kind: Kind, verdict: str
 ) -> None:
-    found = bisect([(GOOD, "a"), (GOOD, "b"), (kind, "c"), (kind, "d")])
+    found = bisect([(GOOD, "a"), (GOOD, "b"), (kind, "c")])
     assert found.code == 0, found.err
     rows = found.rows
-    assert [row["verdict"] for row in rows] == ["taken as good", "good", verdict, verdict]
+    assert [row["verdict"] for row in rows] == ["taken as good", "good", verdict]
     assert [row["is_first_bad"] for row in rows].index(True) == 2
 
 

@@ -32,6 +32,8 @@ from vkbench_worker.peers.programs.listing import Listed, list_cases, read_nvben
 from vkbench_worker.protocol import Ready
 from vkbench_worker.runtime.null import NullDevice
 
+pytestmark = pytest.mark.slow
+
 NULL = NullDevice()
 READY = Ready(facts=NULL.facts, environment=NULL.environment)
 SUM = "sum/f32/b1_c1_h8_w1024"

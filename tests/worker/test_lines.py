@@ -19,6 +19,8 @@ from vkbench_worker.peers.processes import Peers
 from vkbench_worker.protocol import Ready
 from vkbench_worker.runtime.null import NullDevice
 
+pytestmark = pytest.mark.slow
+
 NULL = NullDevice()
 READY = Ready(facts=NULL.facts, environment=NULL.environment)
 WRONG = "values = add(request); values[100] += 1; write(request, values); say()"

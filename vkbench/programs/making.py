@@ -86,20 +86,18 @@ class Maker:
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{self.program.name}-{revision.sha[:10]}.log"
         with work_tree(self.repository, revision) as tree:
-            trouble = self._run_recipe(tree, log)
-            trouble = trouble or _find_no_folder(tree, self.recipe.folder)
-            if not trouble:
-                try:
-                    with open_build(tree / self.recipe.folder, self.program) as opens:
-                        commit = self._commit_of(revision)
-                        build = self.store.add(self.program.name, opens, name, commit=commit)
-                except NoBuild as error:
-                    trouble = f"{self.recipe.folder}: {error}"
-            if trouble:
+            trouble = self._run_recipe(tree, log) or _find_no_folder(tree, self.recipe.folder)
+            try:
+                if trouble:
+                    raise NoBuild(trouble)
+                with open_build(tree / self.recipe.folder, self.program) as opens:
+                    commit = self._commit_of(revision)
+                    build = self.store.add(self.program.name, opens, name, commit=commit)
+            except NoBuild as error:
                 _check_room(tree)
-                raise NotBuilt(_describe_failure(revision, trouble, log))
-        log.unlink()
-        return build
+                raise NotBuilt(_describe_failure(revision, str(error), log)) from error
+            log.unlink()
+            return build
 
     def _run_recipe(self, tree: Path, log: Path) -> str:
         """Run the command in a checkout; how it failed, or "". All that it started ends."""

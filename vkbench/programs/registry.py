@@ -37,8 +37,8 @@ class ProgramStore:
         """The program of a name; UnknownName lists those that there are."""
         if name in BUILT_IN:
             return BUILT_IN[name]
-        if name not in self._registered():
-            names.pick(name, [*BUILT_IN, *self._registered()], "program")
+        if name not in self._list_names():
+            names.pick(name, [*BUILT_IN, *self._list_names()], "program")
             raise UnknownName("program", name)  # one of that name in other letters is another
         program = read_program(self._place(name))
         if program.name != name:
@@ -48,7 +48,7 @@ class ProgramStore:
     def list_programs(self, complain: Callable[[str], None]) -> list[Program]:
         """All programs, the built-in ones first; those whose files cannot be read are told."""
         programs = list(BUILT_IN.values())
-        for name in self._registered():
+        for name in self._list_names():
             try:
                 programs.append(self.find(name))
             except UsageError as error:
@@ -71,11 +71,11 @@ class ProgramStore:
         """Forget a program that was added."""
         if name in BUILT_IN:
             raise UsageError(f"{name} is a program that vkbench has by itself: it stays")
-        if name not in self._registered():
+        if name not in self._list_names():
             self.find(name)
         self._place(name).unlink(missing_ok=True)
 
-    def _registered(self) -> list[str]:
+    def _list_names(self) -> list[str]:
         return sorted(path.stem for path in self._folder.glob("*.toml"))
 
     def _place(self, name: str) -> Path:

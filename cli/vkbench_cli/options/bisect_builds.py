@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from vkbench_cli.options.bisect_options import BisectOptions
     from vkbench_db.database import Database
     from vkbench_db.upkeep.bisections import Candidate, Source
 
@@ -33,9 +33,18 @@ def refuse_program(word: str) -> None:
         )
 
 
-def store_revisions(
-    database: Database, options: BisectOptions, range_ends: tuple[str, str]
-) -> Search:
+@dataclass(frozen=True, kw_only=True)
+class RevisionRange:
+    """Revisions of a program to be searched, those that change a folder."""
+
+    program: str  # its name, or its TOML file
+    repository: Path
+    good: str
+    bad: str
+    folder: str
+
+
+def store_revisions(database: Database, case: str, span: RevisionRange) -> Search:
     """The candidates of --program: both ends are built, and others when their turn comes."""
     from vkbench.process.git import revisions
     from vkbench.settings import settings
@@ -44,10 +53,10 @@ def store_revisions(
     from vkbench_db.work.builds import store_build
     from vkbench_scheduler.planning.programs import candidates_of_revisions, name_case
 
-    program = program_chosen(options.program, settings())
-    case = name_case(options.case, program.name)
-    repository = options.repository.resolve()
-    searched = revisions(repository, *range_ends, options.folder or ".")
+    program = program_chosen(span.program, settings())
+    case = name_case(case, program.name, "--program is")
+    repository = span.repository.resolve()
+    searched = revisions(repository, span.good, span.bad, span.folder)
     source = Source(program=program.name, repository=str(repository))
     workshop = workshop_of(settings())
     ends = [workshop.make(source, revision) for revision in (searched[0], searched[-1])]

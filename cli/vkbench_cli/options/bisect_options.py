@@ -16,7 +16,7 @@ from vkbench.case import is_own, program_of
 from vkbench.configuration import is_divided
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.process.user import user_name
-from vkbench_cli.options.bisect_builds import Search, store_revisions
+from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class BisectOptions:
         str,
         Option(
             metavar="PROGRAM|FILE",
-            help="Program whose builds are made of --revisions by its own command, few of them.",
+            help="Program of which --revisions are built: its name, or its TOML file.",
         ),
     ] = ""
     revisions: Annotated[
@@ -187,7 +187,7 @@ def begin(
 
 def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     if options.program:
-        return store_revisions(database, options, _ends(options))
+        return store_revisions(database, options.case, _range_of(options))
     if options.builds:
         return _store_builds(database, options, of_fleet)
     return _store_bundles(database, options)
@@ -217,7 +217,7 @@ def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) ->
 
     builds = _find_builds(database, _split_names(options.builds), of_fleet)
     candidates = candidates_of(builds)
-    case = name_case(options.case, builds[0].program)
+    case = name_case(options.case, builds[0].program, "--builds are")
     if of_fleet:
         give_to_fleet(builds)
     with database.transaction() as tx:
@@ -249,7 +249,7 @@ def check(options: BisectOptions) -> None:
     if len(orders) > 1:
         raise UsageError("give one of --bundles, --builds and --revisions")
     _check_builds(options)
-    if (program := program_of(options.case)) and not options.builds:
+    if (program := program_of(options.case)) and not (options.builds or options.program):
         raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
         raise UsageError(
@@ -310,6 +310,17 @@ def _of_declarations(options: BisectOptions) -> list[Built]:
     file = PurePosixPath(options.kernel_file)
     ends = _ends(options)
     return of_declarations(options.case, options.repository, *ends, file, user_name(), _tell)
+
+
+def _range_of(options: BisectOptions) -> RevisionRange:
+    good, bad = _ends(options)
+    return RevisionRange(
+        program=options.program,
+        repository=options.repository,
+        good=good,
+        bad=bad,
+        folder=options.folder or ".",
+    )
 
 
 def _ends(options: BisectOptions) -> tuple[str, str]:

@@ -45,11 +45,11 @@ def cases_of_program(selection: Selection) -> list[str]:
     return own
 
 
-def name_case(case: str, program: str) -> str:
+def name_case(case: str, program: str, words: str) -> str:
     """The whole name of a case that a program is asked: the catalogue's, or one of its own."""
     owner = program_of(case)
     if owner and owner != program:
-        raise UsageError(f"{case} is a case of {owner}, and not of {program}")
+        raise UsageError(f"{case} is a case of {owner}, and {words} of another")
     return case if owner else problem(case).case.name
 
 

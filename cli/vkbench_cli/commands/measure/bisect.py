@@ -84,15 +84,17 @@ def bisect(
     """Find the bundle, build or revision that made a case slower, wrong or crash.
 
     Give bundles in order, or builds of a program, or a range of git revisions of a shader tree; of
-    each revision only the code of this case is compiled. Each candidate is timed against the good
-    one in 4 to 48 pairs (old, new, new, old). A candidate that cannot be judged is skipped. If the
-    last candidate crashes or loses the device, the first one that does so is looked for. With
-    --submit, identical devices of the fleet share the work.
+    each revision only the code of this case is compiled. With --program, the revisions are those of
+    a program, and the few that are needed are built by its own command on this machine. Each
+    candidate is timed against the good one in 4 to 48 pairs (old, new, new, old). A candidate that
+    cannot be judged is skipped. If the last candidate crashes or loses the device, the first one
+    that does so is looked for. With --submit, identical devices of the fleet share the work.
 
     \b
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
     vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --submit
     vkbench bisect --case get_rows/q4_K/m32000_n512_k4096 --builds b8121,b8390
+    vkbench bisect --case silu/f32/n64 --program ggml-vulkan --revisions b8..b9
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:

@@ -48,21 +48,21 @@ def make_build(
     ccache is installed, CMake uses it.
 
     \b
-    vkbench program build make ggml-vulkan --repository ~/llama.cpp --revision b9000
+    vkbench program build make ggml-vulkan --revision b9000
     """
     from vkbench.process.git import find_revision, is_changed
     from vkbench.programs.making import find_ccache
 
     maker = maker_of(program, repository, settings(), minutes * 60)
-    found = find_revision(repository, revision)
+    chosen = find_revision(repository, revision)
     if is_changed(repository):
         tell(f"{repository} has changes that are in no revision: they are not built")
-    if not maker.find_made(found):
+    if not maker.find_made(chosen):
         ccache = find_ccache()
-        tell(f"building {found.label}" + (f", with {ccache}" if ccache else ", without ccache"))
-    with Elapsed(f"building {found.name}"):
-        build = maker.make(found, name)
-    tell(f"{build.name}: {maker.program.name} of {found.label}")
+        tell(f"building {chosen.label}" + (f", with {ccache}" if ccache else ", without ccache"))
+    with Elapsed(f"building {chosen.name}"):
+        build = maker.make(chosen, name)
+    tell(f"{build.name}: {maker.program.name} of {chosen.label}")
     say(build.sha)
 
 

@@ -84,5 +84,5 @@ class DeclaredProgram:
             return replace(blank, reason=" ".join(str(error).split()))
 
     def close(self) -> None:
-        """End the program."""
+        """End the program, if it was started."""
         self._adapter.close()

@@ -56,7 +56,7 @@ class Lines:
             clear(self._scratch)
 
     def close(self) -> None:
-        """End the program."""
+        """End the program, if it was started."""
         if self._child:
             self._child.close()
             self._child = None
@@ -65,7 +65,7 @@ class Lines:
         """A case that only the program knows, by its own verdict."""
         name = job.case.partition(":")[2]
         answer = self._ask(job, name, _seconds_of(job))
-        return _told(job, blank, answer, problem=None)
+        return _result_of(job, blank, answer, problem=None)
 
     def _do_case(self, job: Job, blank: Result) -> Result:
         """A case of the catalogue, judged by our reference if the program writes its outputs."""
@@ -79,18 +79,18 @@ class Lines:
             tensors.write_inputs(prepared.storages)
             answers.append(answer := self._ask(job, job.case, seconds, about))
             if answer.outcome is not Outcome.PASSED:
-                return _told(job, blank, answer, problem=posed)
+                return _result_of(job, blank, answer, problem=posed)
             images.append(tensors.take_outputs())
         first, second = images
         if first is None and second is None:
-            return _told(job, blank, answers[-1], problem=posed)
+            return _result_of(job, blank, answers[-1], problem=posed)
         if first is None or second is None:
             raise BadOutput("the outputs were written once, and were asked for twice")
         verdict = judge_outputs(posed, path, prepared, first, second)
         if not verdict.passed:
             return replace(blank, outcome=Outcome.WRONG, reason=verdict.reason, verdict=verdict)
-        told = _told(job, blank, answers[-1], problem=posed, judged=True)
-        return replace(told, verdict=verdict)
+        result = _result_of(job, blank, answers[-1], problem=posed, judged=True)
+        return replace(result, verdict=verdict)
 
     def _ask(
         self, job: Job, case: str, seconds: float, about: Mapping[str, Any] | None = None
@@ -134,7 +134,7 @@ def judge_outputs(
     return verdict
 
 
-def _told(
+def _result_of(
     job: Job, blank: Result, answer: Answer, *, problem: Problem | None, judged: bool = False
 ) -> Result:
     """What a program says of a case, as the result of a job."""
