@@ -148,7 +148,7 @@ def test_own_cases_are_paired_compared_bisected_and_exported(
         ),
         (
             ("bisect", "--case", "other:copy", "--builds", "b,c"),
-            "other:copy is a case of other, and not of ",
+            "other:copy is a case of other, and --builds are of another",
         ),
     ],
 )
