@@ -24,7 +24,7 @@ GGML_VULKAN: Final = Program(
     description="ggml's Vulkan backend, as llama.cpp and others ship it",
     adapter="ggml",
     needs=("libggml-base.so*", "libggml-vulkan.so*"),
-    takes=("libggml.so*", "libggml-cpu*.so*", "libllama.so*", "libmtmd.so*", "llama-bench"),
+    takes=("libggml.so*", "libggml-cpu*.so*", "libllama*.so*", "libmtmd.so*", "llama-bench"),
 )
 PROGRAMS: Final = {program.name: program for program in (GGML_VULKAN,)}
 
