@@ -21,7 +21,7 @@ def with_numbers(*params: str, of: tuple[str, ...] = ("x",), to: str = "y") -> A
 
 
 def numbers_of(problem: Problem, *params: str) -> tuple[float, ...]:
-    """Parameters as numbers."""
+    """The values of parameters as floating point numbers."""
     return tuple(float(problem.params[name]) for name in params)
 
 

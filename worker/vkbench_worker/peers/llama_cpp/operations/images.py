@@ -44,13 +44,13 @@ def _conv3d(problem: Problem, views: Views) -> tuple[object, ...]:
     return weights, x, *_along(problem, "whd", *_STEPS), c, n, o, y
 
 
-def _transposed(problem: Problem, views: Views) -> tuple[object, ...]:
+def _spread_row(problem: Problem, views: Views) -> tuple[object, ...]:
     _, c, w = problem.array_shape("x")
     stride, padding, dilation = _along(problem, "w", *_STEPS)
     return views["weights"], views["x"].reshape(c, w), stride, padding, dilation, views["y"]
 
 
-def _transposed_2d(problem: Problem, views: Views) -> tuple[object, ...]:
+def _spread_images(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["weights"], views["x"], setting(problem, "stride", "w"), views["y"]
 
 
@@ -58,12 +58,12 @@ def _one_image(problem: Problem) -> str:
     return "of several images" if problem.shape["n"] > 1 else ""
 
 
-def _plain(axes: str, fits: Callable[[Problem], str]) -> Callable[[Problem], str]:
+def _lacks_of(axes: str, fits: Callable[[Problem], str]) -> Callable[[Problem], str]:
     """What of a transposed convolution ggml has not: padding, dilation, different strides."""
 
     def reason(problem: Problem) -> str:
-        for name, plain in (("padding", 0), ("dilation", 1), ("more", 0)):
-            if {setting(problem, name, axis) for axis in axes} != {plain}:
+        for name, default in (("padding", 0), ("dilation", 1), ("more", 0)):
+            if {setting(problem, name, axis) for axis in axes} != {default}:
                 return f"with {name}"
         if len({setting(problem, "stride", axis) for axis in axes}) > 1:
             return "with different strides"
@@ -144,16 +144,16 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "conv_transpose1d": Row(
         function="conv_transpose_1d",
-        arguments=_transposed,
+        arguments=_spread_row,
         params=_STRIDES_1D,
-        fits=_plain("w", _one_image),
+        fits=_lacks_of("w", _one_image),
         path="library_sums",
     ),
     "conv_transpose2d": Row(
         function="conv_transpose_2d_p0",
-        arguments=_transposed_2d,
+        arguments=_spread_images,
         params=_params("h", *_STEPS, "more"),
-        fits=_plain("hw", lambda problem: ""),
+        fits=_lacks_of("hw", lambda problem: ""),
         path="f16_accumulation",
     ),
     **{
