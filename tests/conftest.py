@@ -118,9 +118,19 @@ def new_lavapipe(need: Need) -> Path:
 @pytest.fixture(scope="session")
 def ggml_folder(need: Need) -> Path:
     """The folder of ggml's libraries that scripts/ggml unpacked."""
-    folder = Path(sys.prefix, "ggml")
+    return _find_ggml("ggml", need)
+
+
+@pytest.fixture(scope="session")
+def older_ggml_folder(need: Need) -> Path:
+    """The folder of those of an older release, b7347 of 2025."""
+    return _find_ggml("ggml-2025", need)
+
+
+def _find_ggml(name: str, need: Need) -> Path:
+    folder = Path(sys.prefix, name)
     if sys.prefix.endswith("new-lavapipe"):  # a Python of its own, within the usual one
-        folder = Path(sys.prefix).parent / "ggml"
+        folder = Path(sys.prefix).parent / name
     if not folder.exists():
         need("ggml", "it is not unpacked; `scripts/ggml .venv` does that, or says why not")
     return folder

@@ -228,6 +228,12 @@ def test_ggml_gives_what_our_judge_wants(new_lavapipe: Path) -> None:
     assert "skipped" not in passed_there(new_lavapipe, "test_ggml.py", needs="gpu,ggml")
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("ggml_folder", "older_ggml_folder")
+def test_two_builds_of_ggml_are_right_in_every_row(new_lavapipe: Path) -> None:
+    assert "skipped" not in passed_there(new_lavapipe, "test_ggml_rows.py", needs="gpu,ggml")
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("ggml_folder")
 def test_builds_are_checked_timed_and_paired(new_lavapipe: Path) -> None:

@@ -11,7 +11,7 @@ from planted_model import Tiny, write_model
 from planted_runner import facts as facts_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
-from vkbench.job import Mode
+from vkbench.job import ArmKind, Mode
 from vkbench_scheduler.planning.models import model_from
 from vkbench_scheduler.planning.plan import count, plan
 from vkbench_scheduler.planning.selection import Selection
@@ -54,6 +54,24 @@ def test_code_paths_are_asked_for_by_name(path: Path, facts: DeviceFacts) -> Non
     assert job.variant == "plain"
     with pytest.raises(UsageError, match="unknown variant 'fast'"):
         list(plan(Selection(model=model, variant="fast"), [facts]))
+
+
+def test_a_build_times_models_on_its_one_path(path: Path, facts: DeviceFacts) -> None:
+    model = model_from(path, [8], [8])
+    chosen = Selection(model=model, bundle="ab" * 32, program="ggml-vulkan", repeat=2)
+    jobs = list(plan(chosen, [facts]))
+    assert count(chosen, [facts]) == len(jobs) == 4
+    assert {(job.mode, job.variant, job.bundle, job.arm_kind) for job in jobs} == {
+        (Mode.PERFORMANCE, "ggml-vulkan", "ab" * 32, ArmKind.BUILD)
+    }
+    suite = Selection(suite="models-quick", bundle="ab" * 32, program="ggml-vulkan")
+    assert {job.arm_kind for job in plan(suite, [facts])} == {ArmKind.BUILD}
+    with pytest.raises(UsageError, match="a build times whole models and judges none"):
+        plan(replace(chosen, mode=Mode.CORRECTNESS), [facts])
+    with pytest.raises(NothingToDo, match="ggml-vulkan judges single kernels"):
+        plan(replace(suite, mode=Mode.CORRECTNESS), [facts])
+    with pytest.raises(UsageError, match="other runs no whole models: leave out --model"):
+        plan(replace(chosen, program="other"), [facts])
 
 
 def test_a_large_file_has_time_to_load(path: Path, facts: DeviceFacts) -> None:

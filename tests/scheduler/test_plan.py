@@ -72,6 +72,11 @@ HOLDS = {  # kernels checked, kernels timed
         set(),
         {"matmul", "add", "mul", "silu", *REDUCTIONS, "softmax", "argsort", "cumsum"},
     ),
+    "ggml": (
+        set(),
+        {"mul_mat_vec", "rms_norm", "add_rms_norm", "layer_norm", "swiglu_split", "add"}
+        | {"softmax", "rope", "set_rows", "get_rows"},
+    ),
 }
 HOLDS["quick"][1].add(MODEL)
 

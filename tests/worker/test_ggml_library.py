@@ -14,7 +14,9 @@ from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.tolerance import limits_of
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import Api, find_libraries
-from vkbench_worker.peers.llama_cpp.operations import FUNCTIONS, GATED, ROWS
+from vkbench_worker.peers.llama_cpp.operations.chains import CHAINS
+from vkbench_worker.peers.llama_cpp.operations.signatures import FUNCTIONS, GATED
+from vkbench_worker.peers.llama_cpp.operations.table import LACKS, ROWS
 
 Build = Callable[..., Path]
 
@@ -93,12 +95,17 @@ def test_a_build_without_a_function_is_the_reason(build: Build) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_each_row_names_a_function_and_limits(name: str) -> None:
     row = ROWS[name]
-    assert row.function in FUNCTIONS
+    assert row.function in FUNCTIONS.keys() ^ CHAINS.keys()
     if name in GATED:
         assert f"{row.function}_swapped" in FUNCTIONS
     for case in kernel_named(name).timed:
         path = row.path if isinstance(row.path, str) else row.path(problem(case.name))
         assert not path or limits_of(path)
+
+
+def test_what_ggml_lacks_is_a_kernel_without_a_row() -> None:
+    assert not LACKS.keys() & ROWS.keys()
+    assert all(kernel_named(name) for name in LACKS)
 
 
 @pytest.mark.parametrize("name", ROWS)

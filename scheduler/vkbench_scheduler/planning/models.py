@@ -10,7 +10,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench.job import Mode, PlannedJob, Source
+from vkbench.job import ArmKind, Mode, PlannedJob, Source
 from vkbench.words import names
 from vkbench_scheduler.planning.selection import ALL, AUTO, ModelFile, Selection
 from vkbench_shaders.gguf_file import open_gguf
@@ -68,7 +68,12 @@ def model_jobs(
 
 
 def tasks_of(selection: Selection, peers: Sequence[str]) -> list[tuple[Mode, str]]:
-    """Mode and variant of each job of a model's case: code paths, and peers behind them."""
+    """Mode and variant of each job of a model's case: code paths, and peers behind them.
+
+    A program has one path, which it times and does not judge.
+    """
+    if selection.program:
+        return [(Mode.PERFORMANCE, selection.program)]
     own_tasks = [(mode_of(selection), variant) for variant in paths(selection)]
     return [*own_tasks, *((Mode.PEER, peer) for peer in peers)]
 
@@ -112,6 +117,7 @@ def _job(
         mode=mode,
         variant=variant,
         bundle=selection.bundle,
+        arm_kind=ArmKind.BUILD if selection.program else ArmKind.BUNDLE,
         limit_seconds=max(selection.limit_seconds, _LEAST_LIMIT_SECONDS + size / _LOADED),
         measure_seconds=budget,
         noise=selection.noise,

@@ -25,7 +25,7 @@ from vkbench_scheduler.planning.models import (
 )
 from vkbench_scheduler.planning.own import chosen_of
 from vkbench_scheduler.planning.peers import peers_for, peers_of
-from vkbench_scheduler.planning.programs import cases_of_program, check_program
+from vkbench_scheduler.planning.programs import cases_of_program, check_program, runs_models
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
@@ -167,9 +167,13 @@ def tasks(suite: Suite, selection: Selection) -> list[Task]:
 
 def _tasks_of_program(found: Iterable[Task], program: str) -> list[Task]:
     """The cases of the catalogue, once each, as a program that has no code paths does them."""
-    cases = [task for task in found if not is_model(task.case.name)]
+    cases = [
+        task
+        for task in found
+        if not is_model(task.case.name) or (runs_models(program) and task.mode is Mode.PERFORMANCE)
+    ]
     if not cases:
-        raise NothingToDo(f"{program} is asked for single kernels, and a whole model was chosen")
+        raise NothingToDo(f"{program} judges single kernels, and a whole model was chosen")
     return list(dict.fromkeys(replace(task, variant=program) for task in cases))
 
 

@@ -9,6 +9,7 @@ from vkbench.errors import UsageError
 from vkbench.job import ArmKind, Mode
 from vkbench.process.git import Revision
 from vkbench.programs.build import Build
+from vkbench.programs.program import GGML_VULKAN
 from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.planning.selection import AUTO, Selection
 from vkbench_shaders.catalogue import problem
@@ -18,10 +19,12 @@ def check_program(selection: Selection) -> None:
     """UsageError where a selection asks a program for what only vkbench's kernels have."""
     if not selection.program:
         return
-    if selection.own or selection.model or selection.weights:
-        raise UsageError(
-            "--build runs cases of the catalogue: leave out --kernel-file, --model and --gguf"
-        )
+    if selection.own or selection.weights:
+        raise UsageError("--build runs cases of the catalogue: leave out --kernel-file and --gguf")
+    if selection.model and not runs_models(selection.program):
+        raise UsageError(f"{selection.program} runs no whole models: leave out --model")
+    if selection.model and selection.mode is Mode.CORRECTNESS:
+        raise UsageError("a build times whole models and judges none: leave out --mode")
     if selection.peers or selection.variant.casefold() != AUTO:
         raise UsageError("--build has no code paths or peers: leave out --variant and --peer")
     if selection.mode is Mode.BATCH:
@@ -51,6 +54,11 @@ def name_case(case: str, program: str, words: str) -> str:
     if owner and owner != program:
         raise UsageError(f"{case} is a case of {owner}, and {words} of another")
     return case if owner else problem(case).case.name
+
+
+def runs_models(program: str) -> bool:
+    """Whether builds of a program may have what runs whole models: llama-bench."""
+    return program == GGML_VULKAN.name
 
 
 def candidates_of(builds: Sequence[Build]) -> list[Candidate]:

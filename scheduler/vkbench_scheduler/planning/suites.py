@@ -15,7 +15,7 @@ from vkbench import calibration
 from vkbench.case import Case
 from vkbench.job import Mode
 from vkbench.words import names
-from vkbench_scheduler.planning import compared
+from vkbench_scheduler.planning import compared, operations
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS
@@ -292,6 +292,14 @@ PEERS = Suite(
     rows=_time_cases(compared.COMPARED, compared.COMPARED_ON_CPUS),
 )
 
+GGML = Suite(
+    name="ggml",
+    description="The operations of models as ggml has them, to time with --build.",
+    takes="under five minutes on a GPU",
+    rows=_time_cases(operations.ON_GPUS, operations.ON_CPUS),
+    measure_seconds=0.5,
+)
+
 SUITES: tuple[Suite, ...] = (
     QUICK,
     SPINE,
@@ -304,6 +312,7 @@ SUITES: tuple[Suite, ...] = (
     MODELS_QUICK,
     MODELS,
     PEERS,
+    GGML,
 )
 
 _BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}

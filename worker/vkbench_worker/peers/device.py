@@ -114,8 +114,10 @@ class Operation(Generic[M]):
         def given_array(of: str) -> np.ndarray:
             return array(of, buffers[of].image(data=True).data)
 
-        ordered = self.row.order[name](self.problem, array(name, data), given_array)
-        return np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
+        ordered = data.copy()
+        stored = array(name, ordered)
+        stored[...] = self.row.order[name](self.problem, array(name, data), given_array)
+        return ordered
 
     def _view(self, name: str, buffer: PeerBuffer[M]) -> View:
         fmt, layout = self.problem.format(name), self.problem.layout(name)

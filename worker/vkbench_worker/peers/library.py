@@ -56,6 +56,7 @@ class Library(Protocol[M]):
     working: str  # format that it computes in where it has none of a case's formats
     widens: bool  # whether factors of several formats are made wide, and not narrow, to meet
     rows: Mapping[str, Row]  # kernels that it may have
+    lacks: Mapping[str, str]  # how what it has differs from a kernel without a row
     # operation -> what does it, the last argument being the output
     functions: Mapping[str, Callable[..., object]]
 

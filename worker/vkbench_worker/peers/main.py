@@ -65,7 +65,7 @@ def of_ggml(peer: str, ready: Ready, folder: str) -> Answer:
     """Answer jobs by llama.cpp's libraries and programs, of a build or of this host."""
     from vkbench_worker.peers.llama_cpp.execute import Ggml
 
-    return Ggml(ready, replace(settings(), ggml=folder) if folder else settings())
+    return Ggml(ready, settings(), build=folder)
 
 
 def of_declared(text: str) -> Callable[[str, Ready, str], Answer]:

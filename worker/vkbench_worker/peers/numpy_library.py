@@ -37,6 +37,7 @@ class NumpyLibrary:
         blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         self.version = f"{np.__version__}+{blas.get('name', 'blas')}-{blas.get('version', '')}"
         self.rows: Mapping[str, Row] = ROWS
+        self.lacks: Mapping[str, str] = {}
         self.functions: Mapping[str, Callable[..., object]] = FUNCTIONS
 
     def takes(self, function: str, fmt: str) -> bool:

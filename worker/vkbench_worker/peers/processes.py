@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -51,7 +52,7 @@ class Peers:
         self._builds = BuildStore(settings.build_folder())
         programs = ProgramStore(settings.program_folder())
         self._program_of = program_of or (lambda build: programs.find(build.program))
-        self._children: dict[str, Child] = {}  # by the peer's name or the build's hash
+        self._children: dict[str, Child] = {}  # by the peer's name, or what `_name_process` says
 
     def in_turns(
         self, job: Job, ready: Ready, ask_runner: Ask, is_over: Callable[[], bool]
@@ -59,7 +60,8 @@ class Peers:
         """The result of a job of a peer, which takes turns with the runner."""
 
         def ask_peer(visit: Job) -> Result | None:
-            return self._ask(job.variant, _peer_command, visit, ready, is_over)
+            command = partial(_peer_command, job.variant)
+            return self._ask(job.variant, command, visit, ready, is_over)
 
         is_brief = not is_model(job.case)
         rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
@@ -70,7 +72,8 @@ class Peers:
 
         Processes of other builds end: each holds a part of the device's memory.
         """
-        for name in self._children.keys() - {*job.builds, *BY_NAME}:
+        wanted = {_name_process(sha, job) for sha in job.builds}
+        for name in self._children.keys() - {*wanted, *BY_NAME}:
             self._end(name)
         if not job.pair:
             return self._ask_build(job.arm, job, ready, is_over)
@@ -90,20 +93,26 @@ class Peers:
         began = time.monotonic()
         visit = replace(job, hot_only=True)
         try:
-            result = self._ask(arm.name, self._build_command, visit, ready, is_over)
+            command = partial(self._build_command, arm.name, job)
+            name = _name_process(arm.name, job)
+            result = self._ask(name, command, visit, ready, is_over)
         except VkbenchError as error:
             return result_of_end(job, Outcome.ERROR, str(error), began)
         return result and replace(result, variant=job.variant, kernel_sha=arm.name, bundle=arm.name)
 
-    def _build_command(self, sha: str) -> Sequence[str]:
-        """The command of a build's process; its files are laid out, and what they were."""
+    def _build_command(self, sha: str, job: Job) -> Sequence[str]:
+        """The command of a build's process; its files are laid out, and what they were.
+
+        It may read the file of the job's model, which the build's own llama-bench is given.
+        """
         build = self._builds.find(sha)
         folder = self._builds.lay_out(build)
         program = self._program_of(build)
         arguments = ("--peer", program.adapter, "--folder", str(folder))
         parent = ("--parent", str(os.getpid()))
         if program.adapter == GGML:
-            reads = [folder, *list_linked(folder)]
+            files = [Path(job.source.path)] if job.source else []
+            reads = [folder, *list_linked(folder), *files]
             return contained_command(_MODULE, *arguments, *parent, reads=reads)
         # our own process, which starts the program contained and judges what it answers
         declared = msgspec.json.encode(replace(program, build=None, cases=None)).decode()
@@ -112,7 +121,7 @@ class Peers:
     def _ask(
         self,
         name: str,
-        command_of: Callable[[str], Sequence[str]],
+        command: Callable[[], Sequence[str]],
         job: Job,
         ready: Ready,
         is_over: Callable[[], bool],
@@ -121,7 +130,7 @@ class Peers:
         began = time.monotonic()
         deadline = began + job.limit_seconds
         try:
-            child = self._have_child(name, command_of, ready)
+            child = self._have_child(name, command, ready)
             child.send(line_of(job))
             result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
         except NoAnswer as error:
@@ -137,11 +146,9 @@ class Peers:
         for name in list(self._children):
             self._end(name)
 
-    def _have_child(
-        self, name: str, command_of: Callable[[str], Sequence[str]], ready: Ready
-    ) -> Child:
+    def _have_child(self, name: str, command: Callable[[], Sequence[str]], ready: Ready) -> Child:
         if name not in self._children:
-            given = (command_of(name), environment.of(self._settings))
+            given = (command(), environment.of(self._settings))
             self._children[name] = self._parent.submit(Child, *given).result()
             self._children[name].send(line_of(ready))
         return self._children[name]
@@ -149,6 +156,11 @@ class Peers:
     def _end(self, name: str) -> None:
         with suppress(OSError):
             self._children.pop(name).close()
+
+
+def _name_process(sha: str, job: Job) -> str:
+    """What a build's process is known by: its hash, and the file that it may read."""
+    return f"{sha} {job.source.path}" if job.source else sha
 
 
 def _peer_command(peer: str) -> Sequence[str]:

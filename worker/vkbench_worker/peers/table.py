@@ -33,7 +33,8 @@ def row_of(problem: Problem, library: Library[M]) -> Row:
     kernel, name = problem.kernel, library.name
     row = None if kernel.content else library.rows.get(kernel.name)
     if row is None or row.function not in library.functions:
-        raise CannotDo(f"{name} has no {kernel.name}")
+        near = library.lacks.get(kernel.name, "")
+        raise CannotDo(f"{name} has no {kernel.name}{near and f': {near}'}")
     known = row.params | _ABOUT_ARRAYS | set(kernel.tuning.params if kernel.tuning else ())
     if unknown := sorted(set(problem.case.params) - known):
         raise CannotDo(f"{name} has no {kernel.name} with {', '.join(unknown)}")

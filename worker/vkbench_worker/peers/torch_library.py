@@ -88,6 +88,7 @@ class TorchLibrary:
         self.widens = not self._gpu
         self.version = str(torch.__version__)
         self.rows: Mapping[str, Row] = ROWS
+        self.lacks: Mapping[str, str] = {}
         self.functions: Mapping[str, Callable[..., object]] = functions(torch)
         torch.set_grad_enabled(False)
         torch.backends.cuda.matmul.allow_tf32 = False

@@ -7,7 +7,17 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_float, c_int, c_int64, c_size_t
+from ctypes import (
+    POINTER,
+    Structure,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_float,
+    c_int,
+    c_int64,
+    c_size_t,
+)
 from glob import glob
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +41,16 @@ _BACKENDS: Final = (".", "ggml/backends*")
 _SHOWN_DIGITS: Final = 12  # of a library's SHA-256
 _MOST_DESCRIPTION: Final = 256
 
-# Arguments behind the context of the functions that make a node: tensor, float, int, bool.
-_KINDS: Final[Mapping[str, Any]] = {"t": Pointer, "f": c_float, "i": c_int, "b": c_bool}
+# Arguments behind the context of the functions that make a node: tensor, float, int, long, bool,
+# several ints.
+_KINDS: Final[Mapping[str, Any]] = {
+    "t": Pointer,
+    "f": c_float,
+    "i": c_int,
+    "l": c_int64,
+    "b": c_bool,
+    "s": POINTER(c_int),
+}
 
 
 class Init(Structure):
@@ -125,9 +143,13 @@ class Api:
         types = (Pointer, *(_KINDS[kind] for kind in kinds))
         return self._find(function, Pointer, types)(context, *arguments)
 
-    def set_of_node(self, function: str, node: Address, value: int) -> None:
+    def set_of_node(self, function: str, kind: str, node: Address, value: int) -> None:
         """Have a function set something of a node; CannotDo if this build has none such."""
-        self._find(function, None, (Pointer, c_int))(node, value)
+        self._find(function, None, (Pointer, _KINDS[kind]))(node, value)
+
+    def has(self, function: str) -> bool:
+        """Whether the build has a function, whatever its arguments."""
+        return hasattr(self._base, function)
 
     def _find(self, function: str, result: Any, types: tuple[Any, ...]) -> Any:
         if function not in self._functions:

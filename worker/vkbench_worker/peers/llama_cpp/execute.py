@@ -23,9 +23,10 @@ from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER
-from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary, GgmlMemory
-from vkbench_worker.peers.llama_cpp.models import LlamaBench
-from vkbench_worker.peers.llama_cpp.program import TooSlow
+from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
+from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
+from vkbench_worker.peers.llama_cpp.models import BENCH, LlamaBench
+from vkbench_worker.peers.llama_cpp.program import TooSlow, program
 from vkbench_worker.protocol import Ready
 from vkbench_worker.timing.measure import few
 from vkbench_worker.timing.summary import Sampling, timing_of
@@ -36,12 +37,16 @@ SAID_OF_MODELS: Final = "timed by llama-bench, by the host's clock, and not judg
 class Ggml:
     """llama.cpp's libraries and programs on the device of a runner."""
 
-    def __init__(self, ready: Ready, settings: Settings) -> None:
-        self._ready, self._settings = ready, settings
+    def __init__(self, ready: Ready, settings: Settings, *, build: str = "") -> None:
+        """Those of this host, as its settings name them, or those in a build's folder."""
+        self._ready, self._build = ready, build
+        self._settings = replace(settings, ggml=build) if build else settings
 
     @cached_property
     def _library(self) -> GgmlLibrary:
-        return GgmlLibrary(self._ready.facts, self._settings.ggml)
+        # A build is held against others of it, and a peer against our whole operation.
+        twins = 1 if self._build else 2
+        return GgmlLibrary(self._ready.facts, self._settings.ggml, twins=twins)
 
     @cached_property
     def _device(self) -> PeerDevice[GgmlMemory]:
@@ -49,7 +54,13 @@ class Ggml:
 
     @cached_property
     def _bench(self) -> LlamaBench:
-        return LlamaBench(self._ready.facts, self._settings)
+        try:
+            path = program(BENCH, self._settings)
+        except CannotDo:
+            if self._build:
+                raise CannotDo(f"this build has no {BENCH}, which runs whole models") from None
+            raise
+        return LlamaBench(self._ready.facts, path)
 
     def __call__(self, job: Job) -> Result:
         """Judge and time a case within the job's limit; what cannot be done is in the result."""

@@ -18,7 +18,6 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench.job import Job
-from vkbench.settings import Settings
 from vkbench_shaders.models.cases import GENERATE, ModelCase, model_case
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.llama_bench_file import PeerTest, read_tests
@@ -27,7 +26,6 @@ from vkbench_worker.peers.llama_cpp.program import (
     TooSlow,
     backend_of,
     environ,
-    program,
     run,
 )
 from vkbench_worker.runtime.load import WARM_SECONDS
@@ -63,9 +61,9 @@ class TimedModel:
 class LlamaBench:
     """The program on one device."""
 
-    def __init__(self, facts: DeviceFacts, settings: Settings) -> None:
+    def __init__(self, facts: DeviceFacts, path: str) -> None:
         self._is_cpu = facts.type == "cpu"  # no clock that has to climb
-        self._path = program(BENCH, settings)
+        self._path = path
         self._environ = environ(facts)
         listed = run([self._path, "--list-devices"], self._environ, _ANSWER_SECONDS)
         lines = filter(None, map(_LISTED.fullmatch, listed.splitlines()))

@@ -19,6 +19,7 @@ from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.ggml_file import COLOURS
 
+_PLACES: Final = (".", "bin")  # of programs in a folder of them, and in one of an installation
 PROCESSOR: Final = "CPU"  # ggml's backend of that name
 
 
@@ -28,8 +29,12 @@ class TooSlow(Exception):
 
 def program(name: str, settings: Settings) -> str:
     """The path of one of llama.cpp's programs; CannotDo if it is not there."""
-    if path := shutil.which(name, path=settings.ggml or None):
+    folders = [os.path.join(settings.ggml, place) for place in _PLACES] if settings.ggml else []
+    if path := shutil.which(name, path=os.pathsep.join(folders) or None):
         return path
+    for path in (os.path.join(folder, name) for folder in folders):
+        if os.path.isfile(path):  # a contained process may open what it is not asked about
+            return path
     where = settings.ggml or "PATH"
     raise CannotDo(f"llama.cpp's {name} is not in {where}: VKBENCH_GGML names its folder")
 

@@ -1,0 +1,255 @@
+"""Operations that ggml has as several nodes, or as another node in other builds and cases.
+
+Each takes the arrays and numbers of a row, the results last. A number that a build's function has
+no argument for is passed all the same. What a function's own arguments mean has changed with some
+release: there a function that came with it, or soon after, tells the builds apart.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from vkbench_worker.peers.llama_cpp.api import Address, Tensor
+from vkbench_worker.peers.llama_cpp.arrays import GgmlArray
+from vkbench_worker.peers.llama_cpp.launches import Nodes
+
+SINGLES: Final = 0  # ggml's type
+MULTI: Final = 8  # modes of rope from here on have four positions a token
+_MASK_ROWS: Final = 64  # that older builds want whole multiples of
+_PARAMETERS: Final = 4  # ggml's flag of what is trained
+
+Numbers = tuple[float, ...]
+Array = GgmlArray
+Maybe = GgmlArray | None
+
+
+def attention(
+    nodes: Nodes,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Maybe,
+    sinks: Maybe,
+    numbers: Numbers,
+    y: Array,
+) -> None:
+    """Attention with a mask and sinks; older builds want masks of more rows than there are."""
+    if mask is not None and not nodes.has("softplus"):
+        mask = nodes.pad_rows(mask, _MASK_ROWS)
+    node = nodes.add("flash_attn_ext", q, k, v, mask, *numbers, at=y)
+    if sinks is not None:
+        nodes.attach("flash_attn_ext_add_sinks", node, sinks)
+
+
+def soft_max(
+    nodes: Nodes, x: Array, mask: Maybe, sinks: Maybe, scale: float, bias: float, y: Array
+) -> None:
+    """Softmax with a mask, slopes and sinks."""
+    if mask is not None and mask.shape[0] > 1:
+        nodes.require("add_id", "soft_max_ext with masks of a batch")
+    node = nodes.add("soft_max_ext", x, mask, scale, bias, at=y)
+    if sinks is not None:
+        nodes.attach("soft_max_add_sinks", node, sinks)
+
+
+def soft_max_back(nodes: Nodes, dy: Array, y: Array, scale: float, dx: Array) -> None:
+    """The gradient of softmax, which older builds have under another name and without a scale."""
+    nodes.add("soft_max_ext_back", dy, y, scale, 0.0, at=dx)
+
+
+def add_numbers(nodes: Nodes, x: Array, factor: float, bias: float, y: Array) -> None:
+    """A product and a sum, which older builds have without the sum."""
+    if bias:
+        nodes.add("scale_bias", x, factor, bias, at=y)
+    else:
+        nodes.add("scale", x, factor, at=y)
+
+
+def _norm_and(
+    function: str,
+    nodes: Nodes,
+    x: object,
+    numbers: Numbers,
+    weights: Maybe,
+    biases: Maybe,
+    y: Array,
+) -> None:
+    """A norm, and a product and a sum behind it, as layers have them."""
+    steps = [(name, by) for name, by in (("mul", weights), ("add", biases)) if by is not None]
+    places = [*(nodes.lay_between("f32", *y.shape) for _ in steps), y]
+    node = nodes.add(function, x, *numbers, at=places[0])
+    for (name, by), place in zip(steps, places[1:], strict=True):
+        node = nodes.add(name, node, by, at=place)
+
+
+def add_rms_norm(
+    nodes: Nodes,
+    x: Array,
+    residual: Array,
+    numbers: Numbers,
+    weights: Maybe,
+    biases: Maybe,
+    total: Array,
+    y: Array,
+) -> None:
+    """A sum and its norm."""
+    _norm_and(
+        "rms_norm", nodes, nodes.add("add", x, residual, at=total), numbers, weights, biases, y
+    )
+
+
+def rope(
+    nodes: Nodes,
+    end: str,
+    x: Array,
+    positions: Array,
+    factors: Maybe,
+    dims: int,
+    sections: tuple[int, ...],
+    mode: int,
+    context: int,
+    numbers: Numbers,
+    y: Array,
+) -> None:
+    """Rotary positions; `end` is that of the function's name, for the gradient."""
+    place = positions.reshape(prod(positions.shape))
+    if mode < MULTI:
+        nodes.add(f"rope_ext{end}", x, place, factors, dims, mode, context, *numbers, at=y)
+        return
+    four = (ctypes.c_int * 4)(*sections)
+    given = (x, place, factors, dims, four, mode, context, *numbers)
+    nodes.add(f"rope_multi{end}", *given, at=y)
+
+
+def conv_bias(nodes: Nodes, x: Array, weights: Array, bias: Maybe, silu: bool, y: Array) -> None:
+    """A convolution over time, with what follows it in a layer."""
+    steps: list[tuple[str, Maybe]] = [("add", bias)] if bias is not None else []
+    steps += [("silu", None)] if silu else []
+    places = [*(nodes.lay_between("f32", *y.shape) for _ in steps), y]
+    node = nodes.add("ssm_conv", x, weights, at=places[0])
+    for (name, by), place in zip(steps, places[1:], strict=True):
+        node = nodes.add(name, node, *([] if by is None else [by]), at=place)
+
+
+def _recur(
+    function: str, nodes: Nodes, inputs: tuple[object, ...], y: Array, next_state: Array
+) -> None:
+    """A recurrence, which leaves results and states side by side: copies part them."""
+    if function == "rwkv_wkv6":
+        nodes.require("rwkv_wkv7", "rwkv_wkv6 that takes heads of tokens")
+    results, states = prod(y.shape), prod(next_state.shape)
+    both = nodes.lay_between("f32", results + states)
+    nodes.add(function, *inputs, at=both)
+    nodes.add("cast", both.take_part(0, y.shape), SINGLES, at=y)
+    nodes.add("cast", both.take_part(results, next_state.shape), SINGLES, at=next_state)
+
+
+def scan(nodes: Nodes, inputs: tuple[object, ...], y: Array, next_state: Array) -> None:
+    """Mamba's scan, which older builds have without the numbers of states."""
+    nodes.require("add_id", "ssm_scan that is told the state of each sequence")
+    _recur("ssm_scan", nodes, inputs, y, next_state)
+
+
+def back(function: str, nodes: Nodes, *arguments: object) -> None:
+    """A gradient, whose arguments older builds have in another order."""
+    nodes.require("rope_ext_back", f"{function} whose gradient comes first")
+    *inputs, result = arguments
+    nodes.add(function, *inputs, at=result)
+
+
+def _train(nodes: Nodes, old: tuple[Array, ...], new: tuple[Array, ...]) -> list[Address]:
+    """Tensors of what is trained in place, behind copies to where it belongs."""
+    for source, place in zip(old, new, strict=True):
+        nodes.add("cast", source, SINGLES, at=place)
+    tensors = [nodes.make_tensor(place) for place in new]
+    Tensor.from_address(tensors[0]).flags |= _PARAMETERS
+    return tensors
+
+
+def sgd(nodes: Nodes, x: Array, g: Array, numbers: Numbers, next_x: Array) -> None:
+    """A step of gradient descent, in place on a copy."""
+    [trained] = _train(nodes, (x,), (next_x,))
+    constants = nodes.lay_constant(np.array(numbers), "f32")
+    nodes.add("opt_step_sgd", trained, g, constants, at=next_x)
+
+
+def adamw(
+    nodes: Nodes, g: Array, old: tuple[Array, ...], numbers: Numbers, new: tuple[Array, ...]
+) -> None:
+    """A step of AdamW, in place on copies of the parameters and their moments."""
+    trained, m, v = _train(nodes, old, new)
+    constants = nodes.lay_constant(np.array(numbers), "f32")
+    nodes.add("opt_step_adamw", trained, g, m, v, constants, at=new[0])
+
+
+def im2col(nodes: Nodes, x: Array, taps: tuple[int, ...], rest: tuple[int, ...], y: Array) -> None:
+    """Windows as rows; the weights are asked for their shape alone."""
+    fmt = "f16" if y.format.name == "f16" else "f32"
+    nodes.add("im2col", nodes.lay_between(fmt, *taps), x, *rest, at=y)
+
+
+def pad_all(
+    nodes: Nodes, x: Array, mode: str, before: tuple[int, ...], after: tuple[int, ...], y: Array
+) -> None:
+    """Zeros, copies or reflections around an array; sizes are those along ggml's dimensions."""
+    sides = [size for pair in zip(before, after, strict=True) for size in pair]
+    if mode == "reflect":
+        nodes.add("pad_reflect_1d", x, *sides[:2], at=y)
+    elif mode == "circular":
+        nodes.add("pad_ext_circular", x, *sides, at=y)
+    elif any(before):
+        nodes.add("pad_ext", x, *sides, at=y)
+    else:
+        nodes.add("pad", x, *after, at=y)
+
+
+def upsample(nodes: Nodes, x: Array, mode: int, y: Array) -> None:
+    """The nearest numbers (mode 0), or those between."""
+    sizes = tuple(reversed(y.shape))
+    if mode:
+        nodes.add("interpolate", x, *sizes, mode, at=y)
+    else:
+        nodes.add("upscale_ext", x, *sizes, mode, at=y)
+
+
+def repeat_by_shape(nodes: Nodes, x: Array, y: object) -> None:
+    """Repeats an array to the shape of the result."""
+    nodes.add("repeat", x, y, at=y)
+
+
+def fill_with(nodes: Nodes, value: float, y: object) -> None:
+    """One number, of which ggml asks for an array of the shape; older builds abort for halves."""
+    if isinstance(y, GgmlArray) and y.format.name != "f32":
+        nodes.require("gated_delta_net", f"fill of {y.format.name}")
+    nodes.add("fill", y, value, at=y)
+
+
+CHAINS: Final[Mapping[str, Callable[..., None]]] = {
+    "attention": attention,
+    "soft_max": soft_max,
+    "soft_max_back": soft_max_back,
+    "add_numbers": add_numbers,
+    **{f"{name}_and": partial(_norm_and, name) for name in ("rms_norm", "norm", "group_norm")},
+    "add_rms_norm": add_rms_norm,
+    "rope": rope,
+    "conv_bias": conv_bias,
+    "scan": scan,
+    **{
+        f"recur_{name}": partial(_recur, name)
+        for name in ("rwkv_wkv6", "rwkv_wkv7", "gated_linear_attn", "gated_delta_net")
+    },
+    **{f"{name}_of": partial(back, name) for name in ("silu_back", "rms_norm_back")},
+    "sgd": sgd,
+    "adamw": adamw,
+    "im2col_of": im2col,
+    "pad_all": pad_all,
+    "upsample": upsample,
+    "repeat_to": repeat_by_shape,
+    "fill_with": fill_with,
+}
