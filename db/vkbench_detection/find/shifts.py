@@ -17,6 +17,7 @@ from math import log
 
 from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import (
+    OF_CODE,
     Cause,
     Conclusion,
     Decision,
@@ -36,7 +37,7 @@ from vkbench_detection.statistics.segments import SHORTEST, LevelShift, Rest
 NEAR = 5  # results between a change point and a shift that are one
 ENOUGH = 2 * SHORTEST  # results after a suspicion, of which nothing came
 LEVEL = 30  # results on each side of it that are held against each other
-BY_PAIRS = (Cause.KERNEL, Cause.UNKNOWN)  # causes that pairs show, and history alone cannot
+BY_PAIRS = (*OF_CODE, Cause.UNKNOWN)  # causes that pairs show, and history alone cannot
 
 
 @dataclass(frozen=True, kw_only=True)
