@@ -263,6 +263,9 @@ class RegressionChangeColumns(Columns):
     before_driver_version: Named[str | None] = Column(Text)
     after_driver_version: Named[str | None] = Column(Text)
     found_at: Named[float] = Column(Moment)
+    program: Named[str | None] = Column(Text)  # whose build came with it
+    before_build: Named[str | None] = Column(Text)  # what people call the builds
+    after_build: Named[str | None] = Column(Text)
 
 
 v_regressions = Table("v_regressions", VIEWS, RegressionChangeColumns)

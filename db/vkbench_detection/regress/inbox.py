@@ -70,6 +70,9 @@ class MemberRow:
     before_driver_version: str | None
     after_driver_version: str | None
     found_at: float
+    program: str | None = None  # whose build came with it; None of kernels
+    before_build: str | None = None  # what people call the builds
+    after_build: str | None = None
     evidence: str = ""  # the note of its last event
 
 

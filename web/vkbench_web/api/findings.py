@@ -24,7 +24,7 @@ from vkbench_web.shell import lab_of
 router = APIRouter(prefix="/api", tags=["read"])
 SIDE = (
     "a run (its number, label, UUID or `last`), the name of a baseline, `bundle:SHA`, "
-    "`driver:VERSION`, `device:SELECTOR` or `date:2026-11-01`"
+    "`build:NAME`, `driver:VERSION`, `device:SELECTOR` or `date:2026-11-01`"
 )
 TOLD = tuple(column for column in STORY if column.key != "alerts")
 AnyRow = create_model("AnyRow", __config__=ConfigDict(extra="allow"))

@@ -34,6 +34,7 @@ from vkbench_tables.regressions import (
     STATES,
     STORY,
     SUSPECTED,
+    list_commands,
     member_row,
     short_member,
     story_row,
@@ -163,6 +164,10 @@ def show_(
     say("")
     show(members, output)
     say("")
+    for what, command in (commands := list_commands(story)):
+        say(f"{what}: {command}")
+    if commands:
+        say("")
     show(Table(columns=EVENTS, rows=[asdict(event) for event in story.events]), output)
     if deliveries:
         say("")
