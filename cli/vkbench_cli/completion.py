@@ -87,15 +87,15 @@ def builds(incomplete: str) -> list[tuple[str, str]]:
 
 def _known_builds() -> list[tuple[str, str]]:
     """The program of each build, and the word that names the build; each once."""
-    from vkbench.programs.build import SHA_SHOWN
+    from vkbench.programs.build import find_word
     from vkbench_cli.builds import kept_builds
 
     found: set[tuple[str, str]] = set()
     with suppress(VkbenchError):  # a Tab key is no place for errors
         kept = kept_builds(settings()).list_builds()
-        found |= {(build.program, build.name or build.sha[:SHA_SHOWN]) for build in kept}
+        found |= {(build.program, find_word(build.name, build.sha)) for build in kept}
     with suppress(VkbenchError), reading(settings()) as tx:
         from vkbench_db.ask.builds import builds as list_stored
 
-        found |= {(row.program, row.name or row.sha[:SHA_SHOWN]) for row in list_stored(tx)}
+        found |= {(row.program, find_word(row.name, row.sha)) for row in list_stored(tx)}
     return sorted((program, word) for program, word in found if not _UNSAFE.search(word))

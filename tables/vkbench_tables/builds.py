@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from vkbench.programs.build import name_build
-from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
@@ -39,32 +38,36 @@ FILES = (
 ON_DEVICES = (
     Column(key="build", heading="build", rank=Rank.KEY),
     Column(key="sha", heading="hash", hidden=True),
-    Column(key="added_at", heading="added", kind=ValueKind.TIME, rank=Rank.MINOR),
-    Column(key="host", heading="host", rank=Rank.MINOR),
     Column(key="device_name", heading="device"),
     Column(key="device", heading="device key", hidden=True),
-    Column(key="results", heading="results", kind=ValueKind.COUNT),
-    Column(key="wrong", heading="wrong", kind=ValueKind.COUNT),
-    Column(key="failed", heading="failed", kind=ValueKind.COUNT),
-    Column(key="against", heading="against", rank=Rank.MINOR),
-    Column(key="against_sha", heading="hash", hidden=True),
     Column(key="slower", heading="slower", kind=ValueKind.COUNT),
     Column(key="faster", heading="faster", kind=ValueKind.COUNT),
     Column(key="became_wrong", heading="became wrong", kind=ValueKind.COUNT),
     Column(key="became_failed", heading="began to fail", kind=ValueKind.COUNT),
     Column(key="uncertain", heading="not certain", kind=ValueKind.COUNT),
+    Column(key="against", heading="against"),
+    Column(key="against_sha", heading="hash", hidden=True),
+    Column(key="results", heading="results", kind=ValueKind.COUNT),
+    Column(key="wrong", heading="wrong", kind=ValueKind.COUNT),
+    Column(key="failed", heading="failed", kind=ValueKind.COUNT),
+    Column(key="host", heading="host", rank=Rank.MINOR),
+    Column(key="added_at", heading="added", kind=ValueKind.TIME, rank=Rank.MINOR),
     Column(key="newest_at", heading="newest result", kind=ValueKind.TIME, hidden=True),
 )
 CAME = (
     Column(key="change", heading="change", kind=ValueKind.ID, rank=Rank.MINOR),
     Column(key="state", heading="state"),
     Column(key="direction", heading="direction", rank=Rank.KEY),
-    Column(key="cause", heading="cause", rank=Rank.MINOR),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
+    Column(key="metric", heading="metric"),
     Column(key="ratio", heading="new/old", kind=ValueKind.RATIO, rank=Rank.KEY),
     Column(key="low", heading="from", kind=ValueKind.RATIO, rank=Rank.MINOR),
     Column(key="high", heading="to", kind=ValueKind.RATIO, joined=True),
     Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
-    *MEASURED,
+    Column(key="cause", heading="cause", rank=Rank.MINOR),
+    Column(key="device_name", heading="device"),
+    Column(key="host", heading="host", rank=Rank.MINOR),
+    Column(key="device", heading="device key", hidden=True),
     Column(key="against", heading="against"),
     Column(key="regression", heading="regression", kind=ValueKind.ID),
     Column(key="series", heading="series", kind=ValueKind.ID, hidden=True),

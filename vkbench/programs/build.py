@@ -59,6 +59,11 @@ def name_build(name: str, sha: str) -> str:
     return f"{name} ({sha[:SHA_SHOWN]})" if name else sha[:SHA_SHOWN]
 
 
+def find_word(name: str, sha: str) -> str:
+    """What people type to mean a build: its name, or its short hash."""
+    return name or sha[:SHA_SHOWN]
+
+
 def check_build(build: Build) -> Build:
     """The build, if none of what it says could do harm; NoBuild otherwise."""
     if not build.files:

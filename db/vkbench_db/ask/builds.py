@@ -5,6 +5,7 @@ What a page shows is read for few builds at a time: their jobs are found by the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -93,8 +94,7 @@ class BuildChange:
 
 _UNCERTAIN = ("suspected", "confirming", "ambiguous")
 _CONFIRMED = "confirmed"
-LOOK_BACK = 10
-_COUNTS = {"slower": "slower", "faster": "faster", "wrong": "became_wrong"}
+LOOK_BACK = 10  # builds among which the one before is looked for
 
 
 def programs(tx: Connection) -> list[ProgramRow]:
@@ -177,10 +177,10 @@ def builds_on_devices(
     last: dict[str, str] = {}  # build, by device
     on_devices = []
     for row in sorted(rows, key=lambda row: (places[row.sha], row.host, row.device)):
-        counts = _count_changes([each for each in changes if _is_on(each, row)])
+        theirs = [each for each in changes if _is_on(each, row)]
         before, last[row.device] = last.get(row.device, ""), row.sha
         if row.sha in shown:
-            on_devices.append(replace(row, before=before, **counts))
+            on_devices.append(_with_changes(replace(row, before=before), theirs))
     return on_devices
 
 
@@ -222,13 +222,17 @@ def _is_on(change: BuildChange, row: BuildOnDevice) -> bool:
     return (change.sha, change.device) == (row.sha, row.device)
 
 
-def _count_changes(changes: Sequence[BuildChange]) -> dict[str, int]:
-    counts = dict.fromkeys((*_COUNTS.values(), "became_failed", "uncertain"), 0)
-    for change in changes:
-        is_certain = change.state == _CONFIRMED
-        name = _COUNTS.get(change.direction, "became_failed") if is_certain else "uncertain"
-        counts[name] += 1
-    return counts
+def _with_changes(row: BuildOnDevice, changes: Sequence[BuildChange]) -> BuildOnDevice:
+    """The row with its changes counted."""
+    counts = Counter(each.direction for each in changes if each.state == _CONFIRMED)
+    return replace(
+        row,
+        slower=counts["slower"],
+        faster=counts["faster"],
+        became_wrong=counts["wrong"],
+        became_failed=counts["failed"],
+        uncertain=len(changes) - counts.total(),
+    )
 
 
 def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]:

@@ -38,7 +38,7 @@ def find_build(tx: Connection, word: str, program: str = "") -> str:
     query = select(build.sha, build.name)
     rows = tx.execute(query.where(build.program == program) if program else query).all()
     given = word.strip()
-    found = [row.sha for row in rows if given and row.name == given]
+    found: list[str] = [row.sha for row in rows if given and row.name == given]
     found = found or [row.sha for row in rows if given and row.sha.startswith(given.lower())]
     if not found:
         known = [row.name for row in rows if row.name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.errors import UnknownName
-from vkbench.programs.build import SHA_SHOWN, name_build
+from vkbench.programs.build import SHA_SHOWN, find_word, name_build
 from vkbench.words import names
 from vkbench_db.ask import builds as of_builds
 from vkbench_db.ask.builds import BuildChange, BuildOnDevice, BuildRow
@@ -92,6 +92,10 @@ def build(request: Request, word: str) -> Response:
         rows = of_builds.builds_on_devices(tx, ordered, {shown.sha})
         came = of_builds.builds_changes(tx, [shown.sha])
     named = {row.sha: row.name for row in known}
+    devices = _list_on_devices(rows, known)
+    devices = replace(
+        devices, columns=[c for c in ON_DEVICES if c.key not in ("build", "added_at")]
+    )
     place = ordered.index(shown.sha)
     changes = Table(columns=CAME, rows=change_rows(came, named), nothing=NO_CHANGE)
     listing = list_table(request, changes, name=f"build-{shown.sha[:SHA_SHOWN]}", links=_CHANGES)
@@ -101,10 +105,10 @@ def build(request: Request, word: str) -> Response:
         build=shown,
         before=known[place - 1] if place else None,
         after=known[place + 1] if place + 1 < len(known) else None,
-        devices=_list_whole(request, _list_on_devices(rows, known), "devices", _ON_DEVICES),
+        devices=_list_whole(request, devices, "devices", _ON_DEVICES),
         files=_list_whole(request, Table(columns=FILES, rows=file_rows(shown)), "files", {}),
         changes=listing,
-        run=f"vkbench run --build {shlex.quote(shown.name or shown.sha[:SHA_SHOWN])}",
+        run=f"vkbench run --build {shlex.quote(find_word(shown.name, shown.sha))}",
         bisect=_bisect_change(came, ordered),
         compare=_compare,
     )
@@ -143,7 +147,7 @@ def _list_whole(request: Request, table: Table, name: str, links: Mapping[str, L
 
 def _bisect_builds(known: Sequence[BuildRow]) -> str:
     """The command that finds the first bad one of the newest builds."""
-    words = [row.name or row.sha[:SHA_SHOWN] for row in known[-8:]]
+    words = [find_word(row.name, row.sha) for row in known[-8:]]
     if len(words) < 2:
         return ""
     return f"vkbench bisect --builds {shlex.quote(','.join(words))} --case NAME"
