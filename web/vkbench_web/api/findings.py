@@ -63,6 +63,9 @@ def regressions(
     device: Annotated[
         list[str], Query(description="devices, as `--device` of the commands takes them")
     ] = [],  # noqa: B006
+    program: Annotated[
+        list[str], Query(description="globs of programs: what their builds show")
+    ] = [],  # noqa: B006
     limit: Limit = 100,
 ) -> Response:
     """Regressions and improvements, the newest first."""
@@ -74,6 +77,7 @@ def regressions(
             states=[names.pick(word, STATES, "state") for word in state],
             directions=[names.pick(word, DIRECTIONS, "direction") for word in direction],
             devices=device,
+            programs=program,
             limit=limit,
         )
     return answer(Table(columns=ROWS, rows=[asdict(row) for row in rows]))

@@ -16,6 +16,7 @@ from vkbench.job import SHARDS
 from vkbench.process.user import user_name
 from vkbench.words import names
 from vkbench.words.units import count_of, list_counts
+from vkbench_cli import completion
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -87,6 +88,14 @@ def list_(
         ),
     ] = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
+    program: Annotated[
+        list[str],
+        Option(
+            metavar="PROGRAM",
+            help="Only what builds of this program show; globs are allowed.",
+            autocompletion=completion.programs,
+        ),
+    ] = [],  # noqa: B006
     all_states: Annotated[
         bool, Option("--all", help="List verified and closed regressions too.")
     ] = False,
@@ -118,6 +127,7 @@ def list_(
             states=states or (() if all_states else SHOWN),
             directions=directions,
             devices=device,
+            programs=program,
         )
         waiting = inbox.uncertain(tx)
     table = Table(columns=ROWS, rows=[_cells_of_row(row, output) for row in rows])
