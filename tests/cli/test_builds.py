@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from databases import Lab, one_engine
-from planted_programs import PROGRAM, fill_program
+from planted_build_runs import PROGRAM, fill_program
 from vkbench.programs.build import Build
 from vkbench_cli import completion
 from vkbench_cli.main import main

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from browser import DESKTOP, PHONE, Scheme, served, visiting
 from databases import Lab, one_engine
-from planted_programs import CASES, NAMES, PROGRAM, add_build, fill_program, run_build
+from planted_build_runs import CASES, NAMES, PROGRAM, add_build, fill_program, run_build
 from vkbench.job import Mode, Outcome
 from vkbench.programs.build import Build
 from vkbench_detection.steps import detect
