@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_db.work.builds import find_build
+from vkbench_db.work.builds import find_build_sha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ def builds(tx: Connection, program: str = "") -> list[BuildRow]:
 
 def build(tx: Connection, word: str) -> BuildRow:
     """The build of a name or a hash, with its first run."""
-    sha = find_build(tx, word)
+    sha = find_build_sha(tx, word)
     job, run, attempt = schema.job.c, schema.run.c, schema.attempt.c
     of_build = select(attempt.job_id).where(attempt.bundle == sha)
     first = tx.execute(

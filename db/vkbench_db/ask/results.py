@@ -22,7 +22,7 @@ from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
-from vkbench_db.work.builds import find_build, names_of_builds
+from vkbench_db.work.builds import find_build_sha, names_of_builds
 
 _MODES = (*CHECKS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
@@ -166,7 +166,7 @@ def _choose_jobs(
     tx: Connection, chosen: ResultFilter
 ) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
-    builds = [find_build(tx, word) for word in chosen.build]
+    builds = [find_build_sha(tx, word) for word in chosen.build]
     # The table of latest results knows no sweeps, and no build but the last one.
     is_noted = chosen.is_latest and not chosen.trials and not builds
     source: FromClause = schema.latest if is_noted else schema.job

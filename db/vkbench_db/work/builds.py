@@ -29,7 +29,7 @@ def is_build(tx: Connection, sha: str) -> bool:
     return tx.execute(select(build.sha).where(build.sha == sha)).first() is not None
 
 
-def find_build(tx: Connection, word: str, program: str = "") -> str:
+def find_build_sha(tx: Connection, word: str, program: str = "") -> str:
     """The hash of the build that a name, or the beginning of a hash, means; UsageError of several.
 
     A name counts before hashes that begin so.

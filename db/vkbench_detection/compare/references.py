@@ -19,7 +19,7 @@ from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import named_devices
 from vkbench_db.ask.queries import PREFIX, find_run
-from vkbench_db.work.builds import find_build, names_of_builds
+from vkbench_db.work.builds import find_build_sha, names_of_builds
 
 _HEX = frozenset("0123456789abcdef")
 _SHA_DIGITS = 64
@@ -122,7 +122,7 @@ def find_bundle(tx: Connection, given: str) -> str:
 
 def _find_build(tx: Connection, given: str) -> Reference:
     """The results of a build that ran, by its name or the first digits of its hash."""
-    sha = find_build(tx, given)
+    sha = find_build_sha(tx, given)
     name = names_of_builds(tx)[sha] or sha[:12]
     return Reference(name=f"build {name}", chosen=Arm(kind=ArmKind.BUILD, name=sha))
 
