@@ -38,6 +38,7 @@ def measured_again(
         ratio=factor,
         before_kernel="old",
         after_kernel=kernel,
+        is_of_build=False,
         before_environment="e",
         after_environment=environment,
     )

@@ -32,6 +32,7 @@ def judgement(old: Floats, new: Floats, pairs: int) -> Remeasured:
         pending=0,
     )
     change = SimpleNamespace(
+        is_of_build=False,
         direction="slower",
         method="screen",
         ratio=1.01,

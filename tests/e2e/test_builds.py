@@ -64,8 +64,9 @@ def test_a_wrong_build_is_a_regression_of_the_program(
     ran = vkbench("run", "--build", "wrong", "--mode", "correctness", "--case", PRODUCT)
     assert ran.returncode == 3
     [regression] = json.loads(vkbench("regressions", "ls", "--json").stdout)["rows"]
-    assert regression["title"].startswith("mul_mat_vec wrong on ")
-    assert " since ggml-vulkan wrong (" in regression["title"]
+    assert regression["title"].startswith("ggml-vulkan mul_mat_vec q4_0 wrong on ")
+    assert " since wrong (" in regression["title"]
+    assert regression["cause"] == "build"
     compared = vkbench("compare", "build:old", "build:wrong", "--json")
     assert "1 verdict changed (1 wrong, 0 fixed)" in compared.stderr
     freed = vkbench("program", "build", "rm", "old")

@@ -59,6 +59,8 @@ class SeriesPoint:
     environment: str  # hash
     driver: str | None
     driver_version: str | None
+    program: str | None = None  # whose build computed it; None where a kernel did
+    build: str | None = None  # what people call that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +208,7 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
             *(timing.seconds, timing.low, timing.high, timing.count, timing.flag),
             *(attempt.bundle, attempt.kernel_sha, attempt.environment),
             *(environment.driver, environment.driver_version),
+            *(schema.build.c.program, schema.build.c.name.label("build")),
         )
         .select_from(newest)
         .join(
@@ -215,6 +218,7 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .join(schema.job, schema.job.c.id == timing.job_id)
         .join(schema.attempt, and_(attempt.job_id == timing.job_id, attempt.token == timing.token))
         .outerjoin(schema.environment, environment.hash == attempt.environment)
+        .outerjoin(schema.build, schema.build.c.sha == attempt.bundle)
         .order_by(timing.measured_at, timing.job_id)
     )
     return fetch(tx, query, SeriesPoint)

@@ -6,7 +6,9 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, select, update
 
+from vkbench.errors import UnknownName, UsageError
 from vkbench.programs.build import Build, BuildFile
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
 
@@ -22,14 +24,14 @@ def store_build(tx: Connection, build: Build) -> None:
 
 
 def find_build(tx: Connection, word: str) -> Build | None:
-    """The one build of that name, or whose hash begins so; None where none or several are."""
+    """The one build that a name or a hash means; None where none or several are."""
     build = schema.build.c
-    rows = tx.execute(select(build.sha, build.name, build.program, build.files)).all()
-    matching = [row for row in rows if row.name == word]
-    matching = matching or [row for row in rows if word and row.sha.startswith(word)]
-    if len(matching) != 1:
+    try:
+        sha = find_build_sha(tx, word)
+    except UsageError:
         return None
-    [row] = matching
+    query = select(build.name, build.program, build.files).where(build.sha == sha)
+    row = tx.execute(query).one()
     files = tuple(BuildFile(**file) for file in row.files)
     return Build(program=row.program, files=files, name=row.name)
 
@@ -38,6 +40,25 @@ def is_build(tx: Connection, sha: str) -> bool:
     """Whether a hash names a build, and no bundle."""
     build = schema.build.c
     return tx.execute(select(build.sha).where(build.sha == sha)).first() is not None
+
+
+def find_build_sha(tx: Connection, word: str, program: str = "") -> str:
+    """The hash of the build that a name, or the beginning of a hash, means; UsageError of several.
+
+    A name counts before hashes that begin so.
+    """
+    build = schema.build.c
+    query = select(build.sha, build.name)
+    rows = tx.execute(query.where(build.program == program) if program else query).all()
+    given = word.strip()
+    shas: list[str] = [row.sha for row in rows if given and row.name == given]
+    shas = shas or [row.sha for row in rows if given and row.sha.startswith(given.lower())]
+    if not shas:
+        known = [row.name for row in rows if row.name]
+        raise UnknownName("build", word, names.nearest(given, known))
+    if len(shas) > 1:
+        raise UsageError(f"several builds are called '{given}': give a hash")
+    return shas[0]
 
 
 def builds_between(tx: Connection, first: str, last: str) -> list[str]:
