@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Insert, Select, Table, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Insert, Select, Table, select
 
 from vkbench_db import schema
 
@@ -31,6 +31,20 @@ def fetch(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> l
     rows = tx.execute(query)
     names = tuple(rows.keys())
     return [record(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def select_record(
+    record: type[Any], *tables: FromClause, **named: ColumnElement[Any]
+) -> Select[*tuple[Any, ...]]:
+    """Select a column for each field of a record: one named here, or the first table's that has it.
+
+    Names of cases, devices and hosts are those of schema.NAMES. A field that has a default may be
+    in none of these.
+    """
+    by_name = {column.name: column for table in reversed(tables) for column in table.c}
+    known = {**schema.NAMES, **by_name, **named}
+    wanted = [f.name for f in fields(record) if f.default is MISSING or f.name in known]
+    return select(*(known[name].label(name) for name in wanted))
 
 
 def fetch_first(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
@@ -66,7 +80,7 @@ def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
     """
     job = schema.job.c
     query = (
-        select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id, job.metric)
+        select_record(LockedJob, schema.job)
         .where(job.id.in_(sorted(set(ids))))
         .order_by(job.id)
         .with_for_update(key_share=True)
