@@ -170,22 +170,10 @@ def one(tx: Connection, number: int) -> SeriesRow:
 
 def choices(tx: Connection) -> dict[str, list[str]]:
     """The values of the columns that have few."""
-    table, device, case = schema.series.c, schema.device.c, schema.kernel_case.c
-    columns = {
-        "host": schema.host.c.name,
-        "device_name": device.name,
-        "kernel": case.kernel,
-        "format": case.format,
-        "variant": table.variant,
-        "metric": table.metric,
-        "side": table.side,
-        "environment_class": table.environment_class,
-        "track": table.track,
-        "noise_kind": table.noise_kind,
-    }
     return {
         name: sorted(filter(None, tx.execute(select(column).distinct()).scalars()))
-        for name, column in columns.items()
+        for name, column in _columns().items()
+        if name in TEXTS and name not in ("device", "case_name")
     }
 
 
