@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from vkbench.errors import VkbenchError
 from vkbench.settings import settings
-from vkbench_cli.store import known_devices
+from vkbench_cli.store import known_devices, reading
 
 _UNSAFE = re.compile(r"[^\w .,:/()+-]")  # for a shell, or for a terminal
 
@@ -67,3 +68,34 @@ def devices(incomplete: str) -> list[tuple[str, str]]:
         for row in known
         if row.key.startswith(incomplete.lower()) and not _UNSAFE.search(row.key)
     ]
+
+
+def programs(incomplete: str) -> list[str]:
+    """Programs of which builds are known."""
+    found = {program for program, _ in _known_builds()}
+    return sorted(name for name in found if name.startswith(incomplete))
+
+
+def builds(incomplete: str) -> list[tuple[str, str]]:
+    """Builds that are kept here, or that the database knows, with their programs."""
+    return [
+        (word, _UNSAFE.sub("?", program))
+        for program, word in _known_builds()
+        if word.startswith(incomplete)
+    ]
+
+
+def _known_builds() -> list[tuple[str, str]]:
+    """The program of each build, and the word that names the build; each once."""
+    from vkbench.programs.build import find_word
+    from vkbench_cli.builds import kept_builds
+
+    found: set[tuple[str, str]] = set()
+    with suppress(VkbenchError):  # a Tab key is no place for errors
+        kept = kept_builds(settings()).list_builds()
+        found |= {(build.program, find_word(build.name, build.sha)) for build in kept}
+    with suppress(VkbenchError), reading(settings()) as tx:
+        from vkbench_db.ask.builds import builds as list_stored
+
+        found |= {(row.program, find_word(row.name, row.sha)) for row in list_stored(tx)}
+    return sorted((program, word) for program, word in found if not _UNSAFE.search(word))

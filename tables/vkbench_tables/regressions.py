@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from vkbench.programs.build import name_build
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
@@ -45,9 +47,10 @@ MEMBERS = (
     Column(key="after_job", heading="first bad job", kind=ValueKind.ID, joined=True),
     *(
         Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
-        for part in ("kernel", "bundle", "driver")
+        for part in ("build", "kernel", "bundle", "driver")
         for side, heading in (("before", "old"), ("after", "new"))
     ),
+    Column(key="program", heading="program", hidden=True),
     Column(key="found_at", heading="found", kind=ValueKind.TIME, hidden=True),
     Column(key="series", heading="series", kind=ValueKind.ID, hidden=True),
     Column(key="evidence", heading="evidence", lifted=True, prose=True),
@@ -100,11 +103,31 @@ def member_row(member: MemberRow) -> dict[str, Cell]:
 
 
 def short_member(member: MemberRow) -> dict[str, Cell]:
-    """A change of a regression for people, with shortened hashes."""
+    """A change of a regression for people, with shortened hashes; a build in place of its own."""
     row = member_row(member)
     for name in ("before_kernel", "after_kernel", "before_bundle", "after_bundle"):
-        row[name] = str(row[name])[:SHA_SHOWN]
+        row[name] = "" if member.program else str(row[name])[:SHA_SHOWN]
+    if member.program:
+        row["before_build"] = name_build(member.before_build or "", member.before_bundle)
+        row["after_build"] = name_build(member.after_build or "", member.after_bundle)
     return row
+
+
+def list_commands(story: RegressionStory) -> list[tuple[str, str]]:
+    """What to type about a regression that a build brought: each with what it does."""
+    moved = [row for row in story.members if row.program and row.before_bundle != row.after_bundle]
+    if not moved:
+        return []
+    worst = max(moved, key=lambda row: (row.ratio is None, row.ratio or 0.0))
+    old, new = worst.before_bundle[:SHA_SHOWN], worst.after_bundle[:SHA_SHOWN]
+    run = ["vkbench", "run", "--build", new, "--case", worst.case_name, "--device", worst.device]
+    commands = [
+        ("run it again", shlex.join(run)),
+        ("compare both builds", f"vkbench compare build:{old} build:{new}"),
+    ]
+    if story.row.direction != "faster":
+        commands.append(("find the first bad build", f"vkbench bisect --regression {story.row.id}"))
+    return commands
 
 
 def _driver(member: MemberRow, side: str) -> str:

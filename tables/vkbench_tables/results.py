@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vkbench.case import tokens_of
+from vkbench.programs.build import name_build
 from vkbench.result import COPIES, Side
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -30,6 +31,7 @@ COLUMNS = (
     Column(key="params", heading="parameters", hidden=True),
     Column(key="mode", heading="mode", hidden=True),
     Column(key="variant", heading="variant"),
+    Column(key="build", heading="build"),
     Column(key="settings", heading="settings", hidden=True),
     Column(key="verdict", heading="verdict", rank=Rank.KEY),
     Column(key="nmse", heading="nmse", kind=ValueKind.NUMBER, rank=Rank.MINOR),
@@ -105,6 +107,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         **vars(first),
         "case": first.case_name,
         "variant": first.variant_run or first.variant,
+        "build": name_build(first.build or "", first.bundle) if first.program else "",
         "verdict": first.state,
         **_metric("hot", timed),
         **_metric("cold", timed),

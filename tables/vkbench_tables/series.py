@@ -47,6 +47,7 @@ POINTS = (
     Column(key="low_seconds", heading="from", kind=ValueKind.SECONDS, rank=Rank.MINOR),
     Column(key="high_seconds", heading="to", kind=ValueKind.SECONDS, rank=Rank.MINOR),
     Column(key="samples", heading="samples", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="build", heading="build"),
     Column(key="change", heading="change"),
     Column(key="moved", heading="what moved", prose=True),
     Column(key="flag", heading="left out", prose=True),

@@ -59,6 +59,7 @@ def test_a_scrape_says_what_the_fleet_does(lab: Lab) -> None:
     assert value(found, "vkbench_oldest_job_age_seconds") > 0
     assert value(found, "vkbench_last_record_timestamp_seconds") > 1e9
     assert value(found, "vkbench_results_stream_length") == 0
+    assert value(found, "vkbench_regressions_open", direction="slower", cause="build") == 0
     assert {each.labels["thread"] for each in found["vkbench_thread_silent_seconds"]} == {
         *("dispatch", "collect", "watch", "alert")
     }

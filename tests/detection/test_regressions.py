@@ -13,11 +13,21 @@ from databases import Lab
 from listener import listening, settings_for
 from vkbench.device import Environment
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import Outcome
 from vkbench.messages.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.changes.change_point import Method
-from vkbench_detection.changes.decisions import Cause, Conclusion, Decision, Suspicion
+from vkbench_detection.changes.decisions import (
+    FAILED,
+    OF_CODE,
+    WRONG,
+    Cause,
+    Conclusion,
+    Decision,
+    Suspicion,
+    cause_of,
+)
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.regress import inbox, news, recoveries
@@ -25,6 +35,7 @@ from vkbench_detection.regress.announcements import unannounced_news
 from vkbench_detection.regress.regressions import Grouped, group, move
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_detection.series.placing import place
+from vkbench_detection.series.points import Origin
 from vkbench_scheduler.watch import alerts
 
 NIGHT = 86_400.0
@@ -54,7 +65,7 @@ def change(
     cause: Cause = Cause.KERNEL,
     p: float = 1e-5,
     bundle: str = "b2",
-    ratio: float = 1.1,
+    ratio: float | None = 1.1,
     state: ChangeState = ChangeState.CONFIRMED,
 ) -> int:
     """A decided change of the hot series of a case."""
@@ -80,7 +91,9 @@ def change(
         )  # fmt: skip
         [made] = suspect(tx, [suspicion], lab.now)
         table = schema.change_point.c
-        moved = {"after_kernel": "k2", "after_bundle": bundle} if cause == Cause.KERNEL else {}
+        moved = {"after_kernel": "k2", "after_bundle": bundle} if cause in OF_CODE else {}
+        if cause == Cause.BUILD:
+            moved["after_kernel"] = bundle
         if moved:
             tx.execute(update(schema.change_point).where(table.id == made).values(**moved))
         figures: dict[str, float | None] = {"ratio": ratio, "low": ratio, "high": ratio, "p": p}
@@ -122,6 +135,86 @@ def test_one_bundle_is_one_regression_of_all_kernels_and_devices(full: Lab) -> N
         assert list(row.kernels.items()) == [("softmax", 3), ("copy", 1)]
         assert news.of_regression(tx, row.id).kernels == row.kernels
     assert grouped(full).opened == ()
+
+
+def note_build(lab: Lab, sha: str, name: str) -> None:
+    row = {"sha": sha, "program": "ggml-vulkan", "name": name, "files": [], "added_at": lab.now}
+    with lab.database.transaction() as tx:
+        tx.execute(insert(schema.build), [row])
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({CASES[0]: {"ratio": 15.7}}, "ggml-vulkan softmax f32 16 times slower on one of alpha"),
+        (
+            {CASES[0]: {"ratio": 2.5}, CASES[1]: {"ratio": 2.5, "device": 2}},
+            "ggml-vulkan softmax f32 2.5 times slower on 2 devices",
+        ),
+        (
+            {CASES[0]: {"ratio": 0.25, "direction": "faster"}},
+            "ggml-vulkan softmax f32 4.0 times faster on one of alpha",
+        ),
+        (
+            {CASES[0]: {"ratio": 1.5}, CASES[2]: {"ratio": 1.3}},
+            "ggml-vulkan softmax and copy 40 % slower on one of alpha",
+        ),
+        ({CASES[0]: {"direction": WRONG}}, "ggml-vulkan softmax f32 wrong on one of alpha"),
+        ({CASES[0]: {"direction": FAILED}}, "ggml-vulkan softmax f32 crashed on one of alpha"),
+    ],
+)
+def test_a_title_names_the_program_and_its_build(
+    full: Lab, changes: dict[str, dict[str, Any]], title: str
+) -> None:
+    note_build(full, "82201030ab12", "b8460")
+    with full.database.transaction() as tx:
+        tx.execute(update(schema.job).values(cause=Outcome.CRASHED))
+    for case, facts in changes.items():
+        figures = {"ratio": None} if facts.get("direction") in (WRONG, FAILED) else {}
+        change(full, case, cause=Cause.BUILD, bundle="82201030ab12", **figures | facts)
+    grouped(full)
+    assert rows(full, TITLE) == [(f"{title} since b8460 (23 Sep)",)]
+    assert rows(full, "SELECT cause FROM regression") == [("build",)]
+
+
+def test_a_build_without_a_name_is_told_by_its_hash(full: Lab) -> None:
+    note_build(full, "82201030ab12", "")
+    change(full, CASES[0], cause=Cause.BUILD, bundle="82201030ab12")
+    grouped(full)
+    [(title,)] = rows(full, TITLE)
+    assert title.endswith(" since 8220103 (23 Sep)")
+
+
+def test_a_driver_that_slows_kernels_and_builds_is_one_cause(full: Lab) -> None:
+    note_build(full, "82201030ab12", "b8460")
+    driver = {"before_environment": "e1", "after_environment": "e2"}
+    for case, bundle in ((CASES[0], "82201030ab12"), (CASES[2], "b2")):
+        made = change(full, case, cause=Cause.ENVIRONMENT)
+        arm = {"before_bundle": bundle, "after_bundle": bundle, "before_kernel": bundle}
+        with full.database.transaction() as tx:
+            table = schema.change_point.c
+            moved = update(schema.change_point).where(table.id == made)
+            tx.execute(moved.values(**arm, **driver, after_kernel=bundle))
+    grouped(full)
+    [(title,)] = rows(full, TITLE)
+    assert title.startswith("ggml-vulkan softmax and copy 10 % slower on one of alpha since ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        (Origin(kernel="a", bundle="a"), Origin(kernel="b", bundle="b"), Cause.BUILD),
+        (Origin(kernel="k", bundle="a"), Origin(kernel="l", bundle="b"), Cause.KERNEL),
+        (Origin(kernel="a", bundle="a"), Origin(kernel="a", bundle="a"), Cause.HOST),
+        (
+            Origin(kernel="a", bundle="a", environment="e"),
+            Origin(kernel="b", bundle="b", environment="f"),
+            Cause.UNKNOWN,
+        ),
+    ],
+)
+def test_a_build_that_moved_is_a_cause_of_its_own(old: Origin, new: Origin, cause: Cause) -> None:
+    assert cause_of(old, new) == cause
 
 
 def test_a_later_kernel_joins_what_an_older_vkbench_opened(full: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,25 @@ def history(taken: set[int]) -> History:
 def test_a_suspicion_moves_to_where_the_kernel_moved() -> None:
     [again] = judge_shifts(history(set()), is_served=True).reopenings
     assert again.between == (STEP - 1, STEP)
+
+
+def test_history_alone_confirms_a_kernel_and_suspects_a_build() -> None:
+    """On a device that no worker serves, as of imported results."""
+    kernels = replace(history(set()), known=[], taken=set(), measured=set(), decided={})
+    builds = replace(
+        kernels,
+        origins={
+            job: Origin(kernel="new" if job >= STEP else "old", bundle=bundle)
+            for job in range(POINTS)
+            for bundle in ["new" if job >= STEP else "old"]
+        },
+    )
+    [of_kernel] = judge_shifts(kernels, is_served=False).suspicions
+    assert of_kernel.conclusion
+    assert of_kernel.conclusion.state == ChangeState.CONFIRMED
+    [of_build] = judge_shifts(builds, is_served=False).suspicions
+    assert of_build.conclusion is None
+    assert of_build.note.endswith("not confirmed until pairs of both builds are measured")
 
 
 @pytest.mark.parametrize("is_served", [True, False])

@@ -16,6 +16,7 @@ OpenFile = Callable[[], AbstractContextManager[BinaryIO]]  # opens a file of a b
 MOST_FILES: Final = 1000
 MOST_BYTES: Final = 4 << 30  # of all files
 MOST_PATH: Final = 255  # characters
+SHA_SHOWN: Final = 12  # digits of a hash that people read
 _SHA_DIGITS: Final = frozenset("0123456789abcdef")
 
 
@@ -51,6 +52,16 @@ class Build:
     def nbytes(self) -> int:
         """Bytes of all of its files; equal ones count once."""
         return sum({file.sha: file.nbytes for file in self.files}.values())
+
+
+def name_build(name: str, sha: str) -> str:
+    """What people read of a build: "b8390 (82201030ab12)", or its short hash alone."""
+    return f"{name} ({sha[:SHA_SHOWN]})" if name else sha[:SHA_SHOWN]
+
+
+def find_word(name: str, sha: str) -> str:
+    """What people type to mean a build: its name, or its short hash."""
+    return name or sha[:SHA_SHOWN]
 
 
 def check_build(build: Build) -> Build:

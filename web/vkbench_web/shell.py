@@ -25,6 +25,7 @@ NAVIGATION = (
     ("/series", "Series"),
     ("/compare", "Compare"),
     ("/kernels", "Kernels"),
+    ("/programs", "Programs"),
     ("/roofline", "Roofline"),
     ("/regressions", "Regressions"),
     ("/query", "Query"),

@@ -231,6 +231,7 @@ class Selecting:
         Option(
             metavar="NAME",
             help="Have this build of another program do the cases: its name, or its hash.",
+            autocompletion=completion.builds,
         ),
     ] = ""
 

@@ -37,6 +37,7 @@ class JobFacts:
     mode: str
     variant: str  # code path asked for
     bundle: str  # SHA-256 asked for, "" for the packaged one
+    arm_kind: str  # what that is: an ArmKind
     against: str  # of a paired job
     metric: str
     limit_seconds: float

@@ -34,8 +34,10 @@ class RoofShare:
     fraction: float
 
 
-def states(tx: Connection, device: str, *, modes: Sequence[str] = ()) -> list[StateCount]:
-    """The latest results of a device by kernel, format and state."""
+def states(
+    tx: Connection, device: str, *, modes: Sequence[str] = (), program: str = ""
+) -> list[StateCount]:
+    """The latest results of our kernels, or of a program, on a device by kernel, format, state."""
     latest, case = schema.latest.c, schema.kernel_case.c
     query = (
         select_record(StateCount, schema.latest, results=func.count())
@@ -43,14 +45,14 @@ def states(tx: Connection, device: str, *, modes: Sequence[str] = ()) -> list[St
         .where(
             latest.device_id == _device(device),
             latest.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)),
-            is_ours(),
+            is_ours(program),
         )
         .group_by(case.kernel, case.format, latest.state)
     )
     return fetch(tx, query, StateCount)
 
 
-def roof_shares(tx: Connection, device: str, metric: str) -> list[RoofShare]:
+def roof_shares(tx: Connection, device: str, metric: str, *, program: str = "") -> list[RoofShare]:
     """The shares of the roof of a device's latest timings."""
     latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
     query = (
@@ -63,6 +65,7 @@ def roof_shares(tx: Connection, device: str, metric: str) -> list[RoofShare]:
             latest.mode == Mode.PERFORMANCE,
             latest.state == JobState.PASSED,
             timing.roof_fraction.is_not(None),
+            is_ours(program),
         )
     )
     return fetch(tx, query, RoofShare)

@@ -22,6 +22,7 @@ from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
+from vkbench_db.work.builds import find_build, names_of_builds
 
 _MODES = (*CHECKS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
@@ -37,6 +38,8 @@ class ResultFilter:
     format: Sequence[str] = ()
     case: Sequence[str] = ()
     variant: Sequence[str] = ()  # asked for
+    program: Sequence[str] = ()  # globs of programs: what their builds computed
+    build: Sequence[str] = ()  # names or hashes of builds; the latest result is that of each
     mode: Sequence[str] = ()
     state: Sequence[str] = ()
     run: int | None = None  # its results, and not the latest alone
@@ -66,7 +69,10 @@ class ResultCount:
 
 
 EVERY = ResultFilter(history=True, trials=True)
-FILTERS = ("device", "kernel", "format", "case", "variant", "mode", "state", "run", "series")
+FILTERS = (
+    *("device", "kernel", "format", "case", "variant", "program", "build", "mode", "state"),
+    *("run", "series"),
+)
 SORTS = (
     *("finished_at", "case", "kernel", "format", "mode", "variant", "verdict", "host"),
     *("device_name", "run", "job", "nmse", "hot_seconds", "cold_seconds", "roof_fraction"),
@@ -144,9 +150,11 @@ def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
 
 
 def choices(tx: Connection) -> dict[str, list[str]]:
-    """What there is to choose from: kernels, formats, modes and states."""
+    """What there is to choose from: kernels, formats, modes, states, programs and builds."""
     case = schema.kernel_case.c
     return {
+        "program": sorted(tx.execute(select(schema.build.c.program).distinct()).scalars()),
+        "build": sorted(filter(None, names_of_builds(tx).values())),
         "kernel": sorted(tx.execute(select(case.kernel).distinct()).scalars()),
         "format": sorted(tx.execute(select(case.format).distinct()).scalars()),
         "mode": [str(mode) for mode in _MODES],
@@ -158,14 +166,15 @@ def _choose_jobs(
     tx: Connection, chosen: ResultFilter
 ) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
-    # The table of latest results knows no sweeps.
-    is_noted = chosen.is_latest and not chosen.trials
+    builds = [find_build(tx, word) for word in chosen.build]
+    # The table of latest results knows no sweeps, and no build but the last one.
+    is_noted = chosen.is_latest and not chosen.trials and not builds
     source: FromClause = schema.latest if is_noted else schema.job
     work, case = source.c, schema.kernel_case.c
     where: list[ColumnElement[bool]] = [work.finished_at.is_not(None)]
-    if chosen.is_latest and chosen.trials:
-        where.append(_is_newest())
-    if chosen.history and chosen.is_of_all_runs and not chosen.trials:
+    if chosen.is_latest and not is_noted:
+        where.append(_is_newest(of_each_build=bool(builds)))
+    if (chosen.history or builds) and chosen.is_of_all_runs and not chosen.trials:
         where.append(work.run_id.not_in(_SWEEPS))
     if chosen.run is not None:
         where.append(work.run_id == min(max(chosen.run, 0), _MOST_ID))
@@ -186,6 +195,11 @@ def _choose_jobs(
         where.append(work.case_id.in_(select(case.id).where(*of_case)))
     if chosen.variant:
         where.append(_is_like(work.variant, chosen.variant))
+    if chosen.program:
+        where.append(work.variant.in_(_match_programs(tx, chosen.program)))
+    if builds:
+        ran = select(schema.attempt.c.job_id).where(schema.attempt.c.bundle.in_(builds))
+        where += [work.id.in_(ran), work.bundle.in_(builds)]
     modes = [names.pick(mode, _MODES, "mode") for mode in chosen.mode]
     if modes or chosen.is_latest:  # pairs answer another question, and are shown when asked for
         where.append(work.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)))
@@ -196,17 +210,18 @@ def _choose_jobs(
     return source, where
 
 
-def _is_newest() -> ColumnElement[bool]:
+def _is_newest(*, of_each_build: bool = False) -> ColumnElement[bool]:
     """Whether a job is the newest of its device, case, mode and variant, those of sweeps too."""
     job, other = schema.job.c, schema.job.alias("newest").c
+    query = select(other.id).where(
+        *(other.case_id == job.case_id, other.device_id == job.device_id),
+        *(other.mode == job.mode, other.variant == job.variant),
+        other.finished_at.is_not(None),
+    )
+    if of_each_build:
+        query = query.where(other.bundle == job.bundle)
     return job.id == (
-        select(other.id)
-        .where(
-            *(other.case_id == job.case_id, other.device_id == job.device_id),
-            *(other.mode == job.mode, other.variant == job.variant),
-            other.finished_at.is_not(None),
-        )
-        .order_by(other.finished_at.desc(), other.id.desc())
+        query.order_by(other.finished_at.desc(), other.id.desc())
         .limit(1)
         .correlate(schema.job)
         .scalar_subquery()
@@ -252,6 +267,12 @@ def _sorted_by(key: str, source: FromClause) -> tuple[FromClause, ColumnElement[
         return source.join(schema.job, schema.job.c.id == number), schema.job.c.run_id
     own = {"verdict": "state", "run": "run_id"}
     return source, number if key == "job" else work[own.get(key, key)]
+
+
+def _match_programs(tx: Connection, globs: Sequence[str]) -> list[str]:
+    """The programs with builds that globs name: the jobs of these have them as their variants."""
+    known = sorted(tx.execute(select(schema.build.c.program).distinct()).scalars())
+    return sorted({name for glob in globs for name in names.matching(glob, known, "program")})
 
 
 def _match_stored(tx: Connection, column: str, globs: Sequence[str]) -> list[str]:

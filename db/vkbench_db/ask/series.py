@@ -59,6 +59,8 @@ class SeriesPoint:
     environment: str  # hash
     driver: str | None
     driver_version: str | None
+    program: str | None = None  # whose build computed it; None where a kernel did
+    build: str | None = None  # what people call that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +183,6 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
     """The last results of a series, flagged ones too, the oldest first."""
     timing, attempt = schema.measurement.c, schema.attempt.c
     environment = schema.environment.c
-    tables = (schema.measurement, schema.attempt, schema.environment)
     newest = (
         select(timing.job_id)
         .where(timing.series_id == number)
@@ -190,7 +191,13 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .subquery()
     )
     query = (
-        select_record(SeriesPoint, *tables, job=timing.job_id, run=schema.job.c.run_id)
+        select_record(
+            SeriesPoint,
+            *(schema.measurement, schema.attempt, schema.environment, schema.build),
+            job=timing.job_id,
+            run=schema.job.c.run_id,
+            build=schema.build.c.name,
+        )
         .select_from(newest)
         .join(
             schema.measurement,
@@ -199,6 +206,7 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .join(schema.job, schema.job.c.id == timing.job_id)
         .join(schema.attempt, and_(attempt.job_id == timing.job_id, attempt.token == timing.token))
         .outerjoin(schema.environment, environment.hash == attempt.environment)
+        .outerjoin(schema.build, schema.build.c.sha == attempt.bundle)
         .order_by(timing.measured_at, timing.job_id)
     )
     return fetch(tx, query, SeriesPoint)

@@ -93,7 +93,7 @@ class ChangePointColumns(Columns):
     high: Named[float | None] = Column(Float)
     p: Named[float | None] = Column(Float)
     state: Named[str] = Column(Text)  # a ChangeState of detection
-    cause: Named[str] = Column(Text, default="")  # kernel | environment | host | unknown
+    cause: Named[str] = Column(Text, default="")  # a Cause of detection
 
 
 change_point = Table(
@@ -151,7 +151,7 @@ class RegressionColumns(Columns):
     id: Named[int] = Column(primary_key=True)
     group_key: Named[str] = Column(Text)  # what its members have in common
     direction: Named[str] = Column(Text)  # slower | faster | wrong | failed
-    cause: Named[str] = Column(Text)  # kernel | environment | host | unknown
+    cause: Named[str] = Column(Text)  # a Cause of detection
     title: Named[str] = Column(Text)
     state: Named[str] = Column(Text)  # a RegressionStage of detection
     opened_at: Named[float] = Column(Moment)
@@ -263,6 +263,9 @@ class RegressionChangeColumns(Columns):
     before_driver_version: Named[str | None] = Column(Text)
     after_driver_version: Named[str | None] = Column(Text)
     found_at: Named[float] = Column(Moment)
+    program: Named[str | None] = Column(Text)  # whose build came with it
+    before_build: Named[str | None] = Column(Text)  # what people call the builds
+    after_build: Named[str | None] = Column(Text)
 
 
 v_regressions = Table("v_regressions", VIEWS, RegressionChangeColumns)

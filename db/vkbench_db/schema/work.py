@@ -362,6 +362,8 @@ class ResultRow:
     settings: str | None  # of tunable parameters: "split=2,tile=64x64_8x8"
     memory_bytes: float | None  # the most device memory that a whole model took
     side: str | None  # ours, theirs (another program's), old or new (of a pair)
+    program: str | None = None  # whose build computed it; None where a kernel did
+    build: str | None = None  # what people call that
 
     @property
     def timing_name(self) -> str:

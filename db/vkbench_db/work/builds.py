@@ -6,7 +6,9 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, select, update
 
+from vkbench.errors import UnknownName, UsageError
 from vkbench.programs.build import Build
+from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
 
@@ -25,6 +27,25 @@ def is_build(tx: Connection, sha: str) -> bool:
     """Whether a hash names a build, and no bundle."""
     build = schema.build.c
     return tx.execute(select(build.sha).where(build.sha == sha)).first() is not None
+
+
+def find_build(tx: Connection, word: str, program: str = "") -> str:
+    """The hash of the build that a name, or the beginning of a hash, means; UsageError of several.
+
+    A name counts before hashes that begin so.
+    """
+    build = schema.build.c
+    query = select(build.sha, build.name)
+    rows = tx.execute(query.where(build.program == program) if program else query).all()
+    given = word.strip()
+    found: list[str] = [row.sha for row in rows if given and row.name == given]
+    found = found or [row.sha for row in rows if given and row.sha.startswith(given.lower())]
+    if not found:
+        known = [row.name for row in rows if row.name]
+        raise UnknownName("build", word, names.nearest(given, known))
+    if len(found) > 1:
+        raise UsageError(f"several builds are called '{given}': give a hash")
+    return found[0]
 
 
 def builds_between(tx: Connection, first: str, last: str) -> list[str]:

@@ -33,11 +33,17 @@ def note_runs(tx: Connection, runs: Collection[int]) -> None:
     _note(tx, schema.job.c.run_id.in_(runs))
 
 
-def is_ours() -> ColumnElement[bool]:
-    """Whether a latest result is of our kernels, and no import of what another program timed."""
+def is_ours(program: str = "") -> ColumnElement[bool]:
+    """Whether a latest result is of our kernels, or of the builds of a program.
+
+    No import of what another program timed is.
+    """
     job, run = schema.job.c, schema.run.c
     theirs = select(job.id).join(schema.run, run.id == job.run_id).where(run.kind == RunKind.IMPORT)
-    return schema.latest.c.job_id.not_in(theirs)
+    computed = schema.latest.c.variant
+    builds = select(schema.build.c.program)
+    is_of = computed == program if program else computed.not_in(builds)
+    return schema.latest.c.job_id.not_in(theirs) & is_of
 
 
 def _note(tx: Connection, which: ColumnElement[bool]) -> None:

@@ -30,6 +30,11 @@ class ChangePoint:
     state: str
     cause: str
 
+    @property
+    def is_of_build(self) -> bool:
+        """Whether a build of a program computed what came after it."""
+        return bool(self.after_bundle) and self.after_kernel == self.after_bundle
+
 
 class Method(StrEnum):
     """What found the change."""

@@ -23,9 +23,13 @@ class Cause(StrEnum):
     """What moved with the change."""
 
     KERNEL = "kernel"
+    BUILD = "build"  # of a program, which computed the case in place of a kernel
     ENVIRONMENT = "environment"  # the driver, or other software
     HOST = "host"  # neither kernel nor environment
-    UNKNOWN = "unknown"  # kernel and environment at once
+    UNKNOWN = "unknown"  # kernel or build, and environment at once
+
+
+OF_CODE = (Cause.KERNEL, Cause.BUILD)  # what computes the case moved, and nothing else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +83,7 @@ def cause_of(before: Origin, after: Origin) -> Cause:
     if kernel and environment:
         return Cause.UNKNOWN
     if kernel:
-        return Cause.KERNEL
+        return Cause.BUILD if after.is_build else Cause.KERNEL
     return Cause.ENVIRONMENT if environment else Cause.HOST
 
 

@@ -19,7 +19,7 @@ from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import named_devices
 from vkbench_db.ask.queries import PREFIX, find_run
-from vkbench_db.work.builds import names_of_builds
+from vkbench_db.work.builds import find_build, names_of_builds
 
 _HEX = frozenset("0123456789abcdef")
 _SHA_DIGITS = 64
@@ -122,17 +122,9 @@ def find_bundle(tx: Connection, given: str) -> str:
 
 def _find_build(tx: Connection, given: str) -> Reference:
     """The results of a build that ran, by its name or the first digits of its hash."""
-    builds = names_of_builds(tx)
-    word = given.strip()
-    shas = [sha for sha, name in builds.items() if name == word]
-    shas = shas or [sha for sha in builds if word and sha.startswith(word.lower())]
-    if not shas:
-        known = list(filter(None, builds.values()))
-        raise UnknownName("build", given, names.nearest(given, known))
-    if len(shas) > 1:
-        raise UsageError(f"several builds are called '{given}': give a hash")
-    name = builds[shas[0]] or shas[0][:12]
-    return Reference(name=f"build {name}", chosen=Arm(kind=ArmKind.BUILD, name=shas[0]))
+    sha = find_build(tx, given)
+    name = names_of_builds(tx)[sha] or sha[:12]
+    return Reference(name=f"build {name}", chosen=Arm(kind=ArmKind.BUILD, name=sha))
 
 
 def find_of_date(tx: Connection, given: str) -> Reference:

@@ -58,11 +58,14 @@ class _Ran:
     driver: str
     driver_version: str
     bundle: str
+    build: str | None  # what people call it; None where kernels ran
 
     def name_of(self, what: str) -> str:
-        """The driver or the bundle, as `references.find` knows it."""
-        is_driver = what == "driver"
-        return f"{self.driver} {self.driver_version}" if is_driver else self.bundle[:SHA_SHOWN]
+        """The driver, the bundle or the build, as `references.find` knows it; "" of none."""
+        if what == "driver":
+            return f"{self.driver} {self.driver_version}"
+        is_of_it = (what == "build") == (self.build is not None)
+        return (self.build or self.bundle[:SHA_SHOWN]) if is_of_it else ""
 
 
 def suggestions(tx: Connection) -> list[Suggestion]:
@@ -116,12 +119,12 @@ def _before(tx: Connection, run: _Run, earlier: Sequence[_Run]) -> _Run | None:
 
 
 def _moves(tx: Connection, runs: Sequence[int]) -> Iterator[Suggestion]:
-    """The last driver and the last bundle of each device beside the ones before."""
+    """The last driver, bundle and build of each device beside the ones before."""
     places: dict[tuple[str, str, str], list[str]] = {}
     ran = _ran(tx, runs)
     for device in named_devices(tx):
         mine = [end for end in ran if end.device == device.key]
-        for what in ("driver", "bundle"):
+        for what in ("driver", "bundle", "build"):
             if pair := _last_two(tx, mine, what):
                 old, new = (end.name_of(what) for end in pair)
                 places.setdefault((what, old, new), []).append(f"{device.name} of {device.host}")
@@ -152,11 +155,13 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
             *(schema.environment, schema.attempt),
             device_id=schema.device.c.id,
             run=run.id,
+            build=schema.build.c.name,
         )
         .select_from(schema.run)
         .join(schema.device, run.id.in_(runs))
         .join(schema.attempt, attempt.job_id == first)
         .join(schema.environment, environment.hash == attempt.environment)
+        .outerjoin(schema.build, schema.build.c.sha == attempt.bundle)
         .order_by(run.created_at.desc(), run.id.desc())
     )
     return fetch(tx, query, _Ran)

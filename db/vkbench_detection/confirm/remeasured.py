@@ -65,17 +65,18 @@ def judge_change(
 ) -> Remeasured:
     """The judgement of a change point by its pairs and the results before it."""
     if results.new_wrong:
-        text = f"outputs of the new bundle are wrong: {results.new_wrong}"
+        text = f"outputs of the new {_name_arm(change)} are wrong: {results.new_wrong}"
         return replace(_end_change(ChangeState.DISMISSED, text, "wrong"), is_new_wrong=True)
     if results.old_wrong:
-        text = f"outputs of the old bundle are wrong: {results.old_wrong}"
+        text = f"outputs of the old {_name_arm(change)} are wrong: {results.old_wrong}"
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
     if not results.old:
         return _end_change(
             ChangeState.AMBIGUOUS, f"no pair was measured: {results.failed}", "failed"
         )
     if is_same and pairs_decide_alone(change):
-        return _end_change(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
+        text = f"its old {_name_arm(change)} is not kept"
+        return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
     case = _Case(change, results, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
 
@@ -96,13 +97,15 @@ def _of_arms(case: _Case) -> Remeasured:
     if judgement.verdict is PairVerdict.SAME:
         if not pairs_decide_alone(case.change):
             return _beside_series(case)
-        text = f"{judgement.pairs} pairs of both bundles do not differ"
+        text = f"{judgement.pairs} pairs of both {_name_arm(case.change)}s do not differ"
         return _end_change(ChangeState.DISMISSED, text, "gone", _figures(judgement))
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
         return _end_change(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
-    text = f"{judgement.pairs} pairs of both bundles differ"
-    confirmed = _confirm_change(text, judgement.verdict, _figures(judgement), Cause.KERNEL)
+    text = f"{judgement.pairs} pairs of both {_name_arm(case.change)}s differ"
+    confirmed = _confirm_change(
+        text, judgement.verdict, _figures(judgement), _cause_of_arm(case.change)
+    )
     if is_clear(judgement):
         return confirmed
     later = size(old[looked:], new[looked:])
@@ -181,6 +184,7 @@ _WHY = {
     Cause.ENVIRONMENT: "the kernels are the same or equally fast, and the environment is another",
     Cause.HOST: "neither kernels nor environment explain it",
     Cause.KERNEL: "the kernel is another, and the old one is not kept",
+    Cause.BUILD: "the build is another, and the old one is not kept",
     Cause.UNKNOWN: "kernel and environment changed, and the old kernel is not kept",
 }
 
@@ -190,7 +194,15 @@ def _cause(case: _Case) -> Cause:
     kernel = case.is_same and change.before_kernel != change.after_kernel
     if change.before_environment != change.after_environment:
         return Cause.UNKNOWN if kernel else Cause.ENVIRONMENT
-    return Cause.KERNEL if kernel else Cause.HOST
+    return _cause_of_arm(change) if kernel else Cause.HOST
+
+
+def _cause_of_arm(change: ChangePoint) -> Cause:
+    return Cause.BUILD if change.is_of_build else Cause.KERNEL
+
+
+def _name_arm(change: ChangePoint) -> str:
+    return "build" if change.is_of_build else "bundle"
 
 
 def _stays(change: ChangePoint, judgement: PairJudgement) -> bool:

@@ -20,7 +20,7 @@ from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint, Method
-from vkbench_detection.changes.decisions import Cause, Suspicion
+from vkbench_detection.changes.decisions import OF_CODE, Suspicion
 from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
@@ -102,7 +102,7 @@ def _suspicion(
         change = level(new) - level(old)
         error = sigma * sqrt(pi / 2 * (1 / len(old) + 1 / len(new)))
         since = _since(tx, known, old[-1])
-        others = sum(log(row.ratio or 1.0) for row in since if row.cause != Cause.KERNEL)
+        others = sum(log(row.ratio or 1.0) for row in since if row.cause not in OF_CODE)
         shifts = sum(log(row.ratio or 1.0) for row in since)
         if min(change - others, change - shifts) < max(LEAST_CHANGE, SIGMAS * error):
             continue
@@ -131,7 +131,7 @@ def _is_being_mended(tx: Connection, series: int) -> bool:
         .join(schema.regression_member, member.regression_id == table.id)
         .join(schema.change_point, change.id == member.change_point_id)
         .where(
-            *(change.series_id == series, change.cause == Cause.KERNEL),
+            *(change.series_id == series, change.cause.in_(OF_CODE)),
             *(table.direction == Direction.SLOWER, table.state.in_(UNSETTLED)),
         )
     )

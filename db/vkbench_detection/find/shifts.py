@@ -5,7 +5,8 @@ the results as well. If a change point of the same direction lies there or a few
 shift is that one; else it is a new suspicion. On a device that a worker serves, the newest shift is
 measured: so is a change that was placed badly, or dismissed, once more results keep its shift.
 Elsewhere the results alone decide. Where they cannot tell a change from the series' own wander, it
-becomes ambiguous, not dismissed: people see it.
+becomes ambiguous, not dismissed: people see it. What a program's build brought stays suspected
+there: its results may be of another protocol.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from math import log
 
 from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import (
+    OF_CODE,
     Cause,
     Conclusion,
     Decision,
@@ -36,7 +38,7 @@ from vkbench_detection.statistics.segments import SHORTEST, LevelShift, Rest
 NEAR = 5  # results between a change point and a shift that are one
 ENOUGH = 2 * SHORTEST  # results after a suspicion, of which nothing came
 LEVEL = 30  # results on each side of it that are held against each other
-BY_PAIRS = (Cause.KERNEL, Cause.UNKNOWN)  # causes that pairs show, and history alone cannot
+BY_PAIRS = (*OF_CODE, Cause.UNKNOWN)  # causes that pairs show, and history alone cannot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,8 @@ def judge_shifts(history: History, *, is_served: bool) -> Outcome:
         # pairs can measure the newest shift alone: what is over cannot be measured again
         decides = not is_served or shift is not shifts[-1]
         place = _place(history, shift.index, (start, end), is_served=is_served)
+        if place.cause == Cause.BUILD and not is_served:
+            decides = False  # imported results of a program are of any protocol: pairs confirm
         same = _same(history, shift, place)
         if same is None:
             suspicions.append(_suspicion(history, shift, place, decides=decides))
@@ -124,6 +128,9 @@ def judge_shifts(history: History, *, is_served: bool) -> Outcome:
     )
 
 
+_WAITS = {Cause.BUILD: ": not confirmed until pairs of both builds are measured"}
+
+
 def _suspicion(history: History, shift: LevelShift, place: _Place, *, decides: bool) -> Suspicion:
     return Suspicion(
         series=history.series,
@@ -132,7 +139,7 @@ def _suspicion(history: History, shift: LevelShift, place: _Place, *, decides: b
         before_job=place.before,
         after_job=place.after,
         ratio=shift.ratio.ratio,
-        note=f"the level of {len(history.points)} results changes",
+        note=f"the level of {len(history.points)} results changes{_WAITS.get(place.cause, '')}",
         conclusion=_conclusion(shift, place.cause) if decides else None,
     )
 

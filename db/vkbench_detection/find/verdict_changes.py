@@ -204,8 +204,9 @@ def _origin(tx: Connection, good: Origin, bad: Try) -> Origin:
         bundle.sha == bad.bundle, bundle.manifest.contains(good.kernel, autoescape=True)
     )
     is_same = bad.bundle in ("", good.bundle) or tx.execute(has_kernel).first() is not None
+    other = bad.bundle if good.is_build else ""  # a build is its own kernel
     return Origin(
-        kernel=good.kernel if is_same else "",
+        kernel=good.kernel if is_same else other,
         bundle=bad.bundle or good.bundle,
         environment=bad.environment or good.environment,
     )

@@ -11,15 +11,17 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from vkbench.job import Outcome
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint, Method
-from vkbench_detection.changes.decisions import Cause
+from vkbench_detection.changes.decisions import FAILED, Cause
 from vkbench_detection.changes.states import ChangeState
 
 KEY_DIGITS = 12  # of a hash in a key; databases keep keys
 SHOWN_DIGITS = 7  # of a hash in a title
 MOST_NAMED = 2  # kernels that a title names
+TIMES = 2.0  # ratios from here on are told as "16 times slower", smaller ones in per cent
 
 Facts = Mapping[str, Mapping[str, Any]]  # of environments by hash
 
@@ -29,10 +31,13 @@ class Member:
     """A change of a regression, as its title tells it."""
 
     kernel: str
+    format: str
+    program: str | None  # whose build computed the case; None where a kernel did
     device: str  # key
     device_name: str
     host: str
     direction: str
+    ended: str  # how the first bad job failed: an Outcome
     ratio: float | None  # new time over old; None of verdicts
     measured_at: float  # when its first bad job ended
 
@@ -47,7 +52,7 @@ class Group:
 
     def title_of(self, members: Sequence[Member]) -> str:
         """What, how much, where, since what and when."""
-        kernels = _name_kernels([member.kernel for member in members])
+        kernels = _name_computed(members)
         changed = _describe_ratio(members)
         began = datetime.fromtimestamp(min(member.measured_at for member in members), UTC)
         day = f"{began.day} {began:%b}"
@@ -58,6 +63,18 @@ class Group:
         else:
             since = f"since {day}: neither kernels nor driver changed"
         return f"{kernels} {changed} on {_name_devices(members)} {since}"
+
+
+def _name_computed(members: Sequence[Member]) -> str:
+    """The kernels; of one program's builds behind its name, and a single one with its format."""
+    program = members[0].program
+    if any(member.program != program for member in members):
+        return _name_kernels([f"{each.program or ''} {each.kernel}".strip() for each in members])
+    kernels = _name_kernels([member.kernel for member in members])
+    if not program:
+        return kernels
+    computed = {(member.kernel, member.format) for member in members}
+    return " ".join((program, *(computed.pop() if len(computed) == 1 else (kernels,))))
 
 
 def _name_kernels(kernels: Sequence[str]) -> str:
@@ -77,12 +94,20 @@ def _name_devices(members: Sequence[Member]) -> str:
 
 
 def _describe_ratio(members: Sequence[Member]) -> str:
-    """ "9 % slower"; of verdicts their direction alone."""
+    """ "9 % slower" or "16 times slower"; of verdicts their direction alone."""
     ratios = [member.ratio for member in members if member.ratio is not None]
     direction = members[0].direction
+    if direction == FAILED and all(
+        member.program and member.ended == Outcome.CRASHED for member in members
+    ):
+        return "crashed"
     if not ratios:
         return direction
-    percent = abs(fmean(ratios) - 1) * 100
+    mean = fmean(ratios)
+    times = max(mean, 1 / mean)
+    if times >= TIMES:
+        return f"{times:.{0 if times >= 10 else 1}f} times {direction}"
+    percent = abs(mean - 1) * 100
     return f"{percent:.{0 if percent >= 1 else 1}f} % {direction}"
 
 
@@ -146,6 +171,8 @@ def group_of(change: Ungrouped, facts: Facts) -> Group:
         return Group(key=_key(change, what), moved=moved, is_gradual=True)
     keyed = ", ".join(_list_moved(change, facts, KEY_DIGITS)) or "nothing that was noted"
     moved = ", ".join(_list_moved(change, facts, SHOWN_DIGITS)).removeprefix("bundle ")
+    if change.program and change.cause == Cause.BUILD:  # the title begins with the program
+        moved = moved.removeprefix(f"{change.program} ")
     return Group(key=_key(change, keyed), moved=moved)
 
 

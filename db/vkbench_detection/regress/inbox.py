@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from sqlalchemy import ColumnElement, Connection, Select, distinct, func, select
 
@@ -13,7 +14,10 @@ from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, select_record
+from vkbench_detection.changes.decisions import VERDICTS, Cause
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
+from vkbench_detection.regress.stages import RegressionStage
+from vkbench_detection.statistics.screen import Direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,9 @@ class MemberRow:
     before_driver_version: str | None
     after_driver_version: str | None
     found_at: float
+    program: str | None = None  # whose build came with it; None of kernels
+    before_build: str | None = None  # what people call the builds
+    after_build: str | None = None
     evidence: str = ""  # the note of its last event
 
 
@@ -121,9 +128,10 @@ def regressions(
     states: Sequence[str] = (),
     directions: Sequence[str] = (),
     devices: Sequence[str] = (),
+    programs: Sequence[str] = (),
     limit: int | None = None,
 ) -> list[RegressionRow]:
-    """Regressions, the newest first; of a device those that have a change on it."""
+    """Regressions, the newest first; of a device or a program those that have a change of it."""
     view = schema.v_regressions.c
     where: list[ColumnElement[bool]] = []
     if states:
@@ -133,6 +141,10 @@ def regressions(
     if devices:
         keys = device_keys(tx, devices)
         where.append(view.regression.in_(select(view.regression).where(view.device.in_(keys))))
+    if programs:
+        known = sorted(tx.execute(select(schema.build.c.program).distinct()).scalars())
+        chosen = {name for glob in programs for name in names.matching(glob, known, "program")}
+        where.append(view.regression.in_(select(view.regression).where(view.program.in_(chosen))))
     return _rows(tx, where, limit)
 
 
@@ -175,6 +187,18 @@ def suspected_changes(
     return [
         replace(row, evidence=evidence.get(row.change, "")) for row in fetch(tx, query, SuspectRow)
     ]
+
+
+def count_open(tx: Connection) -> Mapping[tuple[str, str], int]:
+    """How many regressions are open, by direction and cause; those of which none is, too."""
+    table = schema.regression.c
+    rows = tx.execute(
+        select(table.direction, table.cause, func.count())
+        .where(table.state == RegressionStage.OPEN)
+        .group_by(table.direction, table.cause)
+    )
+    none: dict[tuple[str, str], int] = dict.fromkeys(product((*Direction, *VERDICTS), Cause), 0)
+    return none | {(direction, cause): count for direction, cause, count in rows}
 
 
 def uncertain(tx: Connection) -> Mapping[str, int]:

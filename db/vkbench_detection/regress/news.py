@@ -45,6 +45,9 @@ class ChangedCase:
     before_driver: str  # with its version
     after_driver: str
     found_at: float
+    program: str | None = None  # whose build came with it; None of kernels
+    before_build: str | None = None  # what people call the builds
+    after_build: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,12 +190,14 @@ def _find_cases(
 _READ = (
     *("id", "case", "variant", "metric", "host", "device", "device_name", "direction", "state"),
     *("cause", "ratio", "low", "high", "p", "before_bundle", "after_bundle", "found_at"),
+    *("program", "before_build", "after_build"),
 )
 
 
 def _changes() -> Select[*tuple[Any, ...]]:
     change, series, case = schema.change_point.c, schema.series.c, schema.kernel_case.c
     device, host = schema.device.c, schema.host.c
+    old, new = schema.build.alias("old_build"), schema.build.alias("new_build")
     return (
         select(
             schema.change_point,
@@ -202,11 +207,15 @@ def _changes() -> Select[*tuple[Any, ...]]:
             host.name.label("host"),
             device.key.label("device"),
             device.name.label("device_name"),
+            new.c.program,
+            *(old.c.name.label("before_build"), new.c.name.label("after_build")),
         )
         .join(schema.series, series.id == change.series_id)
         .join(schema.kernel_case, case.id == series.case_id)
         .join(schema.device, device.id == series.device_id)
         .join(schema.host, host.id == device.host_id)
+        .outerjoin(old, old.c.sha == change.before_bundle)
+        .outerjoin(new, new.c.sha == change.after_bundle)
     )
 
 

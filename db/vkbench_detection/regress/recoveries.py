@@ -18,7 +18,7 @@ from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch, select_record
 from vkbench_detection.changes.change_point import Method
-from vkbench_detection.changes.decisions import VERDICTS, Cause
+from vkbench_detection.changes.decisions import OF_CODE, VERDICTS, Cause
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.confirm.fleet import GONE_SECONDS, gone_devices
 from vkbench_detection.find.verdict_changes import chain, links
@@ -207,10 +207,10 @@ def _has_its_cause(member: _Member, later: _Later) -> bool:
     if later.cause == member.cause:
         return True
     if member.cause == Cause.UNKNOWN:
-        return later.cause in (Cause.KERNEL, Cause.ENVIRONMENT)
+        return later.cause in (*OF_CODE, Cause.ENVIRONMENT)
     if later.cause != Cause.UNKNOWN:
         return False
-    if member.cause == Cause.KERNEL:
+    if member.cause in OF_CODE:
         return later.after_kernel == member.before_kernel
     is_old_environment = later.after_environment == member.before_environment
     return member.cause == Cause.ENVIRONMENT and is_old_environment

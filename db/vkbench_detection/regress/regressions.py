@@ -229,9 +229,11 @@ def _write_title(tx: Connection, regression: int, whole: Group) -> None:
     view, job, table = schema.v_regressions.c, schema.job.c, schema.regression.c
     measured_at = func.coalesce(job.finished_at, view.found_at).label("measured_at")
     members = (
-        select(view.kernel, view.device, view.device_name, view.host)
-        .add_columns(view.direction, view.ratio, measured_at)
+        select(view.kernel, view.format, schema.build.c.program)
+        .add_columns(view.device, view.device_name, view.host, view.direction, view.ratio)
+        .add_columns(job.cause.label("ended"), measured_at)
         .join(schema.job, job.id == view.after_job)
+        .outerjoin(schema.build, schema.build.c.sha == view.after_bundle)
         .where(view.regression == regression)
         .order_by(view.change)
     )

@@ -46,6 +46,11 @@ class Origin:
     bundle: str = ""
     environment: str = ""  # hash
 
+    @property
+    def is_build(self) -> bool:
+        """Whether a build of a program computed it: that is its own kernel."""
+        return bool(self.bundle) and self.kernel == self.bundle
+
 
 def series_ids(tx: Connection, given: Iterable[Identity]) -> dict[Identity, int]:
     """Series ids by identity; new series are stored."""

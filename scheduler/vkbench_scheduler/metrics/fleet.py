@@ -20,6 +20,7 @@ from vkbench.messages.signing import Keys
 from vkbench.process import alive
 from vkbench_db.ask.devices.queues import Queue, queues
 from vkbench_db.database import Database
+from vkbench_detection.regress.inbox import count_open
 from vkbench_scheduler.metrics.counters import REGISTRY
 from vkbench_scheduler.queue.border import reach_redis
 from vkbench_scheduler.queue.presence import Presence
@@ -61,6 +62,7 @@ class FleetCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the gauges of queues, devices and Redis."""
         queues, leased = self._queues(), self._stream()
+        yield from self._regressions()
         yield _one("vkbench_database_up", "Whether the database answers.", queues is not None)
         yield _one("vkbench_redis_up", "Whether Redis answers.", leased is not None)
         yield from _of_devices(queues or ())
@@ -75,6 +77,22 @@ class FleetCollector(Collector):
                 return queues(tx)
         except ServiceUnreachable:
             return None
+
+    def _regressions(self) -> Iterator[Metric]:
+        """How many regressions are open, by what they are and what brought them."""
+        try:
+            with self._database.reading() as tx:
+                counts = count_open(tx)
+        except ServiceUnreachable:
+            return
+        metric = GaugeMetricFamily(
+            "vkbench_regressions_open",
+            "Regressions that are open, by direction and cause.",
+            labels=["direction", "cause"],
+        )
+        for names, count in counts.items():
+            metric.add_metric(list(names), float(count))
+        yield metric
 
     def _stream(self) -> list[tuple[str, str, float]] | None:
         try:

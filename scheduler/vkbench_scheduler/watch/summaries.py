@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isfinite, log
 
 from vkbench.job import JobState
+from vkbench.programs.build import name_build
 from vkbench.words import markdown, units
 from vkbench_detection.changes.decisions import VERDICTS
 from vkbench_detection.changes.states import REPORTED
@@ -143,18 +144,26 @@ def _change(change: ChangedCase) -> list[str]:
 
 
 def _provenance(changes: Sequence[ChangedCase]) -> str:
-    """The kernels and drivers before and after, each pair once."""
+    """The kernels, builds and drivers before and after, each pair once."""
     pairs = dict.fromkeys(
         pair
         for change in changes
         for pair in (
-            ("kernels", change.before_bundle[:12], change.after_bundle[:12]),
+            _arms(change),
             ("driver", change.before_driver, change.after_driver),
         )
         if pair[1] != pair[2]
     )
     rows = [[what, markdown.code(before), markdown.code(after)] for what, before, after in pairs]
     return markdown.table(["what moved", "before", "after"], rows) if rows else ""
+
+
+def _arms(change: ChangedCase) -> tuple[str, str, str]:
+    """What computed the case before and after, with what it is."""
+    if change.program:
+        old = name_build(change.before_build or "", change.before_bundle)
+        return change.program, old, name_build(change.after_build or "", change.after_bundle)
+    return "kernels", change.before_bundle[:12], change.after_bundle[:12]
 
 
 def _largest(changes: Sequence[ChangedCase]) -> str:

@@ -56,6 +56,11 @@ def record(columns: Sequence[Column], row: Mapping[str, Cell]) -> dict[str, Cell
     return {column.key: json_cell(column, row) for column in columns}
 
 
+def records(columns: Sequence[Column], rows: Sequence[Mapping[str, Cell]]) -> list[dict[str, Cell]]:
+    """Rows by the names of their columns."""
+    return [record(columns, row) for row in rows]
+
+
 def responses(name: str, columns: Sequence[Column]) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of an answer with these columns."""
     return describe_answer(f"{name}Table", rows=row_model(name, columns))

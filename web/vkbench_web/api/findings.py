@@ -24,7 +24,7 @@ from vkbench_web.shell import lab_of
 router = APIRouter(prefix="/api", tags=["read"])
 SIDE = (
     "a run (its number, label, UUID or `last`), the name of a baseline, `bundle:SHA`, "
-    "`driver:VERSION`, `device:SELECTOR` or `date:2026-11-01`"
+    "`build:NAME`, `driver:VERSION`, `device:SELECTOR` or `date:2026-11-01`"
 )
 TOLD = tuple(column for column in STORY if column.key != "alerts")
 AnyRow = create_model("AnyRow", __config__=ConfigDict(extra="allow"))
@@ -63,6 +63,9 @@ def regressions(
     device: Annotated[
         list[str], Query(description="devices, as `--device` of the commands takes them")
     ] = [],  # noqa: B006
+    program: Annotated[
+        list[str], Query(description="globs of programs: what their builds show")
+    ] = [],  # noqa: B006
     limit: Limit = 100,
 ) -> Response:
     """Regressions and improvements, the newest first."""
@@ -74,6 +77,7 @@ def regressions(
             states=[names.pick(word, STATES, "state") for word in state],
             directions=[names.pick(word, DIRECTIONS, "direction") for word in direction],
             devices=device,
+            programs=program,
             limit=limit,
         )
     return answer(Table(columns=ROWS, rows=[asdict(row) for row in rows]))

@@ -40,6 +40,12 @@ class ResultQuery(BaseModel):
     format: Annotated[list[str], Field(description=KIND)] = []
     case: Annotated[list[str], Field(description="globs of whole cases")] = []
     variant: Annotated[list[str], Field(description="globs of variants asked for")] = []
+    program: Annotated[
+        list[str], Field(description="globs of programs: what their builds computed")
+    ] = []
+    build: Annotated[
+        list[str], Field(description="builds of programs, by name or hash; the latest of each")
+    ] = []
     mode: Annotated[list[str], Field(description="correctness, performance or paired")] = []
     state: Annotated[
         list[str], Field(description="how the jobs ended: passed, wrong, skipped, failed")

@@ -1,5 +1,6 @@
 """The pages, a module each."""
 
+from vkbench_web.api import builds as api_builds
 from vkbench_web.api import findings, health, history
 from vkbench_web.api import results as api_results
 from vkbench_web.pages import (
@@ -10,6 +11,7 @@ from vkbench_web.pages import (
     kernel,
     kernels,
     one_series,
+    programs,
     query,
     regressions,
     results,
@@ -21,6 +23,6 @@ from vkbench_web.pages import (
 
 PAGES = (
     *(fleet, runs, jobs, heatmap, results, series, one_series, compare, kernels, kernel, roofline),
-    *(regressions, query, sign_in),
-    *(api_results, history, findings, health),
+    *(programs, regressions, query, sign_in),
+    *(api_results, api_builds, history, findings, health),
 )

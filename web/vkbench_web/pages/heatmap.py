@@ -13,16 +13,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vkbench.case import parse
 from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
 from vkbench.peers import BY_NAME
+from vkbench.programs.build import find_word
 from vkbench.words import names
 from vkbench.words.units import list_counts
+from vkbench_db.ask import builds as of_builds
 from vkbench_db.ask import latest_results, queries
 from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.database import Transaction
 from vkbench_detection.peers.pairs import pairs_of_device, peers_of_device
-from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
+from vkbench_tables.heat_map import FIGURES, KEY
+from vkbench_tables.table import Cell, Table
 from vkbench_web.listing import FORMATS, file_of
 from vkbench_web.matrix import matrix
 from vkbench_web.shell import lab_of, page
@@ -39,37 +43,8 @@ MODES = ("", str(Mode.CORRECTNESS), str(Mode.PERFORMANCE))
 OVER = ("median", "best")
 _OPTIONS = (
     *("device", "show", "metric", "mode", "over", "against", "peer", "all", "part", "format"),
+    *("program", "build"),
 )
-_KEY = (
-    Column(key="device", heading="device"),
-    Column(key="kernel", heading="kernel", rank=Rank.KEY),
-    Column(key="format", heading="format"),
-)
-_FIGURES = {
-    "correctness": tuple(
-        Column(key=str(state), heading=str(state), kind=ValueKind.COUNT)
-        for state in (JobState.PASSED, JobState.WRONG, JobState.FAILED, JobState.SKIPPED)
-    ),
-    "roof": (
-        Column(key="cases", heading="cases", kind=ValueKind.COUNT),
-        Column(key="median_roof_fraction", heading="median of roof", kind=ValueKind.PERCENT),
-        Column(key="best_roof_fraction", heading="best of roof", kind=ValueKind.PERCENT),
-        Column(key="least_roof_fraction", heading="least of roof", kind=ValueKind.PERCENT),
-        Column(key="least_case", heading="case"),
-    ),
-    "change": (
-        Column(key="cases", heading="cases", kind=ValueKind.COUNT),
-        Column(key="ratio", heading="ratio", kind=ValueKind.NUMBER),
-        Column(key="slowest_ratio", heading="slowest", kind=ValueKind.NUMBER),
-        Column(key="slowest_case", heading="case"),
-    ),
-    "peer": (
-        Column(key="cases", heading="cases", kind=ValueKind.COUNT),
-        Column(key="ratio", heading="theirs/ours", kind=ValueKind.NUMBER),
-        Column(key="least_ratio", heading="least", kind=ValueKind.NUMBER),
-        Column(key="least_case", heading="case"),
-    ),
-}
 # what decides a cell: a kernel that is skipped somewhere is right where it runs
 _GRAVITY = (JobState.WRONG, JobState.FAILED, JobState.PASSED, JobState.SKIPPED)
 _SIGNS = {
@@ -108,6 +83,8 @@ class Asked:
     against: str
     peer: str
     everything: bool  # kernels and formats without results too
+    program: str = ""  # whose builds' results are shown; "" for our kernels'
+    build: str = ""  # of changes: the build that is held against another; "" for the newest
 
 
 @router.get("/heatmap", include_in_schema=False)
@@ -116,7 +93,8 @@ def heatmap(request: Request) -> Response:
     with lab_of(request).reading() as tx:
         options = _read_options(tx, request)
         devices = queries.devices(tx)
-        pinned = _list_baselines(tx) if options.show == "change" else []
+        pinned = _list_sides(tx, options.program) if options.show == "change" else []
+        programs = of_builds.programs(tx)
         peers = peers_of_device(tx, options.device) if options.show == "peer" else []
         cells = cells_of(tx, options) if options.device else {}
         own = _list_own_kernels(tx) if options.everything else ()
@@ -130,7 +108,8 @@ def heatmap(request: Request) -> Response:
         device=next((row for row in devices if row.key == options.device), None),
         pinned=pinned,
         peers=peers,
-        shows=SHOWS,
+        shows={key: SHOWS[key] for key in SHOWS if key != "peer" or not options.program},
+        programs=programs,
         metrics=METRICS,
         modes=MODES,
         over=OVER,
@@ -150,7 +129,7 @@ def _table(options: Asked, cells: Mapping[Key, Heat]) -> Table:
         {"device": options.device, "kernel": kernel, "format": fmt, **cells[kernel, fmt].figures}
         for kernel, fmt in sorted(cells)
     ]
-    return Table(columns=(*_KEY, *_FIGURES[options.show]), rows=rows, nothing="no cells")
+    return Table(columns=(*KEY, *FIGURES[options.show]), rows=rows, nothing="no cells")
 
 
 def _read_options(tx: Transaction, request: Request) -> Asked:
@@ -161,6 +140,9 @@ def _read_options(tx: Transaction, request: Request) -> Asked:
     keys = device_keys(tx, [given["device"]]) if given.get("device") else []
     device = keys[0] if keys else latest_results.last_seen_device(tx)
     show = names.pick(given.get("show") or "correctness", SHOWS, "map")
+    known = {row.program: row for row in of_builds.programs(tx)}
+    program = names.pick(given["program"], known, "program") if given.get("program") else ""
+    newest = find_word(known[program].newest, known[program].newest_sha) if program else ""
     return Asked(
         device=device,
         show=show,
@@ -170,6 +152,8 @@ def _read_options(tx: Transaction, request: Request) -> Asked:
         against=given.get("against", "").strip(),
         peer=_peer(tx, device, given.get("peer", "").strip()) if show == "peer" else "",
         everything=given.get("all", "") not in ("", "0"),
+        program=program,
+        build=given.get("build", "").strip() or newest,
     )
 
 
@@ -183,9 +167,13 @@ def cells_of(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     return _CELLS[options.show](tx, options)
 
 
-def _list_baselines(tx: Transaction) -> list[str]:
+def _list_sides(tx: Transaction, program: str) -> list[str]:
+    """What a map may be held against: a program's builds, the newest first, or baselines."""
     from vkbench_detection.compare.baselines import baselines
 
+    if program:
+        builds = of_builds.builds(tx, program)
+        return [f"build:{find_word(row.name, row.sha)}" for row in reversed(builds)]
     return [baseline.name for baseline in baselines(tx)]
 
 
@@ -199,7 +187,7 @@ def _list_own_kernels(tx: Transaction) -> list[str]:
 def _correctness(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     counts: dict[Key, dict[str, int]] = defaultdict(dict)
     modes = [options.mode] if options.mode else ()
-    for row in latest_results.states(tx, options.device, modes=modes):
+    for row in latest_results.states(tx, options.device, modes=modes, program=options.program):
         counts[row.kernel, row.format][row.state] = row.results
     return {key: _verdicts(options, key, states) for key, states in counts.items()}
 
@@ -219,7 +207,9 @@ def _verdicts(options: Asked, key: Key, counts: Mapping[str, int]) -> Heat:
 
 def _roof(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     shares: dict[Key, list[latest_results.RoofShare]] = defaultdict(list)
-    for row in latest_results.roof_shares(tx, options.device, options.metric):
+    for row in latest_results.roof_shares(
+        tx, options.device, options.metric, program=options.program
+    ):
         shares[row.kernel, row.format].append(row)
     return {key: _share(options, key, cell_shares) for key, cell_shares in shares.items()}
 
@@ -250,6 +240,8 @@ def _share(options: Asked, key: Key, shares: Sequence[latest_results.RoofShare])
 def _change(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     if not options.against:
         return {}
+    if options.program:
+        return _change_of_builds(tx, options)
     from vkbench_detection.compare.latest_changes import LatestChange, changes
     from vkbench_detection.compare.references import find
 
@@ -260,6 +252,21 @@ def _change(tx: Transaction, options: Asked) -> dict[Key, Heat]:
         key: _ratio(options, key, {row.case_name: row.ratio for row in cell_changes})
         for key, cell_changes in ratios.items()
     }
+
+
+def _change_of_builds(tx: Transaction, options: Asked) -> dict[Key, Heat]:
+    """The cells of two builds of a program, or of a build and another side."""
+    from vkbench_detection.compare.comparison import compare
+    from vkbench_detection.compare.references import find
+
+    ratios: dict[Key, dict[str, float | None]] = defaultdict(dict)
+    old, new = find(tx, _reference(options.against)), find(tx, f"build:{options.build}")
+    for pair in compare(tx, old, new, metrics=[options.metric]).pairs:
+        if pair.work.new.key == options.device and pair.work.variant == options.program:
+            case = parse(pair.work.case_name)
+            ratio = pair.ratio.ratio if pair.ratio else None
+            ratios[case.kernel, case.format][pair.work.case_name] = ratio
+    return {key: _ratio(options, key, timed) for key, timed in ratios.items()}
 
 
 def _reference(text: str) -> str:
@@ -362,5 +369,8 @@ def _cases(items: Sequence[object] | Mapping[str, object]) -> str:
 
 
 def _link(options: Asked, key: Key, **more: str) -> str:
-    query = {"device": options.device, "kernel": key[0], "format": key[1], **more}
+    of_build = {"program": options.program}
+    if options.program and options.show == "change":
+        of_build = {"build": options.build}
+    query = {"device": options.device, "kernel": key[0], "format": key[1], **of_build, **more}
     return f"/results?{urlencode({name: value for name, value in query.items() if value})}"

@@ -15,9 +15,11 @@ from vkbench import configuration
 from vkbench.calibration import CANARY_AT
 from vkbench.case import is_model, parse
 from vkbench.configuration import PIECES, SHARDS
-from vkbench.job import MAIN, PEERS, Mode
+from vkbench.job import MAIN, PEERS, ArmKind, Mode
+from vkbench.programs.build import SHA_SHOWN, name_build
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
+from vkbench_db.work.builds import names_of_builds
 from vkbench_tables.table import Column, Table, ValueKind
 from vkbench_web.access.texts import Number
 from vkbench_web.listing import list_table
@@ -58,6 +60,7 @@ def job_page(request: Request, job: Number) -> Response:
     """The page of one job."""
     with lab_of(request).reading() as tx:
         story = job_story.story(tx, job)
+        builds = names_of_builds(tx) if story.facts.arm_kind == ArmKind.BUILD else {}
     rows = [
         {"metric": timing.metric, "side": timing.side, "sample": place, "seconds": seconds}
         for timing in story.timings
@@ -73,7 +76,8 @@ def job_page(request: Request, job: Number) -> Response:
         job=story.facts,
         ran=settling,
         environment=story.environments.get(settling.environment, {}) if settling else {},
-        differences=differences(story),
+        differences=differences(story, builds),
+        builds=builds,
         attempts=[(attempt, phases(attempt), readings(attempt)) for attempt in story.attempts],
         timings=[(timing, histogram(timing.samples), _rates(timing)) for timing in story.timings],
         replay=replay(story),
@@ -85,6 +89,8 @@ def replay(story: JobStory) -> str:
     """The command that runs a job again, with the bundle that it ran; "" if there is none."""
     facts, ran = story.facts, story.settling
     bundle = (ran.bundle if ran else "") or facts.bundle
+    if facts.arm_kind == ArmKind.BUILD:
+        return _replay_build(facts)
     if facts.mode == Mode.PAIRED or facts.track == PEERS:
         return ""
     if facts.mode == Mode.SHARDED:
@@ -97,6 +103,16 @@ def replay(story: JobStory) -> str:
         words += ["--variant", facts.variant, aim, facts.mode]
     words += ["--device", facts.device]
     words += ["--bundle", bundle] if bundle else []
+    words += ["--track", facts.track or "none"] if facts.track != MAIN else []
+    return shlex.join(words)
+
+
+def _replay_build(facts: JobFacts) -> str:
+    """The command that has a build do its case again; "" for a pair, which `compare` shows."""
+    if facts.mode == Mode.PAIRED:
+        return ""
+    words = ["vkbench", "run", "--build", facts.bundle[:SHA_SHOWN], *_case_again(facts)]
+    words += ["--mode", facts.mode, "--device", facts.device]
     words += ["--track", facts.track or "none"] if facts.track != MAIN else []
     return shlex.join(words)
 
@@ -133,12 +149,15 @@ def _sharded_again(facts: JobFacts, bundle: str) -> str:
     return shlex.join(words)
 
 
-def differences(story: JobStory) -> list[Difference]:
-    """The facts that differ from when the case last passed on this device."""
+def differences(story: JobStory, builds: Mapping[str, str] = {}) -> list[Difference]:
+    """The facts that differ from when the case last passed on this device.
+
+    `builds` are the names of builds by their hashes.
+    """
     ran, good = story.settling, story.last_good
     if ran is None or good is None:
         return []
-    then, now = (_facts(story, attempt) for attempt in (good.attempt, ran))
+    then, now = (_facts(story, attempt, builds) for attempt in (good.attempt, ran))
     keys = dict.fromkeys([*then, *now])
     return [
         Difference(name=key, then=then.get(key, ""), now=now.get(key, ""))
@@ -187,16 +206,21 @@ def _rates(timing: TimingRow) -> tuple[float, float]:
     return timing.bytes_moved / timing.seconds, timing.flops / timing.seconds
 
 
-def _facts(story: JobStory, attempt: AttemptRow) -> Mapping[str, str]:
+def _facts(story: JobStory, attempt: AttemptRow, builds: Mapping[str, str]) -> Mapping[str, str]:
     """Everything that may change an attempt's result: code, settings, software."""
+    is_build = story.facts.arm_kind == ArmKind.BUILD
     software = story.environments.get(attempt.environment, {})
     flat = {key: value for key, value in software.items() if not isinstance(value, Mapping)}
     for key, value in software.items():
         if isinstance(value, Mapping):
             flat |= {f"{key} {name}": detail for name, detail in value.items()}
     return {
-        "code": attempt.kernel_sha,
-        "bundle": attempt.bundle,
+        **({} if is_build else {"code": attempt.kernel_sha}),
+        "build" if is_build else "bundle": (
+            name_build(builds.get(attempt.bundle, ""), attempt.bundle)
+            if is_build
+            else attempt.bundle
+        ),
         "variant": attempt.variant,
         "settings": attempt.settings,
         **{key.replace("_", " "): str(value) for key, value in flat.items()},

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from vkbench.errors import UsageError
 from vkbench.peers import list_what_is_included
+from vkbench.programs.build import name_build
 from vkbench_db.ask import series as ask
 from vkbench_db.ask.series import SeriesChange, SeriesPoint, SeriesRow
 from vkbench_db.database import Transaction
@@ -20,6 +21,7 @@ from vkbench_tables import peers
 from vkbench_tables.series import CHANGES, POINTS
 from vkbench_tables.table import Cell, Table
 from vkbench_web.listing import Link, Listing, Row, list_table
+from vkbench_web.pages.programs import build_url
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -66,10 +68,8 @@ def one_series(request: Request, number: int) -> Response:
         rows=point_rows(shown[0])[::-1],
         nothing="no result of this series has a timing",
     )
-    points = list_table(
-        request, table, name=f"series-{number}", links=dict.fromkeys(("job", "measured_at"), _job),
-        own=OPTIONS,
-    )  # fmt: skip
+    links = {**dict.fromkeys(("job", "measured_at"), _job), "build": _build}
+    points = list_table(request, table, name=f"series-{number}", links=links, own=OPTIONS)
     changes = Table(columns=CHANGES, rows=[asdict(change) for change in shown[0].changes])
     return points.download() or page(
         request,
@@ -79,6 +79,7 @@ def one_series(request: Request, number: int) -> Response:
         points=points,
         changes=_short(request, changes, "changes", _CHANGE_LINKS),
         beside=_short(request, beside, "peers", {"peer": _job}),
+        program=next((point.program for point in shown[0].points[-1:] if point.program), ""),
         includes=list_what_is_included({str(row["peer"]) for row in beside.rows}),
         plot={"x": x, "y": y, "series": [plot_columns(history) for history in shown]},
         x=x,
@@ -107,6 +108,7 @@ def point_rows(history: History) -> list[dict[str, Cell]]:
         rows.append(
             {
                 **asdict(point),
+                "build": name_build(point.build or "", point.bundle) if point.program else "",
                 "low_seconds": point.low,
                 "high_seconds": point.high,
                 "samples": point.count,
@@ -118,18 +120,27 @@ def point_rows(history: History) -> list[dict[str, Cell]]:
 
 
 def differences(old: SeriesPoint, new: SeriesPoint) -> tuple[str, ...]:
-    """What changed between two results in driver, environment, code and bundle, in words."""
+    """What changed between two results in driver, environment, code and bundle or build."""
     drivers = [" ".join(filter(None, (e.driver, e.driver_version))) for e in (old, new)]
     words: list[str] = []
     if drivers[0] != drivers[1]:
         words.append(f"driver {drivers[0] or 'none'} → {drivers[1] or 'none'}")
     elif old.environment != new.environment:
         words.append(f"environment {_short_sha(old.environment)} → {_short_sha(new.environment)}")
+    if new.program:
+        if old.bundle != new.bundle:
+            words.append(f"build {_name(old) or _short_sha(old.bundle)} → {_name(new)}")
+        return tuple(words)
     if old.kernel_sha != new.kernel_sha:
         words.append(f"code {_short_sha(old.kernel_sha)} → {_short_sha(new.kernel_sha)}")
     if old.bundle != new.bundle:
         words.append(f"bundle {_short_sha(old.bundle)} → {_short_sha(new.bundle)}")
     return tuple(words)
+
+
+def _name(point: SeriesPoint) -> str:
+    """What people call the build that computed a result; "" where a kernel did."""
+    return (point.build or point.bundle[:SHA_SHOWN]) if point.program else ""
 
 
 def plot_columns(history: History) -> Mapping[str, object]:
@@ -148,6 +159,7 @@ def plot_columns(history: History) -> Mapping[str, object]:
         "high": [point.high for point in points],
         "flag": [point.flag for point in points],
         "bundle": [_short_sha(point.bundle) for point in points],
+        "build": [_name(point) for point in points],
         "driver": [" ".join(filter(None, (e.driver, e.driver_version))) for e in points],
         "moved": history.list_changes(),
         "changes": [
@@ -202,6 +214,10 @@ def _choose_option(request: Request, name: str) -> str:
 
 def _short_sha(sha: str) -> str:
     return sha[:SHA_SHOWN] or "none"
+
+
+def _build(row: Row) -> str | None:
+    return build_url(str(row["bundle"])) if row["build"] else None
 
 
 def _job(row: Row) -> str:

@@ -19,7 +19,14 @@ from vkbench_detection.changes.states import UNCERTAIN
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import MemberRow, RegressionRow, RegressionStory
 from vkbench_detection.regress.stages import REACHED_FROM, RegressionStage
-from vkbench_tables.regressions import MEMBERS, ROWS, SUSPECTED, member_row
+from vkbench_tables.regressions import (
+    MEMBERS,
+    ROWS,
+    SUSPECTED,
+    list_commands,
+    member_row,
+    short_member,
+)
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.access.texts import Form, Number
 from vkbench_web.access.triage import STAGES, Action, take
@@ -35,7 +42,7 @@ KERNELS_SHOWN = 3
 _ALIKE = 3  # different values of a fact that a page lists
 _FACTS = tuple(
     (f"{side}_{part}", f"{heading} {part}")
-    for part in ("kernel", "bundle", "driver")
+    for part in ("build", "kernel", "bundle", "driver")
     for side, heading in (("before", "old"), ("after", "new"))
 )
 
@@ -117,6 +124,7 @@ def regression_page(request: Request, regression: Number) -> Response:
         row=story.row,
         kernels=list_counts(story.row.kernels),
         shared=_list_shared_facts(story.members),
+        commands=list_commands(story),
         evidence=sorted({member.evidence for member in story.members if member.evidence}),
         events=story.events,
         searches=searches,
@@ -166,7 +174,9 @@ def _actions(state: str) -> list[Action]:
 
 def _list_shared_facts(members: Sequence[MemberRow]) -> list[tuple[str, list[str]]]:
     """Facts from before and after that few values sum up for all changes."""
-    rows: list[Mapping[str, Cell]] = [member_row(member) for member in members]
+    rows: list[Mapping[str, Cell]] = [
+        short_member(member) if member.program else member_row(member) for member in members
+    ]
     facts = []
     for key, heading in _FACTS:
         values = sorted({str(row[key]) for row in rows} - {"", "None"})

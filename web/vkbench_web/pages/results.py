@@ -19,6 +19,7 @@ from vkbench_db.database import Transaction
 from vkbench_tables.results import rows_of, table
 from vkbench_web.api.results import MOST_ID, kind_of
 from vkbench_web.listing import FORMATS, PAGE_ROWS, Link, Paged, Row, ShownColumn, page_number
+from vkbench_web.pages.programs import build_url, program_url
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -111,6 +112,8 @@ def filter_of(tx: Transaction, request: Request, formats: Sequence[str]) -> Resu
         format=formats,
         case=[text for text in params.getlist("case") if text],  # names of cases have commas
         variant=several("variant"),
+        program=several("program"),
+        build=several("build"),
         mode=several("mode"),
         state=several("state"),
         run=queries.find_run(tx, params["run"]).id if params.get("run") else None,
@@ -149,6 +152,10 @@ def _kernel(row: Row) -> str:
     return f"/kernels/{row['kernel']}"
 
 
+def _build(row: Row) -> str | None:
+    return build_url(str(row["bundle"])) if row["build"] else None
+
+
 def _heat_map(row: Row) -> str:
     return f"/heatmap?device={row['device']}"
 
@@ -164,7 +171,8 @@ def _history(metric: str) -> Link:
 _LINKS = {
     "case": _job,
     "verdict": _job,
-    "variant": _kernel,
+    "variant": lambda row: program_url(str(row["variant"])) if row["build"] else _kernel(row),
+    "build": _build,
     "device_name": _heat_map,
     "device": _heat_map,
     "hot_seconds": _history("hot"),

@@ -90,6 +90,9 @@
     ctx.fillText(text, left, u.bbox.top - (2 + 14 * row) * devicePixelRatio);
   }
 
+  // "build b7347 → b8390" is told as b8390, any other move by what moved.
+  const nameMove = (word) => word.startsWith("build ") ? word.split(" → ")[1] : word.split(" ")[0];
+
   function background(u) {
     const one = all[0], { ctx } = u, ends = [];
     ctx.save(); // uPlot remembers what it has set, and would not set it again
@@ -109,7 +112,7 @@
       if (!words.length) return;
       const at = line(u, one.x[i], colours.quiet, grave.length ? [4, 4] : [], grave.length ? 0 : 0.97);
       if (at !== null && grave.length && figure.clientWidth >= NARROW) {
-        label(u, at, grave.map((word) => word.split(" ")[0]).join(", "), colours.quiet, 0, ends);
+        label(u, at, grave.map(nameMove).join(", "), colours.quiet, 0, ends);
       }
     });
     ctx.restore();
@@ -197,7 +200,7 @@
     const interval = `${said(one.low[i])} to ${said(one.high[i])}`;
     head.append(`: ${said(one.seconds[i])} (${interval}), ${new Date(one.at[i] * 1e3).toISOString().slice(0, 16).replace("T", " ")} UTC`);
     if (all.length > 1) element("p", one.name, words);
-    element("p", `driver ${one.driver[i] || "none"}, bundle ${one.bundle[i]}`, words);
+    element("p", `driver ${one.driver[i] || "none"}, ${one.build[i] ? `build ${one.build[i]}` : `bundle ${one.bundle[i]}`}`, words);
     if (one.moved[i].length) element("p", `since the one before: ${one.moved[i].join("; ")}`, words);
     if (one.flag[i]) element("p", `left out of the series: ${one.flag[i]}`, words);
     const change = one.changes.find((each) => each.job === one.job[i]);

@@ -16,6 +16,7 @@ from vkbench.job import SHARDS
 from vkbench.process.user import user_name
 from vkbench.words import names
 from vkbench.words.units import count_of, list_counts
+from vkbench_cli import completion
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -34,6 +35,7 @@ from vkbench_tables.regressions import (
     STATES,
     STORY,
     SUSPECTED,
+    list_commands,
     member_row,
     short_member,
     story_row,
@@ -86,6 +88,14 @@ def list_(
         ),
     ] = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
+    program: Annotated[
+        list[str],
+        Option(
+            metavar="PROGRAM",
+            help="Only what builds of this program show; globs are allowed.",
+            autocompletion=completion.programs,
+        ),
+    ] = [],  # noqa: B006
     all_states: Annotated[
         bool, Option("--all", help="List verified and closed regressions too.")
     ] = False,
@@ -117,6 +127,7 @@ def list_(
             states=states or (() if all_states else SHOWN),
             directions=directions,
             devices=device,
+            programs=program,
         )
         waiting = inbox.uncertain(tx)
     table = Table(columns=ROWS, rows=[_cells_of_row(row, output) for row in rows])
@@ -163,6 +174,10 @@ def show_(
     say("")
     show(members, output)
     say("")
+    for what, command in (commands := list_commands(story)):
+        say(f"{what}: {command}")
+    if commands:
+        say("")
     show(Table(columns=EVENTS, rows=[asdict(event) for event in story.events]), output)
     if deliveries:
         say("")

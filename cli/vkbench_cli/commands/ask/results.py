@@ -13,6 +13,7 @@ from vkbench.case import MODEL, parse_shape
 from vkbench.errors import UsageError
 from vkbench.job import Mode
 from vkbench.words.units import count_of
+from vkbench_cli import completion
 from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Limit, Output, show_newest, tell_cut
 from vkbench_cli.show.telling import hand_over, tell
@@ -51,6 +52,23 @@ def results(
     format: Formats = [],  # noqa: B006
     shape: Shapes = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
+    program: Annotated[
+        list[str],
+        Option(
+            metavar="PROGRAM",
+            help="Only what builds of this program computed; globs are allowed.",
+            autocompletion=completion.programs,
+        ),
+    ] = [],  # noqa: B006
+    build: Annotated[
+        list[str],
+        Option(
+            metavar="BUILD",
+            help="Only what this build of a program computed, the latest of each case: its name, "
+            "or its hash; may be repeated.",
+            autocompletion=completion.builds,
+        ),
+    ] = [],  # noqa: B006
     mode: Annotated[
         OfResults,
         Option(
@@ -122,6 +140,8 @@ def results(
             device=device,
             kernel=kernel,
             format=format,
+            program=program,
+            build=build,
             mode=_modes(Mode(mode), run),
             state=state,
             run=find_run(tx, run).id if run else None,

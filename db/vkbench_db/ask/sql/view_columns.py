@@ -31,8 +31,11 @@ _RESULTS = {
         "the case was divided"
     ),
     "variant_run": "the code path that ran",
-    "kernel_sha": "SHA-256 of the SPIR-V that ran, of a pair the new one's",
-    "bundle": "SHA-256 of the bundle asked for, of a pair the new one; empty for the packaged one",
+    "kernel_sha": "SHA-256 of the SPIR-V that ran, of a pair the new one's; of a build, its hash",
+    "bundle": (
+        "SHA-256 of the bundle or the build asked for, of a pair the new one; empty for the "
+        "packaged bundle"
+    ),
     "run": "the submission",
     "run_uuid": "the submission",
     "run_label": "the submission",
@@ -81,6 +84,8 @@ _RESULTS = {
         "whose time it is: `ours`; `theirs`, with the mode `peer` and of imports another "
         "program's; of a pair, `old` or `new`"
     ),
+    "program": "whose build computed it, or the new one of a pair; NULL of kernels",
+    "build": "what people call that build; NULL of kernels",
 }
 _SERIES = {
     "series": "its number, as `v_results` gives it",
@@ -106,10 +111,13 @@ _REGRESSIONS = {
     "regression": "its number",
     "state": "`open`, `acknowledged`, `fixed`, `verified` or `closed`",
     "direction": "`slower`, `faster`, `wrong` or `failed`",
-    "cause": "`kernel`, `environment`, `host` (neither of them) or `unknown` (both)",
+    "cause": (
+        "`kernel`, `build` (of a program), `environment`, `host` (none of them) or `unknown` "
+        "(environment and one of the others)"
+    ),
     "title": (
-        "in a few words; all changes that came with one bundle, one driver or one host are "
-        "one regression"
+        "in a few words; all changes that came with one bundle, build, driver or host are one "
+        "regression"
     ),
     "owner": "who acknowledged it",
     "opened_at": "UTC",
@@ -131,15 +139,18 @@ _REGRESSIONS = {
     "method": "what found it: `screen`, `history`, `baseline`, `kin`, `decay` or `verdict`",
     "before_job": "the last good result and the first bad one",
     "after_job": "the last good result and the first bad one",
-    "before_kernel": "SHA-256 of the SPIR-V that they ran",
-    "after_kernel": "SHA-256 of the SPIR-V that they ran",
-    "before_bundle": "SHA-256 of their bundles",
-    "after_bundle": "SHA-256 of their bundles",
+    "before_kernel": "SHA-256 of the SPIR-V that they ran; of a build, its hash",
+    "after_kernel": "SHA-256 of the SPIR-V that they ran; of a build, its hash",
+    "before_bundle": "SHA-256 of their bundles or builds",
+    "after_bundle": "SHA-256 of their bundles or builds",
     "before_driver": "what they ran on",
     "after_driver": "what they ran on",
     "before_driver_version": "what they ran on",
     "after_driver_version": "what they ran on",
     "found_at": "UTC",
+    "program": "whose build came with the change; NULL of kernels",
+    "before_build": "what people call the builds; NULL of kernels",
+    "after_build": "what people call the builds; NULL of kernels",
 }
 _ACCURACY = {
     "subject": "`products`: of a matrix and vectors; `model`: a whole one that read a text",
