@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Insert, Select, Table, select
+from sqlalchemy import (
+    ColumnClause,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Insert,
+    Select,
+    Table,
+    select,
+)
 
 from vkbench_db import schema
 
@@ -41,10 +50,16 @@ def select_record(
     Names of cases, devices and hosts are those of schema.NAMES. A field that has a default may be
     in none of these.
     """
-    by_name = {column.name: column for table in reversed(tables) for column in table.c}
-    known = {**schema.NAMES, **by_name, **named}
-    wanted = [f.name for f in fields(record) if f.default is MISSING or f.name in known]
-    return select(*(known[name].label(name) for name in wanted))
+    columns: list[ColumnElement[Any]] = []
+    for field in fields(record):
+        name = field.name
+        holders = (table.c for table in tables if name in table.c)
+        place = named if name in named else next(holders, schema.NAMES)
+        if name in place or field.default is MISSING:
+            column = place[name]
+            is_so_named = isinstance(column, ColumnClause) and column.name == name
+            columns.append(column if is_so_named else column.label(name))
+    return select(*columns)
 
 
 def fetch_first(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
