@@ -72,8 +72,8 @@ def devices(incomplete: str) -> list[tuple[str, str]]:
 
 def programs(incomplete: str) -> list[str]:
     """Programs of which builds are known."""
-    found = {program for program, _ in _known_builds()}
-    return sorted(name for name in found if name.startswith(incomplete))
+    known = {program for program, _ in _known_builds()}
+    return sorted(name for name in known if name.startswith(incomplete))
 
 
 def builds(incomplete: str) -> list[tuple[str, str]]:
@@ -90,12 +90,12 @@ def _known_builds() -> list[tuple[str, str]]:
     from vkbench.programs.build import find_word
     from vkbench_cli.builds import kept_builds
 
-    found: set[tuple[str, str]] = set()
+    words: set[tuple[str, str]] = set()
     with suppress(VkbenchError):  # a Tab key is no place for errors
         kept = kept_builds(settings()).list_builds()
-        found |= {(build.program, find_word(build.name, build.sha)) for build in kept}
+        words |= {(build.program, find_word(build.name, build.sha)) for build in kept}
     with suppress(VkbenchError), reading(settings()) as tx:
         from vkbench_db.ask.builds import builds as list_stored
 
-        found |= {(row.program, find_word(row.name, row.sha)) for row in list_stored(tx)}
-    return sorted((program, word) for program, word in found if not _UNSAFE.search(word))
+        words |= {(row.program, find_word(row.name, row.sha)) for row in list_stored(tx)}
+    return sorted((program, word) for program, word in words if not _UNSAFE.search(word))

@@ -57,15 +57,15 @@ def _plant_migration(folder: Path) -> None:
     """The next migration: the column, and both views anew."""
     number = f"{int(SCHEMA) + 1:04}"
     shown = "measurement.side AS side"
-    statements = (folder / "first_schema.sql").read_text().split(";\n")
-    views = [each for each in statements if "VIEW v_results" in each or "VIEW v_latest" in each]
-    assert shown in views[0]
-    views[0] = views[0].replace(shown, f"{shown}, measurement.{COLUMN} AS {COLUMN}")
     column = f'sa.Column("{COLUMN}", sa.Float(), server_default="0", nullable=False)'
+    read = "SELECT sql FROM sqlite_master WHERE name IN ('v_results', 'v_latest') ORDER BY rowid"
     steps = (
         f'op.add_column("measurement", {column})',
+        f'views = op.get_bind().exec_driver_sql("{read}").scalars().all()',
+        f'assert "{shown}" in views[0]',
         *(f'op.execute("DROP VIEW {view}")' for view in ("v_latest", "v_results")),
-        *(f"op.execute({view!r})" for view in views),
+        "for view in views:",
+        f'    op.execute(view.replace("{shown}", "{shown}, measurement.{COLUMN} AS {COLUMN}"))',
     )
     head = (
         "import sqlalchemy as sa\nfrom alembic import op\n\n"

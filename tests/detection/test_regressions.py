@@ -170,8 +170,8 @@ def test_a_title_names_the_program_and_its_build(
     with full.database.transaction() as tx:
         tx.execute(update(schema.job).values(cause=Outcome.CRASHED))
     for case, facts in changes.items():
-        figures = {"ratio": None} if facts.get("direction") in (WRONG, FAILED) else {}
-        change(full, case, cause=Cause.BUILD, bundle="82201030ab12", **figures | facts)
+        figures: dict[str, Any] = {"ratio": None} if facts.get("direction") else {}
+        change(full, case, cause=Cause.BUILD, bundle="82201030ab12", **{**figures, **facts})
     grouped(full)
     assert rows(full, TITLE) == [(f"{title} since b8460 (23 Sep)",)]
     assert rows(full, "SELECT cause FROM regression") == [("build",)]

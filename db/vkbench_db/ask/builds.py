@@ -158,7 +158,7 @@ def build(tx: Connection, word: str) -> BuildRow:
         .order_by(run.created_at, run.id)
         .limit(1)
     ).first()
-    [row] = [each for each in builds(tx) if each.sha == sha]
+    [row] = [stored for stored in builds(tx) if stored.sha == sha]
     return replace(row, first_run=first.id, first_user=first.user_name) if first else row
 
 
@@ -177,10 +177,10 @@ def builds_on_devices(
     last: dict[str, str] = {}  # build, by device
     on_devices = []
     for row in sorted(rows, key=lambda row: (places[row.sha], row.host, row.device)):
-        theirs = [each for each in changes if _is_on(each, row)]
+        came = [change for change in changes if _is_on(change, row)]
         before, last[row.device] = last.get(row.device, ""), row.sha
         if row.sha in shown:
-            on_devices.append(_with_changes(replace(row, before=before), theirs))
+            on_devices.append(_with_changes(replace(row, before=before), came))
     return on_devices
 
 
@@ -224,7 +224,7 @@ def _is_on(change: BuildChange, row: BuildOnDevice) -> bool:
 
 def _with_changes(row: BuildOnDevice, changes: Sequence[BuildChange]) -> BuildOnDevice:
     """The row with its changes counted."""
-    counts = Counter(each.direction for each in changes if each.state == _CONFIRMED)
+    counts = Counter(change.direction for change in changes if change.state == _CONFIRMED)
     return replace(
         row,
         slower=counts["slower"],

@@ -38,14 +38,14 @@ def find_build(tx: Connection, word: str, program: str = "") -> str:
     query = select(build.sha, build.name)
     rows = tx.execute(query.where(build.program == program) if program else query).all()
     given = word.strip()
-    found: list[str] = [row.sha for row in rows if given and row.name == given]
-    found = found or [row.sha for row in rows if given and row.sha.startswith(given.lower())]
-    if not found:
+    shas: list[str] = [row.sha for row in rows if given and row.name == given]
+    shas = shas or [row.sha for row in rows if given and row.sha.startswith(given.lower())]
+    if not shas:
         known = [row.name for row in rows if row.name]
         raise UnknownName("build", word, names.nearest(given, known))
-    if len(found) > 1:
+    if len(shas) > 1:
         raise UsageError(f"several builds are called '{given}': give a hash")
-    return found[0]
+    return shas[0]
 
 
 def builds_between(tx: Connection, first: str, last: str) -> list[str]:

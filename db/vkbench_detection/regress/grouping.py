@@ -69,7 +69,9 @@ def _name_computed(members: Sequence[Member]) -> str:
     """The kernels; of one program's builds behind its name, and a single one with its format."""
     program = members[0].program
     if any(member.program != program for member in members):
-        return _name_kernels([f"{each.program or ''} {each.kernel}".strip() for each in members])
+        return _name_kernels(
+            [f"{member.program or ''} {member.kernel}".strip() for member in members]
+        )
     kernels = _name_kernels([member.kernel for member in members])
     if not program:
         return kernels

@@ -76,13 +76,13 @@ def one_build(
     with lab_of(request).reading() as tx:
         row = of_builds.build(tx, build)
         known = of_builds.builds(tx, row.program)
-        on_devices = of_builds.builds_on_devices(tx, [each.sha for each in known], {row.sha})
+        on_devices = of_builds.builds_on_devices(tx, [stored.sha for stored in known], {row.sha})
         came = of_builds.builds_changes(tx, [row.sha])
-    by_sha = {each.sha: each for each in known}
-    names = {each.sha: each.name for each in known}
+    by_sha = {stored.sha: stored for stored in known}
+    names = {stored.sha: stored.name for stored in known}
     return answer_with(
         Table(columns=BUILDS, rows=[build_row(row)]),
         files=records(FILES, file_rows(row)),
-        devices=records(ON_DEVICES, [on_device_row(each, by_sha) for each in on_devices]),
+        devices=records(ON_DEVICES, [on_device_row(device, by_sha) for device in on_devices]),
         changes=records(CAME, change_rows(came, names)),
     )

@@ -20,8 +20,8 @@ from vkbench_detection.peers.pairs import pairs_of_case
 from vkbench_tables import peers
 from vkbench_tables.series import CHANGES, POINTS
 from vkbench_tables.table import Cell, Table
+from vkbench_web.addresses import build_url
 from vkbench_web.listing import Link, Listing, Row, list_table
-from vkbench_web.pages.programs import build_url
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -26,6 +26,7 @@ from vkbench_tables.builds import (
     on_device_row,
 )
 from vkbench_tables.table import Table
+from vkbench_web.addresses import build_url, program_url
 from vkbench_web.listing import Link, Listing, Row, list_table, page_number
 from vkbench_web.shell import lab_of, page
 
@@ -68,7 +69,7 @@ def program(request: Request, program: str) -> Response:
         rows = of_builds.builds_on_devices(tx, [row.sha for row in known], shown)
     table = _list_on_devices(rows, known)
     listing = list_table(request, table, name=program, links=_ON_DEVICES, own=(OLDER,))
-    idle = [row for row in known if row.sha in shown - {each.sha for each in rows}]
+    idle = [row for row in known if row.sha in shown - {row.sha for row in rows}]
     return listing.download() or page(
         request,
         "program.html",
@@ -112,16 +113,6 @@ def build(request: Request, word: str) -> Response:
         bisect=_bisect_change(came, ordered),
         compare=_compare,
     )
-
-
-def program_url(program: str) -> str:
-    """The page of a program."""
-    return f"/programs/{quote(program, safe='')}"
-
-
-def build_url(sha: str) -> str:
-    """The page of a build."""
-    return f"/builds/{sha[:SHA_SHOWN]}"
 
 
 def _list_on_devices(rows: Sequence[BuildOnDevice], known: Sequence[BuildRow]) -> Table:

@@ -17,9 +17,9 @@ from vkbench_db.ask import results as stored_results
 from vkbench_db.ask.results import FILTERS, SORTS, ResultFilter
 from vkbench_db.database import Transaction
 from vkbench_tables.results import rows_of, table
+from vkbench_web.addresses import build_url, program_url
 from vkbench_web.api.results import MOST_ID, kind_of
 from vkbench_web.listing import FORMATS, PAGE_ROWS, Link, Paged, Row, ShownColumn, page_number
-from vkbench_web.pages.programs import build_url, program_url
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()

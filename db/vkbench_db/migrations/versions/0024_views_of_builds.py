@@ -47,7 +47,7 @@ def upgrade() -> None:
 
 def _add_columns(name: str, first: list[str]) -> str:
     """The statement of the first schema that makes a view, with what it has more now."""
-    [statement] = [each for each in first if f"CREATE VIEW {name} AS" in each]
+    [statement] = [made for made in first if f"CREATE VIEW {name} AS" in made]
     columns, joined, before = _ADDED[name]
     if not columns:
         return statement.strip()
