@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Insert, Select, Table, select
+from sqlalchemy import (
+    ColumnClause,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Insert,
+    Select,
+    Table,
+    select,
+)
 
 from vkbench_db import schema
 
@@ -31,6 +40,26 @@ def fetch(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> l
     rows = tx.execute(query)
     names = tuple(rows.keys())
     return [record(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def select_record(
+    record: type[Any], *tables: FromClause, **named: ColumnElement[Any]
+) -> Select[*tuple[Any, ...]]:
+    """Select a column for each field of a record: one named here, or the first table's that has it.
+
+    Names of cases, devices and hosts are those of schema.NAMES. A field that has a default may be
+    in none of these.
+    """
+    columns: list[ColumnElement[Any]] = []
+    for field in fields(record):
+        name = field.name
+        holders = (table.c for table in tables if name in table.c)
+        place = named if name in named else next(holders, schema.NAMES)
+        if name in place or field.default is MISSING:
+            column = place[name]
+            is_so_named = isinstance(column, ColumnClause) and column.name == name
+            columns.append(column if is_so_named else column.label(name))
+    return select(*columns)
 
 
 def fetch_first(tx: Connection, query: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
@@ -66,7 +95,7 @@ def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
     """
     job = schema.job.c
     query = (
-        select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id, job.metric)
+        select_record(LockedJob, schema.job)
         .where(job.id.in_(sorted(set(ids))))
         .order_by(job.id)
         .with_for_update(key_share=True)

@@ -13,6 +13,7 @@ import vkbench
 from vkbench.case import is_model, is_own
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
+from vkbench_db.rows import record_of
 from vkbench_db.upkeep.tuning import TunedRow, newest_findings, tuned_now
 from vkbench_db.work.store import Picked
 from vkbench_detection.series.calibrations import Reached, latest
@@ -95,16 +96,7 @@ def _add_configuration(picked: Picked, table: Table) -> Picked:
 
 
 def _entries(rows: Iterable[TunedRow]) -> tuple[Tuned, ...]:
-    return tuple(
-        Tuned(
-            case=row.case,
-            configuration=row.configuration,
-            seconds=row.seconds,
-            estimated=row.estimated,
-            estimated_seconds=row.estimated_seconds,
-        )
-        for row in rows
-    )
+    return tuple(record_of(vars(row), Tuned) for row in rows)
 
 
 def _rates(device: DeviceFacts, reached: Reached | None) -> Rates:

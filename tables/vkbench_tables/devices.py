@@ -43,39 +43,19 @@ COLUMNS = (
 
 def facts_row(facts: DeviceFacts) -> dict[str, Cell]:
     """What a device reports of itself."""
-    return {
-        "key": facts.key,
-        "host": facts.host,
-        "index": facts.index,
-        "name": facts.name,
-        "type": facts.type,
-        "memory_bytes": facts.memory_bytes,
-        "subgroup_size": facts.subgroup_size,
-        "uuid": facts.uuid,
-        "features": facts.features,
-        "limits": dict(facts.limits),
-    }
+    return {**vars(facts), "limits": dict(facts.limits)}
 
 
 def device_row(row: DeviceRow, canary: Steadiness | None, now: float) -> dict[str, Cell]:
     """A device of the database, with its canary."""
     return {
         **facts_row(row.facts),
-        "driver": row.driver,
-        "driver_version": row.driver_version,
+        **vars(row),
         "state": state_of(row, now),
-        "paused_reason": row.paused_reason,
-        "paused_by": row.paused_by,
-        "paused_at": row.paused_at,
         "canary": canary.word if canary else "",
         "canary_sigmas": canary and canary.deviation,
         "canary_at": canary and canary.at,
-        "queued": row.queued,
-        "in_flight": row.in_flight,
         "elsewhere": row.elsewhere or None,
-        "last_seen": row.last_seen,
-        "worker": row.worker,
-        "bundle": row.bundle,
     }
 
 

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_shaders.quantisers.losses import Loss
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from vkbench.accuracy import Accuracy
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from vkbench_db.ask.accuracies import AccuracyRow
-
+    from vkbench_shaders.quantisers.losses import Loss
 
 PRODUCT_COLUMNS = (
     Column(key="kind", heading="weights", rank=Rank.KEY),

@@ -81,10 +81,7 @@ def _row(standing: Standing) -> dict[str, Cell]:
     pair, ratio = standing.pair, standing.ratio
     high = ratio.high if ratio and isfinite(ratio.high) else None
     return {
-        "host": pair.host,
-        "device_name": pair.device_name,
-        "device": pair.device,
-        "peer": pair.peer,
+        **vars(pair),
         "case": pair.case_name,
         "ours_seconds": pair.ours,
         "ours_spread": (pair.ours_high - pair.ours_low) / 2 / pair.ours,
@@ -95,12 +92,6 @@ def _row(standing: Standing) -> dict[str, Cell]:
         "ratio_high": high,
         "ratio_before": standing.before,
         "change": "fell" if standing.has_fallen else "" if ratio else TOO_NOISY,
-        "settings": pair.settings,
-        "clock": pair.clock,
-        "peer_clock": pair.peer_clock,
-        "run": pair.run,
-        "job": pair.job,
-        "finished_at": pair.finished_at,
     }
 
 

@@ -46,36 +46,19 @@ def run_row(row: RunRow) -> dict[str, Cell]:
     """A run with the counts of its jobs."""
     counts = row.progress.counts
     return {
-        "id": row.id,
-        "uuid": row.uuid,
-        "created_at": row.created_at,
-        "user": row.user,
-        "label": row.label,
+        **vars(row),
         "state": "imported" if row.imported else row.progress.state,
         "total": row.progress.total,
         **{state: counts.get(state) for state in JobState},
-        "priority": row.priority,
         "selection": dict(row.selection),
-        "imported": row.imported,
     }
 
 
 def job_row(row: JobRow) -> dict[str, Cell]:
     """A job and its state."""
     return {
-        "run": row.run,
-        "id": row.id,
-        "host": row.host,
-        "device_name": row.device_name,
-        "device": row.device,
+        **vars(row),
         "case": row.case_name,
-        "mode": row.mode,
-        "variant": row.variant,
-        "state": row.state,
         "tries": row.tries or None,
         "remark": f"{row.cause}: {row.reason}" if row.cause else row.reason,
-        "cause": row.cause,
-        "reason": row.reason,
-        "dispatched_at": row.dispatched_at,
-        "finished_at": row.finished_at,
     }

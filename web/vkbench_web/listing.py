@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import translate
-from io import StringIO
 from math import ceil, inf
 from re import IGNORECASE, compile
 from urllib.parse import urlencode
@@ -23,12 +22,12 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.words import names
 from vkbench_tables.table import Cell, Column, Table, ValueKind
 from vkbench_tables.written import text
-from vkbench_tables.written.data import write_csv, write_json
+from vkbench_web.api.answers import KINDS, answer
 
 PAGE_ROWS = 100
 LONG = 40  # characters of a text that may wrap
 FEW = 12  # different texts of a column that a filter offers as a choice
-FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+FORMATS = KINDS
 _OPTIONS = ("sort", "page", "q", "format")
 
 Row = Mapping[str, Cell]
@@ -138,12 +137,9 @@ class Listing:
 
 def file_of(table: Table, name: str, kind: str) -> Response:
     """A table as a file, `kind` being one of FORMATS."""
-    if kind not in FORMATS:
-        raise UsageError(f"format is {' or '.join(FORMATS)}")
-    stream = StringIO()
-    (write_csv if kind == "csv" else write_json)(table, stream)
-    named = {"content-disposition": f'attachment; filename="vkbench-{name}.{kind}"'}
-    return Response(stream.getvalue(), media_type=FORMATS[kind], headers=named)
+    file = answer(table, kind)
+    file.headers["content-disposition"] = f'attachment; filename="vkbench-{name}.{kind}"'
+    return file
 
 
 def list_table(

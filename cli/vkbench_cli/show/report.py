@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from vkbench.case import with_seed, without_seed
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
@@ -21,10 +20,6 @@ from vkbench_detection.steps import Detected
 from vkbench_tables.batches import table_of_batches
 from vkbench_tables.results import rows_of, table
 from vkbench_tables.table import Cell
-
-if TYPE_CHECKING:
-    from vkbench_db.ask.results import ResultRow
-
 
 MOST_REASONS = 5  # why jobs were skipped, that are told one by one
 UNSCREENED = (

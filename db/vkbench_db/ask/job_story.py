@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -14,7 +14,7 @@ from vkbench.result import HOT, Verdict, WrongArm
 from vkbench_db import schema
 from vkbench_db.ask.timings import is_our_time, unpack_stored
 from vkbench_db.batches import batches
-from vkbench_db.rows import fetch, record_of
+from vkbench_db.rows import fetch, fetch_first, record_of, select_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,36 +164,24 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
 
 
 def _facts(tx: Connection, number: int) -> JobFacts:
-    job, case, run = schema.job.c, schema.kernel_case.c, schema.run.c
-    own = [item.name for item in fields(JobFacts) if item.name in job]
-    row = (
-        tx.execute(
-            select(
-                *(job[name] for name in own),
-                *(run.id.label("run"), run.label.label("run_label"), run.track),
-                *(schema.host.c.name.label("host"), schema.device.c.key.label("device")),
-                *(schema.device.c.name.label("device_name"), case.name.label("case_name")),
-                *(case.kernel, case.format, case.types, case.shape, case.params),
-            )
-            .select_from(schema.named_jobs)
-            .join(schema.run, run.id == job.run_id)
-            .where(job.id == number)
-        )
-        .mappings()
-        .first()
+    job, run = schema.job.c, schema.run.c
+    tables = (schema.job, schema.kernel_case, schema.run)
+    query = (
+        select_record(JobFacts, *tables, run=run.id, run_label=run.label)
+        .select_from(schema.named_jobs)
+        .join(schema.run, run.id == job.run_id)
+        .where(job.id == number)
     )
-    if row is None:
+    facts = fetch_first(tx, query, JobFacts)
+    if facts is None:
         raise UnknownName("job", str(number))
-    return record_of(dict(row), JobFacts)
-
-
-_ATTEMPT = tuple(schema.attempt.c[item.name] for item in fields(AttemptRow))
+    return facts
 
 
 def _attempts(tx: Connection, job: int) -> list[AttemptRow]:
     attempt = schema.attempt.c
-    query = select(*_ATTEMPT).where(attempt.job_id == job).order_by(attempt.token)
-    return fetch(tx, query, AttemptRow)
+    query = select_record(AttemptRow, schema.attempt).where(attempt.job_id == job)
+    return fetch(tx, query.order_by(attempt.token), AttemptRow)
 
 
 def _verdict(tx: Connection, job: int) -> Verdict | None:

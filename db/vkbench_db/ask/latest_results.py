@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
 from vkbench_db.ask.timings import is_our_time
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.latest import is_ours
 
 
@@ -40,7 +40,7 @@ def states(
     """The latest results of our kernels, or of a program, on a device by kernel, format, state."""
     latest, case = schema.latest.c, schema.kernel_case.c
     query = (
-        select(case.kernel, case.format, latest.state, func.count().label("results"))
+        select_record(StateCount, schema.latest, results=func.count())
         .join(schema.kernel_case, case.id == latest.case_id)
         .where(
             latest.device_id == _device(device),
@@ -56,7 +56,7 @@ def roof_shares(tx: Connection, device: str, metric: str, *, program: str = "") 
     """The shares of the roof of a device's latest timings."""
     latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
     query = (
-        select(case.kernel, case.format, case.name.label("case_name"), timing.roof_fraction)
+        select_record(RoofShare, fraction=timing.roof_fraction)
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
         .join(schema.measurement, is_our_time(latest.job_id, metric))
@@ -68,11 +68,7 @@ def roof_shares(tx: Connection, device: str, metric: str, *, program: str = "") 
             is_ours(program),
         )
     )
-    return [
-        RoofShare(kernel=kernel, format=format, case_name=name, fraction=fraction)
-        for kernel, format, name, fraction in tx.execute(query)
-        if fraction is not None
-    ]
+    return fetch(tx, query, RoofShare)
 
 
 def last_seen_device(tx: Connection) -> str:
@@ -106,7 +102,7 @@ def kernel_states(tx: Connection, kernel: str = "") -> list[KernelState]:
     """The latest results of one kernel, or of all, by kernel, device and state."""
     latest, case, device = schema.latest.c, schema.kernel_case.c, schema.device.c
     query = (
-        select(case.kernel, device.key.label("device"), latest.state, func.count().label("results"))
+        select_record(KernelState, schema.latest, results=func.count())
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
         .join(schema.device, device.id == latest.device_id)
@@ -145,12 +141,11 @@ def roofline_points(
         key = schema.device.c.key == device
         where.append(latest.device_id.in_(select(schema.device.c.id).where(key)))
     query = (
-        select(
-            schema.device.c.key.label("device"),
-            *(case.kernel, case.format, case.name.label("case_name"), attempt.variant),
-            *(timing.seconds, timing.bytes_moved, timing.flops),
-            *(timing.roof_fraction, timing.path_fraction),
-            *(timing.series_id.label("series"), latest.job_id.label("job")),
+        select_record(
+            RooflinePoint,
+            *(schema.measurement, schema.attempt),
+            series=timing.series_id,
+            job=latest.job_id,
         )
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)

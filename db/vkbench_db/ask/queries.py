@@ -15,7 +15,7 @@ from vkbench.run import MEASURED, RunKind
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
-from vkbench_db.rows import fetch, record_of
+from vkbench_db.rows import fetch, record_of, select_record
 from vkbench_db.work.progress import Progress
 
 PREFIX = 4  # digits of a hash or UUID that are enough to name it
@@ -95,14 +95,8 @@ def jobs(
     limit: int | None = 50,
 ) -> list[JobRow]:
     """The jobs of a run in their order, or the newest jobs of all runs; `number` names one."""
-    job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
-    query = select(
-        *(job.id, job.run_id.label("run"), job.position, schema.host.c.name.label("host")),
-        *(device.key.label("device"), device.name.label("device_name")),
-        *(case.name.label("case_name"), job.mode, job.variant, job.state, job.token),
-        *(job.tries, job.cause, job.reason, job.estimate_seconds),
-        *(job.dispatched_at, job.finished_at),
-    ).select_from(schema.named_jobs)
+    job, device = schema.job.c, schema.device.c
+    query = select_record(JobRow, schema.job, run=job.run_id).select_from(schema.named_jobs)
     if run is not None:
         query = query.where(job.run_id == run)
     if number is not None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from vkbench.job import UNFINISHED, JobState
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.progress import JobCounts
 
 LATELY_SECONDS = 60.0  # what rates are counted over
@@ -117,10 +117,7 @@ def failures(tx: Connection, run: int, most: int = 20) -> list[Failure]:
         .subquery()
     )
     query = (
-        select(
-            *(grouped.c.state, grouped.c.cause, grouped.c.reason, grouped.c.count, grouped.c.job),
-            case.name.label("case_name"),
-        )
+        select_record(Failure, grouped)
         .select_from(grouped)
         .join(schema.job, job.id == grouped.c.job)
         .join(schema.kernel_case, case.id == job.case_id)

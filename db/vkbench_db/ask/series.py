@@ -7,7 +7,7 @@ are counted of that page, each from the index of its history.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 from vkbench.errors import UnknownName
 from vkbench_db import schema
 from vkbench_db.batches import batches
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,22 +172,10 @@ def one(tx: Connection, number: int) -> SeriesRow:
 
 def choices(tx: Connection) -> dict[str, list[str]]:
     """The values of the columns that have few."""
-    table, device, case = schema.series.c, schema.device.c, schema.kernel_case.c
-    columns = {
-        "host": schema.host.c.name,
-        "device_name": device.name,
-        "kernel": case.kernel,
-        "format": case.format,
-        "variant": table.variant,
-        "metric": table.metric,
-        "side": table.side,
-        "environment_class": table.environment_class,
-        "track": table.track,
-        "noise_kind": table.noise_kind,
-    }
     return {
         name: sorted(filter(None, tx.execute(select(column).distinct()).scalars()))
-        for name, column in columns.items()
+        for name, column in _columns().items()
+        if name in TEXTS and name not in ("device", "case_name")
     }
 
 
@@ -203,12 +191,12 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
         .subquery()
     )
     query = (
-        select(
-            *(timing.job_id.label("job"), schema.job.c.run_id.label("run"), timing.measured_at),
-            *(timing.seconds, timing.low, timing.high, timing.count, timing.flag),
-            *(attempt.bundle, attempt.kernel_sha, attempt.environment),
-            *(environment.driver, environment.driver_version),
-            *(schema.build.c.program, schema.build.c.name.label("build")),
+        select_record(
+            SeriesPoint,
+            *(schema.measurement, schema.attempt, schema.environment, schema.build),
+            job=timing.job_id,
+            run=schema.job.c.run_id,
+            build=schema.build.c.name,
         )
         .select_from(newest)
         .join(
@@ -227,13 +215,9 @@ def points(tx: Connection, number: int, last: int) -> list[SeriesPoint]:
 def changes(tx: Connection, number: int) -> list[SeriesChange]:
     """The change points of a series, the newest first."""
     change, member = schema.change_point.c, schema.regression_member.c
+    numbers = {"change": change.id, "regression": member.regression_id}
     query = (
-        select(
-            *(change.id.label("change"), change.state, change.direction, change.cause),
-            *(change.ratio, change.low, change.high, change.p, change.method),
-            *(change.before_job, change.after_job, change.found_at),
-            member.regression_id.label("regression"),
-        )
+        select_record(SeriesChange, schema.change_point, **numbers)
         .outerjoin(schema.regression_member, member.change_point_id == change.id)
         .where(change.series_id == number)
         .order_by(change.found_at.desc(), change.id.desc())
@@ -243,24 +227,17 @@ def changes(tx: Connection, number: int) -> list[SeriesChange]:
 
 def _columns() -> dict[str, ColumnElement[Any]]:
     """The columns of SeriesRow, by name."""
-    table, device, case = schema.series.c, schema.device.c, schema.kernel_case.c
-    timing = schema.measurement.c
+    table, timing = schema.series.c, schema.measurement.c
     of_series = timing.series_id == table.id
     counted = select(func.count()).select_from(schema.measurement).where(of_series)
     newest = select(func.max(timing.measured_at)).where(of_series)
-    columns: dict[str, ColumnElement[Any]] = {
+    return {
+        **schema.NAMES,
+        **{field.name: table[field.name] for field in fields(SeriesRow) if field.name in table},
         "series": table.id,
-        "host": schema.host.c.name,
-        "device": device.key,
-        "device_name": device.name,
-        "case_name": case.name,
-        "kernel": case.kernel,
-        "format": case.format,
         "results": counted.correlate(schema.series).scalar_subquery(),
         "newest_at": newest.correlate(schema.series).scalar_subquery(),
     }
-    own = ("variant", "metric", "side", "environment_class", "track", "sigma", "noise_kind")
-    return columns | {name: table[name] for name in (*own, "autocorrelation", "smallest_effect")}
 
 
 def _select_fitting(chosen: SeriesFilter, what: ColumnElement[int]) -> Select[int]:

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select
 from vkbench.result import Side, unpack_samples
 from vkbench_db import schema
 from vkbench_db.batches import batches
+from vkbench_db.rows import record_of
 
 
 def is_our_time(job: ColumnElement[int], metric: str) -> ColumnElement[bool]:
@@ -52,27 +53,12 @@ class Samples:
 def samples(tx: Connection, job: int) -> list[Samples]:
     """The samples of each metric and side of a job; none where it was not timed."""
     timing = schema.measurement.c
-    rows = tx.execute(
-        select(
-            *(timing.metric, timing.side, timing.seconds, timing.low, timing.high),
-            *(timing.count.label("samples_taken"), timing.launches, timing.samples),
-        )
-        .where(timing.job_id == job)
-        .order_by(timing.metric, timing.side)
+    query = (
+        select(schema.measurement).where(timing.job_id == job).order_by(timing.metric, timing.side)
     )
     return [
-        Samples(
-            job=job,
-            metric=row.metric,
-            side=row.side,
-            seconds=row.seconds,
-            low=row.low,
-            high=row.high,
-            count=row.samples_taken,
-            launches=row.launches,
-            samples=unpack_stored(row.samples),
-        )
-        for row in rows
+        record_of({**row, "job": job, "samples": unpack_stored(row["samples"])}, Samples)
+        for row in tx.execute(query).mappings()
     ]
 
 

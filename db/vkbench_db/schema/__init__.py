@@ -30,6 +30,11 @@ migration creates it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement
+
 from vkbench_db.schema.accuracy import accuracy, v_accuracy
 from vkbench_db.schema.change import (
     change_point,
@@ -77,58 +82,15 @@ from vkbench_db.schema.work import (
     verdict,
 )
 
-__all__ = [
-    "TABLES",
-    "VIEWS",
-    "Columns",
-    "Json",
-    "ResultRow",
-    "accuracy",
-    "alert_delivery",
-    "attempt",
-    "baseline",
-    "bisection",
-    "bisection_step",
-    "blob",
-    "build",
-    "bundle",
-    "bundle_blob",
-    "calibration",
-    "canary",
-    "change_point",
-    "change_point_event",
-    "confirmation",
-    "device",
-    "environment",
-    "fresh",
-    "host",
-    "is_settling",
-    "job",
-    "kernel_case",
-    "latest",
-    "measurement",
-    "named_jobs",
-    "named_series",
-    "peer_standing",
-    "refused",
-    "regression",
-    "regression_event",
-    "regression_member",
-    "run",
-    "schedule",
-    "schedule_slot",
-    "scheduler",
-    "series",
-    "token",
-    "tuned",
-    "v_accuracy",
-    "v_latest",
-    "v_regressions",
-    "v_results",
-    "v_series",
-    "verdict",
-]
-
+# What rows of queries call a case, its device and its host.
+NAMES: Mapping[str, ColumnElement[Any]] = {
+    "host": host.c.name,
+    "device": device.c.key,
+    "device_name": device.c.name,
+    "case_name": kernel_case.c.name,
+    "kernel": kernel_case.c.kernel,
+    "format": kernel_case.c.format,
+}
 # Joins that many queries have: jobs and series with their names, and what settled a job.
 named_jobs = (
     job.join(device, device.c.id == job.c.device_id)

@@ -27,7 +27,7 @@ from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
 from vkbench_db.older import purpose_of, tags_of, timings_of
-from vkbench_db.rows import fetch, insert_missing, record_of
+from vkbench_db.rows import fetch, insert_missing, record_of, select_record
 from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import (
     AccuracyLine,
@@ -283,10 +283,7 @@ def _find_known_jobs(
 ) -> dict[int, _KnownJob]:
     job = schema.job.c
     query = (
-        select(
-            *(job.id, job.position, job.device_id, job.case_id, job.mode, job.variant),
-            *(job.state, job.token, job.tries, job.dispatches),
-        )
+        select_record(_KnownJob, schema.job)
         .where(job.run_id == target.id, job.position.in_([line.record.position for line in lines]))
         .order_by(job.id)
         .with_for_update(key_share=True)

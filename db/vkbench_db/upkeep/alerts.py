@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
 from vkbench_db import schema
-from vkbench_db.rows import fetch, insert_missing
+from vkbench_db.rows import fetch, insert_missing, select_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +128,5 @@ def _is(delivery: Delivery) -> tuple[ColumnElement[bool], ...]:
 
 
 def _deliveries() -> Select[*tuple[Any, ...]]:
-    table = schema.alert_delivery.c
-    return select(
-        *(table.regression_id.label("regression"), table.state, table.channel, table.created_at),
-        *(table.tries, table.next_try_at, table.delivered_at, table.error),
-    )
+    delivery = schema.alert_delivery
+    return select_record(Delivery, delivery, regression=delivery.c.regression_id)

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from vkbench.job import ACTIVE
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 
 BEAT_SECONDS = 10.0  # how often a scheduler says that it is there
 LATELY_SECONDS = 60.0  # a scheduler that is silent for longer counts as gone
@@ -79,10 +79,7 @@ def attendance(
     waiting = select(job.device_id).where(job.run_id == run, job.state.in_(ACTIVE))
     is_chosen = device.key.in_(devices) if run is None else device.id.in_(waiting)
     query = (
-        select(
-            *(device.key, device.name, host.name.label("host"), worker_seen().label("last_seen")),
-            *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
-        )
+        select_record(Station, schema.device, last_seen=worker_seen())
         .join(schema.host, host.id == device.host_id)
         .where(is_chosen)
         .order_by(host.name, device.name, device.key)

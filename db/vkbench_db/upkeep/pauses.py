@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, update
 
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.devices import SCHEDULER
 
 
@@ -26,10 +26,7 @@ def untold_pauses(tx: Connection, since: float) -> list[UntoldPause]:
     """Pauses by schedulers since a moment that the alert channels have not heard of."""
     device, host = schema.device.c, schema.host.c
     query = (
-        select(
-            *(device.key, device.name, host.name.label("host")),
-            *(device.paused_reason.label("reason"), device.paused_at.label("at")),
-        )
+        select_record(UntoldPause, schema.device, reason=device.paused_reason, at=device.paused_at)
         .join(schema.host, host.id == device.host_id)
         .where(
             *(device.paused, device.paused_by == SCHEDULER, device.paused_at >= since),

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, true, update
+from sqlalchemy import Connection, RowMapping, delete, func, select, true, update
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import ACTIVE
 from vkbench.words import names
 from vkbench_db import schema
-from vkbench_db.rows import fetch, insert_missing, insert_new
+from vkbench_db.rows import fetch, insert_missing, insert_new, record_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,29 +76,21 @@ def list_schedules(tx: Connection, now: float | None = None) -> list[Schedule]:
         .subquery()
     )
     rows = tx.execute(
-        select(
-            *(schedule.id, schedule.name, schedule.cron, schedule.selection, schedule.is_enabled),
-            *(schedule.created_at, schedule.user_name, slot.slot, slot.run_id, slot.note),
-        )
+        select(schema.schedule, slot.slot, slot.run_id, slot.note)
         .outerjoin(newest, newest.c.schedule_id == schedule.id)
         .outerjoin(
             schema.schedule_slot, (slot.schedule_id == schedule.id) & (slot.slot == newest.c.slot)
         )
         .order_by(schedule.name)
-    )
+    ).mappings()
     return [
-        Schedule(
-            id=row.id,
-            name=row.name,
-            cron=row.cron,
-            selection=row.selection,
-            is_enabled=row.is_enabled,
-            created_at=row.created_at,
-            user=row.user_name,
-            last=None if row.slot is None else Slot(at=row.slot, run=row.run_id, note=row.note),
-        )
-        for row in rows
+        record_of({**row, "user": row["user_name"], "last": _slot(row)}, Schedule) for row in rows
     ]
+
+
+def _slot(row: RowMapping) -> Slot | None:
+    at = row["slot"]
+    return None if at is None else Slot(at=at, run=row["run_id"], note=row["note"])
 
 
 def find(tx: Connection, name: str, now: float | None = None) -> Schedule:

@@ -12,7 +12,7 @@ from vkbench.result import HOT
 from vkbench.run import RunKind
 from vkbench_db import schema
 from vkbench_db.ask.timings import is_our_time
-from vkbench_db.rows import fetch, insert_missing
+from vkbench_db.rows import fetch, insert_missing, select_record
 from vkbench_db.work.runs import run_progress
 
 # What is kept about a sweep: how much it tries, and the cases of which it keeps no finding, since
@@ -78,14 +78,14 @@ class TunedRow:
 def trials(tx: Connection, run: int) -> list[Trial]:
     """The jobs of a sweep, in their order."""
     job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
-    attempt, timing = schema.attempt.c, schema.measurement.c
+    attempt = schema.attempt.c
     query = (
-        select(
-            *(job.device_id, device.key.label("device"), device.name.label("device_name")),
-            *(job.case_id, case.name.label("case"), job.variant.label("configuration")),
-            *(job.position, job.state, job.reason),
-            func.coalesce(attempt.environment, "").label("environment"),
-            *(timing.seconds, timing.low, timing.high, job.finished_at),
+        select_record(
+            Trial,
+            *(schema.job, schema.measurement),
+            case=case.name,
+            configuration=job.variant,
+            environment=func.coalesce(attempt.environment, ""),
         )
         .join(schema.device, device.id == job.device_id)
         .join(schema.kernel_case, case.id == job.case_id)
@@ -177,13 +177,7 @@ def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
 def _select_tables() -> Select[*tuple[object, ...]]:
     table, device, case = schema.tuned.c, schema.device.c, schema.kernel_case.c
     return (
-        select(
-            *(table.run_id.label("run"), schema.host.c.name.label("host")),
-            *(device.key.label("device"), device.name.label("device_name")),
-            *(table.driver, table.driver_version, case.name.label("case")),
-            *(table.configuration, table.seconds, table.estimated, table.estimated_seconds),
-            table.measured_at,
-        )
+        select_record(TunedRow, schema.tuned, run=table.run_id, case=case.name)
         .join(schema.device, device.id == table.device_id)
         .join(schema.host, schema.host.c.id == device.host_id)
         .join(schema.kernel_case, case.id == table.case_id)

@@ -58,9 +58,10 @@ class _Job:
     """A locked job, changed in memory while a batch of results is applied to it."""
 
     id: int
-    state: JobState
+    state: str
     token: int
     tries: int
+    case_id: int
     case: str
     metric: str  # of a paired job
     dispatches: int
@@ -156,17 +157,7 @@ def _lock(tx: Connection, job_ids: Sequence[int]) -> dict[int, _Job]:
     names = tx.execute(select(case.id, case.name).where(case.id.in_(cases))).all()
     case_names = {row.id: row.name for row in names}
     return {
-        row.id: _Job(
-            id=row.id,
-            state=JobState(row.state),
-            token=row.token,
-            tries=row.tries,
-            dispatches=row.dispatches,
-            case=case_names[row.case_id],
-            metric=row.metric,
-            seen=seen[row.id],
-        )
-        for row in rows
+        row.id: _Job(**vars(row), case=case_names[row.case_id], seen=seen[row.id]) for row in rows
     }
 
 

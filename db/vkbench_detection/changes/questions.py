@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.states import DECIDED, UNDECIDED, ChangeState
 
@@ -49,10 +49,8 @@ def looked_into(tx: Connection, series: Iterable[int]) -> list[LookedInto]:
         .scalar_subquery()
     )
     query = (
-        select(
-            *(table.id, table.series_id, table.after_job, table.direction),
-            is_explained.label("is_explained"),
-            decided_at.label("decided_at"),
+        select_record(
+            LookedInto, schema.change_point, is_explained=is_explained, decided_at=decided_at
         )
         .where(
             table.series_id.in_(set(series)),

@@ -18,7 +18,7 @@ from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.queries import find_run
 from vkbench_db.batches import batches
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_detection.compare.evidence import ratio_of
 from vkbench_detection.compare.references import (
     LatestBefore,
@@ -159,18 +159,17 @@ def _value(tx: Connection, kind: ReferenceKind, given: str) -> str:
 
 def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
     """What counts in these series, in order, with all that a baseline may ask about."""
-    timing, attempt = schema.measurement.c, schema.attempt.c
+    timing = schema.measurement.c
     query = (
-        select(
-            *(timing.series_id, timing.job_id, timing.measured_at, timing.seconds),
-            *(timing.low, timing.high, timing.count.label("samples")),
-            *(schema.job.c.run_id, attempt.bundle),
+        select_record(
+            _Found,
+            schema.measurement,
+            schema.attempt,
+            run_id=schema.job.c.run_id,
+            samples=timing.count,
         )
         .join(schema.job, schema.job.c.id == timing.job_id)
-        .join(
-            schema.attempt,
-            schema.is_settling,
-        )
+        .join(schema.attempt, schema.is_settling)
         .where(timing.series_id.in_(series), timing.flag == "", timing.seconds > 0)
         .order_by(timing.series_id, timing.measured_at, timing.job_id)
     )

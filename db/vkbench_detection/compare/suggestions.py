@@ -17,7 +17,7 @@ from vkbench.run import COMPARED
 from vkbench.words.units import count_of
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import named_devices
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 
 NIGHTS: Final = 3  # runs that are suggested beside the one before, the newest
 RUNS: Final = 40  # the newest, in which drivers and bundles are looked for
@@ -78,12 +78,12 @@ def _runs(tx: Connection) -> list[_Run]:
     run = schema.run.c
     is_timed = exists().where(_is_timed(run.id))
     query = (
-        select(run.id, run.label, run.created_at)
+        select_record(_Run, schema.run)
         .where(schema.run.c.kind.in_(COMPARED), is_timed)
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(RUNS)
     )
-    return list(fetch(tx, query, _Run))
+    return fetch(tx, query, _Run)
 
 
 def _nights(tx: Connection, runs: Sequence[_Run]) -> Iterator[Suggestion]:
@@ -150,11 +150,12 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
         .scalar_subquery()
     )
     query = (
-        select(
-            *(schema.device.c.key.label("device"), schema.device.c.id.label("device_id")),
-            run.id.label("run"),
-            *(environment.driver, environment.driver_version, attempt.bundle),
-            schema.build.c.name.label("build"),
+        select_record(
+            _Ran,
+            *(schema.environment, schema.attempt),
+            device_id=schema.device.c.id,
+            run=run.id,
+            build=schema.build.c.name,
         )
         .select_from(schema.run)
         .join(schema.device, run.id.in_(runs))
@@ -163,7 +164,7 @@ def _ran(tx: Connection, runs: Sequence[int]) -> list[_Ran]:
         .outerjoin(schema.build, schema.build.c.sha == attempt.bundle)
         .order_by(run.created_at.desc(), run.id.desc())
     )
-    return list(fetch(tx, query, _Ran))
+    return fetch(tx, query, _Ran)
 
 
 def _last_two(tx: Connection, ran: Sequence[_Ran], what: str) -> tuple[_Ran, _Ran] | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, insert, select, update
 
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.runs import cancel
 from vkbench_detection.changes import transitions
 from vkbench_detection.changes.change_point import ChangePoint
@@ -58,22 +58,14 @@ class Confirmed:
 def running(tx: Connection, devices: Collection[str] | None = None) -> list[Running]:
     """Confirmations that have not ended; with `devices`, those on devices with these keys."""
     table, job, device = schema.confirmation.c, schema.job.c, schema.device.c
-    query = select(
-        table.id, table.change_point_id, table.run_id, table.pairs, table.created_at
-    ).where(table.finished_at.is_(None))
+    numbers = {"change": table.change_point_id, "run": table.run_id}
+    query = select_record(Running, schema.confirmation, **numbers).where(
+        table.finished_at.is_(None)
+    )
     if devices is not None:
         theirs = select(job.run_id).join(schema.device, device.id == job.device_id)
         query = query.where(table.run_id.in_(theirs.where(device.key.in_(devices))))
-    return [
-        Running(
-            id=row.id,
-            change=row.change_point_id,
-            run=row.run_id,
-            pairs=row.pairs,
-            created_at=row.created_at,
-        )
-        for row in tx.execute(query.order_by(table.id))
-    ]
+    return fetch(tx, query.order_by(table.id), Running)
 
 
 def running_counts(tx: Connection) -> Mapping[int, int]:
@@ -98,10 +90,12 @@ def decided_about(tx: Connection, number: int) -> Confirmed:
     """What was decided last about a change."""
     change, event = schema.change_point.c, schema.change_point_event.c
     series, case = schema.series.c, schema.kernel_case.c
-    row = tx.execute(
-        select(
-            *(change.id.label("change"), change.state, change.cause),
-            *(case.name.label("case"), series.metric, event.note),
+    query = (
+        select_record(
+            Confirmed,
+            *(schema.change_point, schema.series, schema.change_point_event),
+            change=change.id,
+            case=case.name,
         )
         .select_from(schema.change_point)
         .join(schema.series, series.id == change.series_id)
@@ -110,8 +104,8 @@ def decided_about(tx: Connection, number: int) -> Confirmed:
         .where(change.id == number)
         .order_by(event.id.desc())
         .limit(1)
-    ).one()
-    return Confirmed(**row._mapping)
+    )
+    return fetch(tx, query, Confirmed)[0]
 
 
 def first_pairs(arms: Arms) -> int:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from vkbench.job import SHARDS, Arm, ArmKind
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.builds import is_build
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint
@@ -81,12 +81,12 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
         .scalar_subquery()
     )
     query = (
-        select(
-            schema.change_point,
-            *(series.variant, series.metric, series.device_id),
-            *(device.key.label("device"), device.bundle.label("packaged")),
-            schema.kernel_case.c.name.label("case"),
-            decisions.label("times_decided"),
+        select_record(
+            _Suspected,
+            *(schema.change_point, schema.series),
+            packaged=device.bundle,
+            case=schema.kernel_case.c.name,
+            times_decided=decisions,
         )
         .join(schema.series, series.id == change.series_id)
         .join(schema.device, device.id == series.device_id)

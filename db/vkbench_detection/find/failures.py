@@ -24,7 +24,7 @@ from vkbench.job import JobState, Outcome
 from vkbench.result import DRIVER_FAILED, UNOPENED
 from vkbench_db import schema
 from vkbench_db.ask.devices.health import DONE, mishaps
-from vkbench_db.rows import fetch, fetch_first
+from vkbench_db.rows import fetch, fetch_first, select_record
 
 PATIENCE_SECONDS = 3600.0  # for the device's next job
 
@@ -96,10 +96,7 @@ def tries(tx: Connection, jobs: Sequence[int]) -> defaultdict[int, list[Try]]:
     """The attempts at jobs, by job; none of a job without any."""
     attempt = schema.attempt.c
     query = (
-        select(
-            *(attempt.job_id, attempt.outcome, attempt.telemetry, attempt.bundle),
-            *(attempt.environment, attempt.worker, attempt.started_at),
-        )
+        select_record(Try, schema.attempt)
         .where(attempt.job_id.in_(jobs))
         .order_by(attempt.job_id, attempt.token)
     )

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Select, and_, or_, select
 from vkbench.job import JobState, Mode
 from vkbench.result import Side
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import FAILED, WRONG, Conclusion, Suspicion, cause_of
 from vkbench_detection.changes.questions import is_known
@@ -137,10 +137,7 @@ def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
     """What `chain` needs to know of each of these jobs."""
     job, run = schema.job.c, schema.run.c
     query = (
-        select(
-            *(job.id, job.case_id, job.device_id, job.mode, job.variant, job.state),
-            *(job.finished_at, job.reason, run.track, job.limit_seconds),
-        )
+        select_record(Link, schema.job, schema.run)
         .join(schema.run, run.id == job.run_id)
         .where(job.id.in_(jobs))
         .order_by(job.finished_at, job.id)

@@ -11,7 +11,7 @@ from sqlalchemy import case as sql_case
 from vkbench.job import JobState, Mode
 from vkbench.result import Side
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,21 +100,20 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
     job, timing = schema.job.c, schema.measurement
     own, theirs = timing.alias("ours"), timing.alias("theirs")
     host, device, case = schema.host.c, schema.device.c, schema.kernel_case.c
-    attempt = schema.attempt.c
     query = (
-        select(
-            *(
-                host.name.label("host"),
-                device.key.label("device"),
-                device.name.label("device_name"),
-            ),
-            *(case.kernel, case.format),
-            *(case.name.label("case_name"), job.variant.label("peer"), attempt.settings),
-            *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
-            *(own.c.clock, theirs.c.clock.label("peer_clock")),
-            *(own.c.seconds.label("ours"), own.c.low.label("ours_low")),
-            *(own.c.high.label("ours_high"), theirs.c.seconds.label("theirs")),
-            *(theirs.c.low.label("theirs_low"), theirs.c.high.label("theirs_high")),
+        select_record(
+            PeerPair,
+            *(schema.job, schema.attempt, own),
+            peer=job.variant,
+            run=job.run_id,
+            job=job.id,
+            ours=own.c.seconds,
+            ours_low=own.c.low,
+            ours_high=own.c.high,
+            theirs=theirs.c.seconds,
+            theirs_low=theirs.c.low,
+            theirs_high=theirs.c.high,
+            peer_clock=theirs.c.clock,
         )
         .select_from(schema.named_jobs)
         .join(schema.attempt, schema.is_settling)
@@ -155,11 +154,12 @@ def uncompared_cases(
     passed = job.state == JobState.PASSED
     reason = sql_case((passed, "a side took less time than its clock shows"), else_=job.reason)
     query = (
-        select(
-            *(host.name.label("host"), device.key.label("device")),
-            *(device.name.label("device_name"), case.name.label("case_name")),
-            *(job.variant.label("peer"), reason.label("reason")),
-            *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
+        select_record(
+            *(Uncompared, schema.job),
+            peer=job.variant,
+            reason=reason,
+            run=job.run_id,
+            job=job.id,
         )
         .select_from(schema.named_jobs)
         .where(

@@ -13,6 +13,7 @@ from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
+from vkbench_db.rows import fetch, select_record
 from vkbench_detection.changes.decisions import VERDICTS, Cause
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage
@@ -154,13 +155,15 @@ def story(tx: Connection, regression: int) -> RegressionStory:
     if not matches:
         known = [str(row.id) for row in _rows(tx, [], 100)]
         raise UnknownName("regression", str(regression), names.nearest(str(regression), known))
-    rows = tx.execute(
-        select(*(view[name] for name in _MEMBER))
+    query = (
+        select_record(MemberRow, schema.v_regressions)
         .where(view.regression == regression)
         .order_by(view.case_name, view.variant, view.metric, view.host, view.change)
-    ).all()
-    evidence = _evidence(tx, regression)
-    members = [MemberRow(**row._mapping, evidence=evidence.get(row.change, "")) for row in rows]
+    )
+    evidence = _last_words(tx, select(view.change).where(view.regression == regression))
+    members = [
+        replace(row, evidence=evidence.get(row.change, "")) for row in fetch(tx, query, MemberRow)
+    ]
     return RegressionStory(row=matches[0], members=members, events=_events(tx, regression))
 
 
@@ -170,13 +173,7 @@ def suspected_changes(
     """Changes in these states, the newest first."""
     change, series, device = schema.change_point.c, schema.series.c, schema.device.c
     query = (
-        select(
-            *(change.id.label("change"), change.state, change.direction, change.cause),
-            *(change.ratio, change.p),
-            *(change.method, change.found_at, series.variant, series.metric, series.track),
-            *(schema.host.c.name.label("host"), device.key.label("device")),
-            *(device.name.label("device_name"), schema.kernel_case.c.name.label("case_name")),
-        )
+        select_record(SuspectRow, schema.change_point, schema.series, change=change.id)
         .join(schema.series, series.id == change.series_id)
         .join(schema.device, device.id == series.device_id)
         .join(schema.host, schema.host.c.id == device.host_id)
@@ -188,8 +185,7 @@ def suspected_changes(
         query = query.where(device.key.in_(device_keys(tx, devices)))
     evidence = _last_words(tx, select(change.id).where(change.state.in_(states)))
     return [
-        SuspectRow(**row._mapping, evidence=evidence.get(row.change, ""))
-        for row in tx.execute(query)
+        replace(row, evidence=evidence.get(row.change, "")) for row in fetch(tx, query, SuspectRow)
     ]
 
 
@@ -212,11 +208,6 @@ def uncertain(tx: Connection) -> Mapping[str, int]:
     return dict(tx.execute(query.group_by(change.state)).all())
 
 
-_MEMBER = tuple(
-    column.name
-    for column in schema.v_regressions.c
-    if column.name in MemberRow.__dataclass_fields__ and column.name != "evidence"
-)
 _OWN = ("title", "state", "direction", "cause", "owner", "opened_at", "changed_at")
 
 
@@ -262,11 +253,6 @@ def _kernels(tx: Connection, regressions: Sequence[int]) -> Mapping[int, dict[st
     return counts
 
 
-def _evidence(tx: Connection, regression: int) -> Mapping[int, str]:
-    view = schema.v_regressions.c
-    return _last_words(tx, select(view.change).where(view.regression == regression))
-
-
 def _last_words(tx: Connection, changes: Select[int]) -> Mapping[int, str]:
     """The note of the last event of each change."""
     event = schema.change_point_event.c
@@ -280,9 +266,5 @@ def _last_words(tx: Connection, changes: Select[int]) -> Mapping[int, str]:
 
 def _events(tx: Connection, regression: int) -> list[EventRow]:
     event = schema.regression_event.c
-    rows = tx.execute(
-        select(event.at, event.state, event.user_name.label("user"), event.note)
-        .where(event.regression_id == regression)
-        .order_by(event.id)
-    )
-    return [EventRow(**row._mapping) for row in rows]
+    query = select_record(EventRow, schema.regression_event, user=event.user_name)
+    return fetch(tx, query.where(event.regression_id == regression).order_by(event.id), EventRow)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import OF_CODE, VERDICTS, Cause
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
@@ -106,7 +106,7 @@ def recoveries(tx: Connection, now: float) -> list[Recovery]:
     """Regressions whose members are back, have stayed so, or are gone; and what each becomes."""
     table = schema.regression.c
     query = (
-        select(table.id, table.state, table.direction, table.changed_at)
+        select_record(_Regression, schema.regression)
         .where(table.state.in_(JOINED))
         .order_by(table.id)
     )
@@ -155,11 +155,7 @@ def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) 
     """Whether each member is back, up to the first that is waited for; `devices` are gone."""
     change, member, job = schema.change_point.c, schema.regression_member.c, schema.job.c
     query = (
-        select(
-            *(change.series_id, job.device_id, change.direction, change.cause, change.ratio),
-            *(change.before_job, change.after_job, job.finished_at),
-            *(change.before_kernel, change.before_environment),
-        )
+        select_record(_Member, schema.change_point, schema.job)
         .join(schema.regression_member, member.change_point_id == change.id)
         .join(schema.job, job.id == change.after_job)
         .where(member.regression_id == regression.id)
@@ -223,10 +219,7 @@ def _has_its_cause(member: _Member, later: _Later) -> bool:
 def _later(tx: Connection, member: _Member) -> list[_Later]:
     change, job = schema.change_point.c, schema.job.c
     query = (
-        select(
-            *(change.state, change.direction, change.cause, change.ratio),
-            *(change.after_kernel, change.after_environment, job.finished_at),
-        )
+        select_record(_Later, schema.change_point, schema.job)
         .join(schema.job, job.id == change.after_job)
         .where(
             *(change.series_id == member.series_id, job.finished_at > member.finished_at),

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 from vkbench.calibration import SUITE, TICK, canary_of
 from vkbench.job import UNFINISHED, JobState, Mode
 from vkbench_db import schema
-from vkbench_db.rows import fetch, insert_missing, record_of
+from vkbench_db.rows import fetch, insert_missing, record_of, select_record
 
 LAUNCH = "launch/u32/n1"  # timed in every calibration, and hardly anywhere else
 LEAST_REPEATED = 5  # canaries whose scatter says something
@@ -163,13 +163,9 @@ class _Timed:
 
 
 def _timings(tx: Connection, run: int, device: int) -> list[_Timed]:
-    job, timing, attempt = schema.job.c, schema.measurement.c, schema.attempt.c
+    job, timing = schema.job.c, schema.measurement.c
     query = (
-        select(
-            *(schema.kernel_case.c.name, schema.kernel_case.c.kernel, attempt.variant),
-            *(timing.metric, timing.seconds, timing.bytes_moved, timing.flops),
-            *(attempt.environment, attempt.telemetry, job.finished_at),
-        )
+        select_record(_Timed, schema.kernel_case, schema.measurement, schema.attempt, schema.job)
         .join(schema.measurement, timing.job_id == job.id)
         .join(schema.attempt, schema.is_settling)
         .join(schema.kernel_case, schema.kernel_case.c.id == job.case_id)

@@ -19,7 +19,7 @@ from vkbench.result import BOUNDS_CHECKED, NOT_COLD
 from vkbench_db import schema
 from vkbench_db.ask.devices.health import DONE
 from vkbench_db.database import watch_alone
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_detection.find.failures import decided_by
 from vkbench_detection.find.verdict_changes import record_failed_jobs, record_wrong_jobs
 from vkbench_detection.series import canaries, roofs
@@ -119,11 +119,11 @@ def _read_fresh_jobs(
     """Fresh jobs by number, without those whose environment may still be announced."""
     job, attempt, fresh = schema.job.c, schema.attempt.c, schema.fresh.c
     query = (
-        select(
-            *(job.id, job.device_id, job.case_id, job.mode, job.state, job.finished_at),
-            *(schema.run.c.track, func.coalesce(attempt.variant, "").label("variant")),
-            func.coalesce(attempt.environment, "").label("environment"),
-            attempt.telemetry,
+        select_record(
+            _FreshJob,
+            *(schema.job, schema.run, schema.attempt),
+            variant=func.coalesce(attempt.variant, ""),
+            environment=func.coalesce(attempt.environment, ""),
         )
         .join(schema.fresh, fresh.job_id == job.id)
         .join(schema.run, schema.run.c.id == job.run_id)
@@ -189,13 +189,7 @@ def _place(
     by_id = {row.id: row for row in jobs}
     measurement, verdict = schema.measurement.c, schema.verdict.c
     query = (
-        select(
-            *(measurement.job_id, measurement.metric, measurement.side),
-            *(measurement.seconds, measurement.warnings),
-            *(measurement.bytes_moved, measurement.flops, verdict.path),
-            *(schema.kernel_case.c.kernel, schema.kernel_case.c.format),
-            schema.kernel_case.c.types,
-        )
+        select_record(_Timing, schema.measurement, schema.verdict, schema.kernel_case)
         .join(schema.job, schema.job.c.id == measurement.job_id)
         .join(schema.kernel_case, schema.kernel_case.c.id == schema.job.c.case_id)
         .outerjoin(schema.verdict, verdict.job_id == measurement.job_id)

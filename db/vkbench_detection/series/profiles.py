@@ -13,6 +13,7 @@ from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
+from vkbench_db.rows import fetch, select_record
 
 VERDICT = "verdict"  # metric of series without times: vkbench_detection.series.points.VERDICT
 MOST = 200  # results that a profile is taken from, the newest
@@ -72,28 +73,15 @@ def noise(
     tx: Connection, *, devices: Sequence[str] = (), kernel: str = "", case: str = ""
 ) -> list[NoiseRow]:
     """The series of these devices, with their noise if it is known; kernel and case are globs."""
-    table, device, known_case = schema.series.c, schema.device.c, schema.kernel_case.c
-    where = [device.key.in_(device_keys(tx, devices))] if devices else []
-    rows = tx.execute(
-        select(
-            *(table.id.label("series"), schema.host.c.name.label("host")),
-            *(device.key.label("device"), device.name.label("device_name")),
-            *(known_case.name.label("case_name"), known_case.kernel, table.variant),
-            *(
-                table.metric,
-                table.side,
-                table.environment_class,
-                table.track,
-                table.sigma,
-                table.noise_kind,
-            ),
-            *(table.autocorrelation, table.smallest_effect, table.profiled_at),
-        )
+    table = schema.series.c
+    where = [schema.device.c.key.in_(device_keys(tx, devices))] if devices else []
+    query = (
+        select_record(NoiseRow, schema.series, series=table.id)
         .select_from(schema.named_series)
         .where(table.metric != VERDICT, *where)
         .order_by(table.id)
     )
-    series = [NoiseRow(**row._mapping) for row in rows]
+    series = fetch(tx, query, NoiseRow)
     for name, pattern in (("kernel", kernel), ("case_name", case)):
         if pattern:
             known = sorted({getattr(row, name) for row in series})

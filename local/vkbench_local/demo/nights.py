@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from vkbench.calibration import CANARY_AT, CANARY_SECONDS, TICK
 from vkbench.device import DeviceFacts
 from vkbench.job import JobState, Mode, Outcome
 from vkbench.result import Timing, Verdict
+from vkbench_db.rows import record_of
 from vkbench_db.transfer.lines import AttemptLine, JobLine, RunLine
 from vkbench_local.demo import story
 from vkbench_local.demo.lab import MACHINES, Machine
@@ -194,18 +195,11 @@ def _job(lab: Lab, night: int, position: int, work: Work, rng: np.random.Generat
 
 
 def verdict_of(case: RecordedCase, *, is_right: bool) -> Verdict:
-    return Verdict(
-        passed=is_right,
-        reason="" if is_right else WRONG,
-        path=case.path,
-        nmse=case.nmse if is_right else 0.41,
-        nmse_limit=case.nmse_limit,
-        max_abs=case.max_abs if is_right else 3.75,
-        max_abs_limit=case.max_abs_limit,
-        compared=case.compared,
-        total=case.total,
-        first_bad="" if is_right else "y[4096]: 0.0, expected 1.46875",
-    )
+    verdict = record_of({**vars(case), "passed": True, "reason": ""}, Verdict)
+    if is_right:
+        return verdict
+    bad = "y[4096]: 0.0, expected 1.46875"
+    return replace(verdict, passed=False, reason=WRONG, nmse=0.41, max_abs=3.75, first_bad=bad)
 
 
 def _line(lab: Lab, night: int, position: int, work: Work, ending: Ending) -> JobLine:

@@ -16,6 +16,7 @@ import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.result import Side, Timing
+from vkbench_db.rows import record_of
 from vkbench_worker.timing.summary import Sampling, timing_of
 
 FILE = Path(__file__).parent / "recording.json.gz"
@@ -84,14 +85,5 @@ def timing(
     scatter = max(LEAST_SCATTER, recorded.mad / recorded.seconds) if recorded.seconds else 0.0
     drawn = rng.gamma(TAIL, scatter, count)
     values = (seconds * (1 + drawn - TAIL * scatter)).tolist()
-    how = Sampling(
-        side=side,
-        metric=recorded.metric,
-        launches=recorded.launches,
-        stop=recorded.stop,
-        clock="gpu",
-        bytes_moved=recorded.bytes_moved,
-        flops=recorded.flops,
-        warnings=recorded.warnings,
-    )
+    how = record_of({**vars(recorded), "side": side, "clock": "gpu"}, Sampling)
     return timing_of(values, how)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from datetime import UTC, datetime
 from math import isfinite
 
 from vkbench.process import log
@@ -17,7 +15,7 @@ from vkbench_detection.peers.standings import Standing, judge, note_told, standi
 from vkbench_detection.regress.announcements import STALE_SECONDS
 from vkbench_detection.statistics.ratios import Ratio
 from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
-from vkbench_scheduler.watch.messages import Message
+from vkbench_scheduler.watch.messages import Message, write_message
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
 
@@ -53,16 +51,10 @@ def message_of(standing: Standing, ratio: Ratio) -> Message:
     """The message about one fall."""
     pair = standing.pair
     identity = f"{pair.host} {pair.device} {pair.case_name} {pair.peer} {pair.finished_at}"
-    title = f"vkbench: {pair.case_name} fell behind {pair.peer} on {pair.device_name}"
-    data = {
+    names = ("peer", "settings", "host", "device", "device_name", "run", "job")
+    summary = _summary(standing, ratio)
+    data = {name: getattr(pair, name) for name in names} | {
         "case": pair.case_name,
-        "peer": pair.peer,
-        "settings": pair.settings,
-        "host": pair.host,
-        "device": pair.device,
-        "device_name": pair.device_name,
-        "run": pair.run,
-        "job": pair.job,
         "ratio": ratio.ratio,
         "ratio_low": ratio.low,
         "ratio_high": ratio.high if isfinite(ratio.high) else None,
@@ -71,17 +63,11 @@ def message_of(standing: Standing, ratio: Ratio) -> Message:
         "ours_seconds_before": standing.ours_before,
         "theirs_seconds": pair.theirs,
         "theirs_seconds_before": standing.theirs_before,
+        "summary": summary,
     }
-    summary = _summary(standing, ratio)
-    return Message(
-        id=f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
-        title=title,
-        text=summary,
-        body={
-            "type": "peer.fell",
-            "timestamp": datetime.fromtimestamp(pair.finished_at, UTC).isoformat(),
-            "data": data | {"summary": summary},
-        },
+    title = f"{pair.case_name} fell behind {pair.peer} on {pair.device_name}"
+    return write_message(
+        identity, "peer.fell", pair.finished_at, title=title, text=summary, data=data
     )
 
 

@@ -35,6 +35,22 @@ class Message:
     body: Mapping[str, Any]  # for programs
 
 
+def write_message(
+    identity: str, kind: str, at: float, *, title: str, text: str, data: Mapping[str, Any]
+) -> Message:
+    """A message of a kind about something of a moment, whose identity no other message has."""
+    return Message(
+        id=f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
+        title=f"vkbench: {title}",
+        text=text,
+        body={
+            "type": kind,
+            "timestamp": datetime.fromtimestamp(at, UTC).isoformat(),
+            "data": data,
+        },
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class RegressionAlert:
     """A regression with the announcements to send about it, the newest last."""
@@ -69,16 +85,14 @@ def message_of(alert: RegressionAlert) -> Message:
     news = replace(alert.news, note=alert.notes or alert.news.note)
     summary = summaries.of_regression(news)
     shown = [asdict(change) for change in news.changes[:MOST_CHANGES]]
-    return Message(
-        id=_id(alert.identity),
-        title=f"vkbench: regression {news.id} {_BECAME[alert.kind]}: {news.title}",
+    more = {"changes": shown, "change_count": len(news.changes), "summary": summary}
+    return write_message(
+        alert.identity,
+        f"regression.{alert.kind}",
+        news.changed_at,
+        title=f"regression {news.id} {_BECAME[alert.kind]}: {news.title}",
         text=summary,
-        body={
-            "type": f"regression.{alert.kind}",
-            "timestamp": _moment(news.changed_at),
-            "data": asdict(news)
-            | {"changes": shown, "change_count": len(news.changes), "summary": summary},
-        },
+        data=asdict(news) | more,
     )
 
 
@@ -91,18 +105,16 @@ def digest_of(alerts: Sequence[RegressionAlert]) -> Message:
     title = f"{len(in_order)} regressions: {counted}"
     rows = [(alert.news, _BECAME[alert.kind], alert.notes) for alert in in_order]
     summary = summaries.of_many(title, rows)
-    return Message(
-        id=_id("\n".join(sorted(alert.identity for alert in in_order))),
-        title=f"vkbench: {title}",
+    return write_message(
+        "\n".join(sorted(alert.identity for alert in in_order)),
+        "regressions.digest",
+        max(alert.news.changed_at for alert in in_order),
+        title=title,
         text=summary,
-        body={
-            "type": "regressions.digest",
-            "timestamp": _moment(max(alert.news.changed_at for alert in in_order)),
-            "data": {
-                "regressions": [_regression_data(alert) for alert in in_order[:MOST_TOLD]],
-                "regression_count": len(in_order),
-                "summary": summary,
-            },
+        data={
+            "regressions": [_regression_data(alert) for alert in in_order[:MOST_TOLD]],
+            "regression_count": len(in_order),
+            "summary": summary,
         },
     )
 
@@ -115,11 +127,3 @@ def _regression_data(alert: RegressionAlert) -> dict[str, Any]:
         "kernels": news.kernels,
         "change_count": len(news.changes),
     }
-
-
-def _id(identity: str) -> str:
-    return f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat()

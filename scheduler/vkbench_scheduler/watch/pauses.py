@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from datetime import UTC, datetime
-
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.upkeep.pauses import UntoldPause, note_told, untold_pauses
 from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
-from vkbench_scheduler.watch.messages import Message
+from vkbench_scheduler.watch.messages import Message, write_message
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
 
@@ -29,16 +26,12 @@ def step(database: Database, settings: Settings, now: float) -> None:
 
 def message_of(pause: UntoldPause) -> Message:
     """The message about one pause."""
-    digest = hashlib.sha256(f"{pause.key} {pause.at}".encode()).hexdigest()[:32]
-    title = f"vkbench: device {pause.name} of {pause.host} is paused: {pause.reason}"
-    data = {name: getattr(pause, name) for name in ("key", "name", "host", "reason")}
-    return Message(
-        id=f"msg_{digest}",
+    title = f"device {pause.name} of {pause.host} is paused: {pause.reason}"
+    return write_message(
+        f"{pause.key} {pause.at}",
+        "device.paused",
+        pause.at,
         title=title,
-        text=f"{title}. `vkbench resume {pause.key}` tries it again.",
-        body={
-            "type": "device.paused",
-            "timestamp": datetime.fromtimestamp(pause.at, UTC).isoformat(),
-            "data": data,
-        },
+        text=f"vkbench: {title}. `vkbench resume {pause.key}` tries it again.",
+        data={name: getattr(pause, name) for name in ("key", "name", "host", "reason")},
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
@@ -10,7 +9,7 @@ from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_scheduler.queue.oddities import ODDITIES, OTHER_KEYS, Oddities
 from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
-from vkbench_scheduler.watch.messages import Message
+from vkbench_scheduler.watch.messages import Message, write_message
 
 
 def step(database: Database, settings: Settings, now: float) -> None:
@@ -21,14 +20,14 @@ def step(database: Database, settings: Settings, now: float) -> None:
 
 def message_of(places: Mapping[str, str], now: float) -> Message:
     """The message about keys of Redis that held something strange."""
-    title = "vkbench: someone who is no worker and no scheduler writes to Redis"
+    title = "someone who is no worker and no scheduler writes to Redis"
     advice = "Work goes on. Change the passwords of Redis."
     return _message("redis.strange", title, places, advice, now)
 
 
 def message_of_keys(places: Mapping[str, str], now: float) -> Message:
     """The message about devices whose workers have other keys than the scheduler."""
-    title = "vkbench: devices wait, because their hosts have other keys"
+    title = "devices wait, because their hosts have other keys"
     advice = (
         "Their jobs wait, and none fails. Copy the keys to these hosts, and restart their workers. "
         "If nobody changes the keys, someone who has none writes to Redis."
@@ -48,12 +47,13 @@ def _tell(
 
 
 def _message(kind: str, title: str, places: Mapping[str, str], advice: str, now: float) -> Message:
-    at = datetime.fromtimestamp(now, UTC)
-    digest = hashlib.sha256(f"{kind} {sorted(places)} {at:%Y-%m-%d}".encode()).hexdigest()[:32]
+    day = datetime.fromtimestamp(now, UTC).date()
     lines = "\n".join(f"- `{place}`: {what}" for place, what in places.items())
-    return Message(
-        id=f"msg_{digest}",
+    return write_message(
+        f"{kind} {sorted(places)} {day}",
+        kind,
+        now,
         title=title,
-        text=f"{title}.\n\n{lines}\n\n{advice}",
-        body={"type": kind, "timestamp": at.isoformat(), "data": {"found": dict(places)}},
+        text=f"vkbench: {title}.\n\n{lines}\n\n{advice}",
+        data={"found": dict(places)},
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from sqlalchemy import Connection, select
 
@@ -22,7 +20,7 @@ from vkbench_db.upkeep import second_checks
 from vkbench_db.upkeep.second_checks import SecondCheck
 from vkbench_detection.series.impossible import SUSPECT
 from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
-from vkbench_scheduler.watch.messages import Message
+from vkbench_scheduler.watch.messages import Message, write_message
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
 WAIT_SECONDS = 3600.0  # for a second check; then people hear without it
@@ -73,30 +71,18 @@ def message_of(suspect: Suspect) -> Message:
     first, again = suspect.first, suspect.again
     identity = f"{first.host} {first.device} {first.case_name} {first.finished_at} {SUSPECT}"
     summary = _summary(suspect)
-    data = {
+    names = ("metric", "host", "device", "device_name", "run", "job", "seconds")
+    data = {name: getattr(first, name) for name in names} | {
         "case": first.case_name,
         "variant": first.variant_run,
-        "metric": first.metric,
-        "host": first.host,
-        "device": first.device,
-        "device_name": first.device_name,
-        "run": first.run,
-        "job": first.job,
-        "seconds": first.seconds,
         "seconds_again": again.seconds if again else None,
         "second_check": suspect.check.state,
         "second_check_run": suspect.check.run,
         "summary": summary,
     }
-    return Message(
-        id=f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
-        title=f"vkbench: {first.case_name} on {first.device_name} is {SUSPECT}",
-        text=summary,
-        body={
-            "type": "timing.suspect",
-            "timestamp": datetime.fromtimestamp(first.finished_at, UTC).isoformat(),
-            "data": data,
-        },
+    title = f"{first.case_name} on {first.device_name} is {SUSPECT}"
+    return write_message(
+        identity, "timing.suspect", first.finished_at, title=title, text=summary, data=data
     )
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vkbench.job import MAIN, Mode
+from vkbench.job import MAIN
+from vkbench.messages.wire import from_builtins
 from vkbench.peers import BY_NAME
 from vkbench_scheduler.planning.selection import AUTO, LIMIT_SECONDS, NOISE, Selection
 from vkbench_web.access.texts import MOST_INTEGER, Word
@@ -46,21 +47,5 @@ class Wanted(BaseModel):
 def selection_of(wishes: Wanted) -> Selection:
     """The selection that a request means; the quick suite if it chooses no case."""
     anything = wishes.suite or wishes.kernels or wishes.formats or wishes.shapes or wishes.cases
-    return Selection(
-        suite=wishes.suite if anything else DEFAULT_SUITE,
-        kernels=tuple(wishes.kernels),
-        formats=tuple(wishes.formats),
-        shapes=tuple(wishes.shapes),
-        cases=tuple(wishes.cases),
-        devices=tuple(wishes.devices),
-        mode=Mode(wishes.mode),
-        variant=wishes.variant,
-        peers=tuple(wishes.peers),
-        bundle=wishes.bundle,
-        priority=wishes.priority,
-        track=wishes.track,
-        repeat=wishes.repeat,
-        measure_seconds=wishes.measure_seconds,
-        noise=wishes.noise,
-        limit_seconds=wishes.limit_seconds,
-    )
+    suite = wishes.suite if anything else DEFAULT_SUITE
+    return from_builtins({**wishes.model_dump(), "suite": suite}, Selection)

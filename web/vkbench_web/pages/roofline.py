@@ -55,7 +55,9 @@ def roofline(request: Request) -> Response:
         devices = queries.devices(tx)
         points = roofline_points(tx, device=key, metric=metric) if key else []
         reached = read_calibrations(tx, [key]) if key else {}
-    table = Table(columns=COLUMNS, rows=[_row(point) for point in points], nothing=_nothing(key))
+    table = Table(
+        columns=COLUMNS, rows=[point_row(point) for point in points], nothing=_nothing(key)
+    )
     listing = list_table(
         request,
         table,
@@ -108,24 +110,12 @@ def picture(rows: Iterable[Row], reached: Reached | None, height: str) -> Scatte
 
 def point_row(point: RooflinePoint) -> dict[str, Cell]:
     """A point as a row of the table."""
-    return _row(point)
-
-
-def _row(point: RooflinePoint) -> dict[str, Cell]:
     return {
-        "kernel": point.kernel,
+        **vars(point),
         "case": point.case_name,
-        "variant": point.variant,
-        "seconds": point.seconds,
         "intensity": point.flops / point.bytes_moved if point.bytes_moved else None,
         "flops_per_second": point.flops / point.seconds if point.flops else None,
         "bytes_per_second": point.bytes_moved / point.seconds if point.bytes_moved else None,
-        "roof_fraction": point.roof_fraction,
-        "path_fraction": point.path_fraction,
-        "bytes_moved": point.bytes_moved,
-        "flops": point.flops,
-        "series": point.series,
-        "job": point.job,
     }
 
 

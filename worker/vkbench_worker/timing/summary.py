@@ -37,8 +37,7 @@ def timing_of(samples: Sequence[float], how: Sampling) -> Timing:
     """The samples' median, its interval and how they scatter."""
     around = interval(samples)
     return Timing(
-        metric=how.metric,
-        side=how.side,
+        **vars(how),
         seconds=median(samples),
         mad=deviation(samples),
         low=around.low,
@@ -46,11 +45,5 @@ def timing_of(samples: Sequence[float], how: Sampling) -> Timing:
         confidence=around.confidence,
         best=min(samples),
         count=len(samples),
-        launches=how.launches,
-        stop=how.stop,
-        clock=how.clock,
-        bytes_moved=how.bytes_moved,
-        flops=how.flops,
         samples=pack_samples(samples),
-        warnings=how.warnings,
     )

@@ -45,14 +45,7 @@ def comparisons(
 
     measured = list(coverages(comparisons=count, seed=seed))
     rows = [
-        {
-            "what": coverage.what,
-            "noise": coverage.noise,
-            "comparisons": coverage.comparisons,
-            "share": coverage.share,
-            "target": coverage.target,
-            "verdict": "PASS" if coverage.is_met else "FAIL",
-        }
+        {**vars(coverage), "verdict": "PASS" if coverage.is_met else "FAIL"}
         for coverage in measured
     ]
     show(Table(columns=COLUMNS, rows=rows), output)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from vkbench.job import ACTIVE, AWAITED, IN_FLIGHT, JobState
 from vkbench_db import schema
-from vkbench_db.rows import fetch
+from vkbench_db.rows import fetch, select_record
 from vkbench_db.upkeep.attendance import LATELY_SECONDS, worker_seen
 
 
@@ -56,12 +56,12 @@ def queues(tx: Connection) -> list[Queue]:
         .subquery()
     )
     query = (
-        select(
-            *(device.key, device.name, host.name.label("host"), worker_seen().label("last_seen")),
-            *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
-            func.coalesce(of_device.c.queued, 0).label("queued"),
-            func.coalesce(of_device.c.in_flight, 0).label("in_flight"),
-            of_device.c.oldest_at,
+        select_record(
+            Queue,
+            *(schema.device, of_device),
+            last_seen=worker_seen(),
+            queued=func.coalesce(of_device.c.queued, 0),
+            in_flight=func.coalesce(of_device.c.in_flight, 0),
         )
         .join(schema.host, host.id == device.host_id)
         .outerjoin(of_device, of_device.c.device_id == device.id)

@@ -7,7 +7,7 @@ the same bits every time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
@@ -154,8 +154,18 @@ def _launch(
     groups = grid(tiles_m * -(-columns // tile.n))
     push: Push = {
         **patches.vectors(slides, _AXES),
-        "weights": _weight_places(results, spread, pair),
-        "y": _output_places(results, spread, pair),
+        "weights": _places(
+            results,
+            counts=[axis.taps for axis in spread],
+            firsts=[phase.tap for phase in pair],
+            steps=[phase.step for phase in pair],
+        ),
+        "y": _places(
+            results,
+            counts=[axis.count for axis in spread],
+            firsts=[phase.at for phase in pair],
+            steps=[axis.stride for axis in spread],
+        ),
         "images": images,
         "channels": channels,
         "results": results,
@@ -170,31 +180,17 @@ def _launch(
     )
 
 
-def _weight_places(
-    results: int, spread: tuple[Spread, Spread], pair: tuple[Phase, Phase]
+def _places(
+    results: int, *, counts: Sequence[int], firsts: Sequence[int], steps: Sequence[int]
 ) -> dict[str, int]:
-    """The first tap of a phase, and steps along channels of x and of y, height and width."""
-    line, area = spread[1].taps, spread[0].taps * spread[1].taps
+    """The first tap or output of a phase, and steps: from block to block, along o and both axes."""
+    line, area = counts[1], prod(counts)
     return {
-        "first": pair[0].tap * line + pair[1].tap,
+        "first": firsts[0] * line + firsts[1],
         "outer": results * area,
         "o": area,
-        "height": pair[0].step * line,
-        "width": pair[1].step,
-    }
-
-
-def _output_places(
-    results: int, spread: tuple[Spread, Spread], pair: tuple[Phase, Phase]
-) -> dict[str, int]:
-    """The first output of a phase, and steps along images, channels, height and width."""
-    line, area = spread[1].count, spread[0].count * spread[1].count
-    return {
-        "first": pair[0].at * line + pair[1].at,
-        "outer": results * area,
-        "o": area,
-        "height": spread[0].stride * line,
-        "width": spread[1].stride,
+        "height": steps[0] * line,
+        "width": steps[1],
     }
 
 
