@@ -21,7 +21,7 @@ def wheel_of_checkout(factory: pytest.TempPathFactory) -> Path:
     """The checkout's wheel, built without an environment of its own."""
     with shared_folder(factory, "wheel") as folder:
         if not (folder / NAME).exists():
-            command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+            command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
         return folder / NAME
