@@ -1,58 +1,31 @@
-"""The wheel: for every platform, with its kernels compiled, the same bytes every time."""
+"""The wheel: for every platform, with its kernels compiled.
+
+`tests/e2e/test_offline.py` holds that another tree without git makes the same bytes.
+"""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import vkbench
-from copied_packages import copy_packages
-from shared_folder import shared_folder
 from vkbench_shaders.bundle import load, packaged_sha
+from wheels import wheel_of_checkout
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-ROOT = Path(__file__).parents[2]
-NAME = f"vkbench-{vkbench.__version__}-py3-none-any.whl"
-
-
-def built(folder: Path, tree: Path = ROOT) -> Path:
-    """The wheel of a tree, built without an environment of its own."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / NAME
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with shared_folder(tmp_path_factory, "wheel") as folder:
-        return folder / NAME if (folder / NAME).exists() else built(folder)
+    return wheel_of_checkout(tmp_path_factory)
 
 
 @pytest.fixture
 def members(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
-
-
-def test_it_is_the_same_without_git_and_compiled_kernels(wheel: Path, tmp_path: Path) -> None:
-    """As the container's image builds it: from what .dockerignore lets through."""
-    copy_packages(tmp_path)
-    let_through = re.findall(r"^!(.+)", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
-    for file in (file for pattern in let_through for file in ROOT.glob(pattern) if file.is_file()):
-        shutil.copy(file, tmp_path)
-    assert not (tmp_path / ".gitignore").exists()
-    again = built(tmp_path / "dist", tmp_path)
-    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(again) as second:
-        assert set(second.namelist()) == set(first.namelist())
-    assert again.read_bytes() == wheel.read_bytes()
 
 
 def test_it_holds_every_part_and_nothing_else(members: list[str]) -> None:

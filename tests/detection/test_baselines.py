@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from databases import Lab, put_in_one_series
+from databases import Lab, one_engine, put_in_one_series
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Arm
 from vkbench_detection.compare.baselines import Departure, baselines, departures, pin, unpin
@@ -105,6 +105,7 @@ def test_a_baseline_wins_over_a_label_and_yields_to_a_kind(lab: Lab) -> None:
         assert isinstance(find(tx, "run:nightly").chosen, WholeRun)
 
 
+@one_engine
 @pytest.mark.parametrize(
     ("newest", "direction"), [(1.10, 1), (0.90, -1), (1.012, 0), (1.02, 0), (1.03, 1)]
 )
@@ -138,6 +139,7 @@ def test_noise_of_the_device_counts_where_the_series_has_none(lab: Lab) -> None:
     assert ask(lab) == []
 
 
+@one_engine
 def test_the_newest_baseline_that_knows_the_series_counts(lab: Lab) -> None:
     runs = history(lab, [1.0, 1.2, 1.2])
     pinned(lab, "old", ReferenceKind.RUN, runs[0])
@@ -153,6 +155,7 @@ def test_the_newest_baseline_that_knows_the_series_counts(lab: Lab) -> None:
     assert ask(lab) == []
 
 
+@one_engine
 def test_dates_and_bundles_are_baselines_too(lab: Lab) -> None:
     history(lab, [1.0, 1.0], bundle="aa" * 32)
     history(lab, [1.3], bundle="bb" * 32)

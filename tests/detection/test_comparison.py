@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from databases import Lab
+from databases import Lab, one_engine
 from vkbench.device import Environment
 from vkbench.errors import UsageError
 from vkbench.job import Arm, ArmKind, Job, JobState, Mode, Outcome
@@ -96,6 +96,7 @@ def test_ratios_are_paired_and_averaged(lab: Lab) -> None:
     assert (made.variant, made.driver, made.kernel_sha) == ("subgroup", "llvmpipe", "5a" * 32)
 
 
+@one_engine
 def test_a_fleet_changes_by_the_mean_of_its_devices(lab: Lab) -> None:
     first, second = lab.add_device(), lab.add_device("SwiftShader")
     with lab.database.transaction() as tx:
@@ -132,6 +133,7 @@ def test_what_became_wrong_comes_first_and_is_not_timed(lab: Lab) -> None:
     assert {pair.work.case_name for pair in found.pairs} == {names[4]}
 
 
+@one_engine
 def test_repetitions_are_one_piece_of_work(lab: Lab) -> None:
     device = lab.add_device()
     old = repeat(lab, device, (1.98e-3, 2.04e-3, 2e-3))
@@ -148,6 +150,7 @@ def test_repetitions_are_one_piece_of_work(lab: Lab) -> None:
     }
 
 
+@one_engine
 def test_many_results_decide_by_their_order(lab: Lab) -> None:
     device = lab.add_device()
     noisy = [1e-3 * (1 + 0.02 * (n % 5)) for n in range(10)]
@@ -172,6 +175,7 @@ def test_few_samples_say_nothing_until_the_series_is_known(lab: Lab) -> None:
     assert all(pair.is_slower for pair in ask(lab, old, new).pairs)
 
 
+@one_engine
 @pytest.mark.parametrize(("sigma", "seen"), [(0.003, True), (0.02, True), (0.06, False)])
 def test_noise_of_the_series_decides_what_a_single_result_says(
     lab: Lab, sigma: float, seen: bool
@@ -209,6 +213,7 @@ def put_in_series(lab: Lab, sigma: float) -> None:
         tx.execute(text("UPDATE measurement SET series_id = 1"))
 
 
+@one_engine
 def test_twice_the_same_is_no_change_however_many_are_looked_at(lab: Lab) -> None:
     """Of sixty cases three seem 3 % slower, as chance alone would have it."""
     device = lab.add_device()
@@ -223,6 +228,7 @@ def test_twice_the_same_is_no_change_however_many_are_looked_at(lab: Lab) -> Non
     assert not any(pair.is_changed for pair in pairs)
 
 
+@one_engine
 def test_a_change_below_the_floor_is_none(lab: Lab) -> None:
     device = lab.add_device()
     values = [1e-3 + n * 1e-9 for n in range(12)]
@@ -263,6 +269,7 @@ def test_bounds_that_one_side_checked_make_no_difference_of_kernels(lab: Lab) ->
     assert {pair.word for pair in ask(lab, checked, again).pairs} == {Word.SLOWER}
 
 
+@one_engine
 def test_other_modes_and_variants_do_not_pair(lab: Lab) -> None:
     first = lab.add_device()
     case = {CASE: 1e-3}
@@ -276,6 +283,7 @@ def test_other_modes_and_variants_do_not_pair(lab: Lab) -> None:
         assert found.mean is None
 
 
+@one_engine
 def test_paired_jobs_are_no_work_of_their_own(lab: Lab) -> None:
     device = lab.add_device()
     runs = [do(lab, device, {CASE: 1e-3}, mode=Mode.PAIRED, pair=PAIR) for _ in range(2)]
@@ -307,6 +315,7 @@ def test_drivers_are_compared_by_version_and_name(lab: Lab, environment: Environ
     assert both.chosen == Arm(kind=ArmKind.DRIVER, name="llvmpipe")
 
 
+@one_engine
 def test_unlike_clock_policies_are_told(lab: Lab, environment: Environment) -> None:
     device = lab.add_device()
     old = do(lab, device, {CASE: 1e-3})
@@ -383,6 +392,7 @@ def test_shares_of_the_roof_are_a_mean_of_their_own(lab: Lab) -> None:
     assert (found.share_mean.value, found.share_mean.count) == (pytest.approx(0.5), 2)
 
 
+@one_engine
 def test_a_device_on_both_sides_is_compared_with_itself_alone(lab: Lab) -> None:
     """Of which a fleet's runs mostly have some: another device is no reason for a difference."""
     first, second, third = (lab.add_device(name) for name in ("one", "two", "three"))
@@ -396,6 +406,7 @@ def test_a_device_on_both_sides_is_compared_with_itself_alone(lab: Lab) -> None:
     assert [pair.quotient for pair in latest.pairs] == [1, 1]
 
 
+@one_engine
 def test_each_device_stands_beside_each_of_the_other_side(lab: Lab) -> None:
     names = ("one", "two", "three")
     first, second, third = (lab.add_device(name) for name in names)
@@ -413,6 +424,7 @@ def test_each_device_stands_beside_each_of_the_other_side(lab: Lab) -> None:
     assert (found.only_old, found.only_new) == (0, 0)
 
 
+@one_engine
 def test_unlike_clocks_of_two_devices_are_told(lab: Lab, environment: Environment) -> None:
     first, second = lab.add_device("one"), lab.add_device("two")
     old = do(lab, first, {CASE: 1e-3})
@@ -433,6 +445,7 @@ def over(lab: Lab, devices: dict[str, float]) -> int:
     return run
 
 
+@one_engine
 def test_a_device_is_not_compared_with_itself(lab: Lab) -> None:
     do(lab, lab.add_device(), {CASE: 1e-3})
     with pytest.raises(UsageError, match="both sides are device"):

@@ -97,6 +97,7 @@ def test_twice_is_once(database: Database) -> None:
     assert {table: rows(database, f"SELECT count(*) FROM {table}") for table in tables} == before
 
 
+@one_engine
 def test_what_comes_late_doubles_nothing(database: Database) -> None:
     """The second half of the nights first, then every other one, then the rest."""
     nights = range(PLAN.runs)

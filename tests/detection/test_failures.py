@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, text
 
-from databases import Lab
+from databases import Lab, one_engine
 from vkbench.device import Environment
 from vkbench.job import Job, Mode, Outcome
 from vkbench.messages.wire import Announcement
@@ -82,6 +82,7 @@ FAULTS = [
 ]
 
 
+@one_engine
 @pytest.mark.parametrize(("outcome", "changes", "evidence"), FAULTS)
 def test_a_case_that_passed_and_fails_is_a_regression(
     lab: Lab, device: str, outcome: Outcome, changes: dict[str, Any], evidence: str
@@ -97,6 +98,7 @@ def test_a_case_that_passed_and_fails_is_a_regression(
     assert rows(lab, "SELECT count(*) FROM fresh") == [(0,)]
 
 
+@one_engine
 @pytest.mark.parametrize(
     ("outcomes", "changes"),
     [
@@ -137,6 +139,7 @@ def test_crashes_of_several_kinds_are_counted(lab: Lab, device: str) -> None:
     assert rows(lab, EVIDENCE) == [("2 tries crashed, 1 try lost the device: because crashed",)]
 
 
+@one_engine
 def test_failed_from_the_first_is_no_change(lab: Lab, device: str) -> None:
     do(lab, device, 9, Outcome.CRASHED)
     lab.now += NIGHT
@@ -150,12 +153,14 @@ def test_a_wrong_case_that_fails_is_no_second_regression(lab: Lab, device: str) 
     assert [row[0] for row in judged(lab)] == ["wrong"]
 
 
+@one_engine
 def test_a_failed_case_that_is_wrong_is_wrong_too(lab: Lab, device: str) -> None:
     do(lab, device, 1, Outcome.CRASHED)
     do(lab, device, 1, Outcome.WRONG)
     assert {row[0] for row in judged(lab)} == {"wrong", "failed"}
 
 
+@one_engine
 def test_it_is_one_change_however_often_it_fails(lab: Lab, device: str) -> None:
     do(lab, device, 1, Outcome.CRASHED)
     do(lab, device, 1, Outcome.CRASHED)
@@ -166,6 +171,7 @@ def test_it_is_one_change_however_often_it_fails(lab: Lab, device: str) -> None:
     assert rows(lab, CHANGES) == [("failed", "verdict", 1, 6)]
 
 
+@one_engine
 def test_checks_and_timings_that_fail_are_changes_of_their_own(lab: Lab, device: str) -> None:
     for outcome in (Outcome.PASSED, Outcome.CRASHED):
         for mode in (Mode.CORRECTNESS, Mode.PERFORMANCE):
@@ -178,6 +184,7 @@ def test_checks_and_timings_that_fail_are_changes_of_their_own(lab: Lab, device:
     assert rows(lab, CHANGES) == [("failed", "verdict", 6, 8), ("failed", "verdict", 7, 9)]
 
 
+@one_engine
 def test_it_is_fixed_when_it_passes_and_then_verified(lab: Lab, device: str) -> None:
     do(lab, device, 1, Outcome.CRASHED)
     assert [row[2] for row in judged(lab)] == ["open"]
@@ -210,6 +217,7 @@ def test_one_that_fails_again_opens_it_again(lab: Lab, device: str) -> None:
         assert [row[2] for row in judged(lab)] == [state]
 
 
+@one_engine
 def test_trials_have_no_regressions(lab: Lab, device: str) -> None:
     with lab.database.transaction() as tx:
         run = store.create_run(tx, mode=Mode.BOTH, selection={}, now=lab.now, track="").id
@@ -265,6 +273,7 @@ def test_jobs_that_were_recorded_together_ran_one_after_the_other(lab: Lab, devi
     assert len(rows(lab, CHANGES)) == 2
 
 
+@one_engine
 def test_a_device_that_is_broken_has_one_culprit(lab: Lab, device: str) -> None:
     """What follows the case that broke it is not to blame, though it ends well after a reboot."""
     for case in range(1, 5):
@@ -278,6 +287,7 @@ def test_a_device_that_is_broken_has_one_culprit(lab: Lab, device: str) -> None:
     assert rows(lab, CHANGES) == [("failed", "verdict", 1, 6)]
 
 
+@one_engine
 def test_a_device_that_waits_for_long_may_be_another(lab: Lab, device: str) -> None:
     do(lab, device, 1, Outcome.DEVICE_LOST)
     do(lab, device, 2, Outcome.DEVICE_LOST)
@@ -299,6 +309,7 @@ def test_a_device_that_was_resumed_may_have_been_repaired(lab: Lab, device: str)
     assert rows(lab, CHANGES) == [("failed", "verdict", 1, 6)]
 
 
+@one_engine
 def test_one_that_passes_before_the_device_is_known_to_be_well_is_not_blamed(
     lab: Lab, device: str
 ) -> None:
@@ -309,6 +320,7 @@ def test_one_that_passes_before_the_device_is_known_to_be_well_is_not_blamed(
     assert rows(lab, CHANGES) == [("failed", "verdict", 1, 6)]
 
 
+@one_engine
 def test_a_shorter_limit_is_no_regression(lab: Lab, device: str) -> None:
     for limit in (30.0, 60.0):
         lab.submit(device, [1], limit_seconds=limit)

@@ -7,7 +7,6 @@ from math import inf
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
 
 from vkbench_detection.statistics import pairs
 from vkbench_detection.statistics.pairs import (
@@ -106,6 +105,8 @@ def test_arms_may_have_lost_jobs() -> None:
 
 
 def test_p_is_that_of_the_exact_test() -> None:
+    from scipy.stats import mannwhitneyu  # over a second, in each process that collects tests
+
     old, new = times(3, 8, 0.05), times(4, 8, 0.05, 1.06)
     wanted = mannwhitneyu(new, old, alternative="greater", method="exact").pvalue
     assert judge(old, new, direction=Direction.SLOWER).p == pytest.approx(float(wanted))

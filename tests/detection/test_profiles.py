@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from databases import Lab, put_in_one_series
+from databases import Lab, one_engine, put_in_one_series
 from vkbench.errors import UnknownName
 from vkbench_detection.series.profiles import RENEWED_AFTER, NoiseRow, noise, refresh
 
@@ -43,6 +43,7 @@ def around(sigma: float, count: int = 60) -> np.ndarray:
     return 1e-3 * np.exp(np.random.default_rng(7).normal(0, sigma, count))
 
 
+@one_engine
 @pytest.mark.parametrize("sigma", [0.01, 0.03])
 def test_a_profile_says_what_cannot_be_seen(lab: Lab, sigma: float) -> None:
     measure(lab, around(sigma))
@@ -59,6 +60,7 @@ def test_a_profile_says_what_cannot_be_seen(lab: Lab, sigma: float) -> None:
     assert row.profiled_at == pytest.approx(lab.now - 86_400)
 
 
+@one_engine
 def test_few_results_have_no_profile_and_few_new_ones_no_new_one(lab: Lab) -> None:
     measure(lab, around(0.01, 7))
     assert renew(lab) == 0

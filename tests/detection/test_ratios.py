@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
 
 from vkbench_detection.statistics import ratios
 from vkbench_detection.statistics.discoveries import believe_which
@@ -20,6 +19,8 @@ def times(rng: np.random.Generator, count: int, factor: float = 1.0) -> list[flo
 
 @pytest.mark.parametrize(("old", "new"), [(8, 8), (5, 14), (16, 16), (20, 12), (60, 60)])
 def test_p_is_scipys(old: int, new: int) -> None:
+    from scipy.stats import mannwhitneyu  # over a second, in each process that collects tests
+
     rng = np.random.default_rng(old)
     one, other = times(rng, old), times(rng, new, 1.01)
     method: Literal["exact", "asymptotic"] = "exact" if old * new <= ratios.EXACT else "asymptotic"

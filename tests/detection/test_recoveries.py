@@ -37,16 +37,19 @@ def slower(run: int, factor: float, cause: str, until: int = 10**9) -> Step:
     return Step(case=0, run=run, factor=factor, cause=cause, until=until)
 
 
+@one_engine
 def test_a_faster_driver_does_not_fix_a_kernel(database: Database) -> None:
     found = ends(database, slower(30, 1.06, "kernel"), slower(60, 0.96, "environment"))
     assert found == [("environment", "faster", "open"), ("kernel", "slower", "open")]
 
 
+@one_engine
 def test_the_kernel_is_fixed_though_a_driver_came_between(database: Database) -> None:
     steps = (slower(30, 1.08, "kernel", until=75), slower(50, 1.08, "environment"))
     assert ("kernel", "slower", "verified") in ends(database, *steps)
 
 
+@one_engine
 def test_a_driver_that_is_taken_back_is_fixed(database: Database) -> None:
     assert ("environment", "slower", "verified") in ends(
         database, slower(30, 1.08, "environment", until=60)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Row, select
 
-from databases import Lab
+from databases import Lab, one_engine
 from vkbench_db import schema
 from vkbench_detection.changes.change_point import Method
 from vkbench_detection.changes.decisions import Cause, Conclusion, Decision, Reopening, Suspicion
@@ -122,6 +122,7 @@ def raised(line: Line) -> int:
     return change
 
 
+@one_engine
 def test_a_suspicion_is_stored_once_with_its_event(line: Line) -> None:
     made = line.suspect(10)
     assert line.changes()[made].state == ChangeState.SUSPECTED
@@ -130,6 +131,7 @@ def test_a_suspicion_is_stored_once_with_its_event(line: Line) -> None:
     assert line.events(made) == ["suspected"]
 
 
+@one_engine
 def test_measuring_again_leaves_the_screen_waiting(line: Line) -> None:
     before = line.screen()
     line.move(raised(line), ChangeState.CONFIRMING)
@@ -137,6 +139,7 @@ def test_measuring_again_leaves_the_screen_waiting(line: Line) -> None:
     assert line.screen() == before
 
 
+@one_engine
 def test_a_confirmed_change_begins_a_segment(line: Line) -> None:
     line.move(raised(line), ChangeState.CONFIRMED)
     row = line.changes()[raised(line)]
@@ -145,6 +148,7 @@ def test_a_confirmed_change_begins_a_segment(line: Line) -> None:
     assert line.level_jobs() == (RESULTS,)
 
 
+@one_engine
 @pytest.mark.parametrize("state", [ChangeState.DISMISSED, ChangeState.AMBIGUOUS])
 def test_other_decisions_let_the_screen_go_on(line: Line, state: ChangeState) -> None:
     before = line.level_jobs()
@@ -155,6 +159,7 @@ def test_other_decisions_let_the_screen_go_on(line: Line, state: ChangeState) ->
     assert line.level_jobs() == before
 
 
+@one_engine
 def test_a_screen_restarts_at_the_last_confirmed_change(line: Line) -> None:
     """Whichever is confirmed first, an earlier change does not bring old results back."""
     late, early = line.suspect(30), line.suspect(20)
@@ -163,6 +168,7 @@ def test_a_screen_restarts_at_the_last_confirmed_change(line: Line) -> None:
     assert min(line.level_jobs()) == 30
 
 
+@one_engine
 def test_one_batch_of_decisions_restarts_last(line: Line) -> None:
     decided = [
         Decision(change=line.suspect(20), conclusion=conclusion(ChangeState.CONFIRMED)),
@@ -173,6 +179,7 @@ def test_one_batch_of_decisions_restarts_last(line: Line) -> None:
     assert min(line.level_jobs()) == 20
 
 
+@one_engine
 def test_a_suspicion_with_a_conclusion_is_decided_at_once(line: Line) -> None:
     made = line.suspect(25, conclusion(ChangeState.CONFIRMED))
     assert line.events(made) == ["suspected", "confirmed"]
@@ -192,6 +199,7 @@ def test_a_decision_says_where_the_change_lies(line: Line) -> None:
     assert min(line.level_jobs()) == 27
 
 
+@one_engine
 def test_a_change_that_is_suspected_again_may_lie_elsewhere(line: Line) -> None:
     """Its events keep where it was and what was decided; its row says what is known now."""
     made = line.suspect(25)
@@ -210,6 +218,7 @@ def test_a_change_that_is_suspected_again_may_lie_elsewhere(line: Line) -> None:
 WANTED = list(ChangeState)
 
 
+@one_engine
 @pytest.mark.parametrize(
     ("state", "wanted"),
     [
@@ -226,6 +235,7 @@ def test_a_state_is_reached_from_some(line: Line, state: ChangeState, wanted: Ch
     assert line.changes()[made].state == wanted
 
 
+@one_engine
 @pytest.mark.parametrize("state", list(ChangeState))
 def test_a_state_is_reached_from_no_other(line: Line, state: ChangeState) -> None:
     made = line.suspect(25)

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,9 +18,10 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
+from copied_packages import ROOT
 from shared_folder import shared_folder
+from wheels import NAME, copy_for_image, wheel_of_checkout
 
-ROOT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 ADD = ("run", "--case", "add/f32/b1_c1_h1_w4096", "--seconds", "0.05")
 
@@ -48,9 +50,10 @@ def _install(folder: Path, need: Callable[[str, str], NoReturn]) -> None:
         check=False,
     ).returncode:
         need("index", "pip reaches no package index")
+    copy_for_image(folder / "tree")
     made = subprocess.run(
         [ROOT / "scripts/offline", PYTHON, Path(sys.prefix), folder / "offline"],
-        cwd=ROOT,
+        cwd=folder / "tree",
         capture_output=True,
         text=True,
         check=False,
@@ -88,6 +91,16 @@ def test_the_folder_installs_a_worker_and_no_more(installed: Path) -> None:
     names = {path.name.partition("-")[0] for path in installed.rglob("*.dist-info")}
     assert {"vkbench", "numpy", "vulkan"} <= names
     assert not names & {"scipy", "ruptures", "psycopg"}
+
+
+def test_its_wheel_is_that_of_a_checkout(
+    installed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It was built as the container's image builds it."""
+    wheel, again = wheel_of_checkout(tmp_path_factory), installed.with_name("offline") / NAME
+    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(again) as second:
+        assert set(second.namelist()) == set(first.namelist())
+    assert again.read_bytes() == wheel.read_bytes()
 
 
 def test_it_runs_cases_and_says_who_screens_them(

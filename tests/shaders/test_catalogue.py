@@ -108,19 +108,11 @@ class Answered:
     outputs: dict[str, Array]
 
 
-@pytest.fixture(
-    scope="module",
-    params=grouped(CASES, 2).items(),  # by kernel and formats: arrays of a kernel would be many
-    ids=lambda group: group[0],
-)
-def answered(request: pytest.FixtureRequest) -> list[Answered]:
-    """All cases of a kernel and its formats; worked out once for all tests that look at them."""
-    found = []
-    for case in request.param[1]:
-        with about(case) as posed:
-            inputs = posed.kernel.inputs(posed)
-            found.append(Answered(posed, inputs, posed.kernel.check.reference(posed, inputs, None)))
-    return found
+def answer(case: Case) -> Answered:
+    """Work a case out."""
+    with about(case) as posed:
+        inputs = posed.kernel.inputs(posed)
+        return Answered(posed, inputs, posed.kernel.check.reference(posed, inputs, None))
 
 
 def sets(cases: Iterable[Case]) -> pytest.MarkDecorator:
@@ -191,7 +183,18 @@ def test_names_are_unique_and_canonical() -> None:
         assert problem(case.name).case.name == case.name
 
 
-def test_inputs_and_references_have_their_shapes(answered: list[Answered]) -> None:
+@sets(CASES)
+def test_inputs_and_references_are_what_their_cases_say(cases: list[Case]) -> None:
+    """Those of one choice of formats after the other: arrays of all would be many."""
+    for alike in grouped(cases, 2).values():
+        answered = [answer(case) for case in alike]
+        check_shapes(answered)
+        check_not_zero(answered)
+        check_sampled_rows(answered)
+
+
+def check_shapes(answered: list[Answered]) -> None:
+    """Inputs and references have the shapes and types that their case says."""
     for each in answered:
         with about(each.posed.case) as posed:
             bindings = posed.kernel.bindings
@@ -217,8 +220,11 @@ def numbers_of(posed: Problem, name: str) -> tuple[int, ...]:
     return (*outer, items * fmt.dtype.itemsize * fmt.elements // fmt.bytes)
 
 
-def test_no_reference_is_all_zeros(answered: list[Answered]) -> None:
-    """Errors are measured in it; single ones may be: what is equal, where a mask hides all."""
+def check_not_zero(answered: list[Answered]) -> None:
+    """No reference is all zeros, for errors are measured in it.
+
+    Single ones may be: what is equal, where a mask hides all.
+    """
     kernel = answered[0].posed.kernel
     for name in [b.name for b in kernel.bindings if b.is_output]:
         whole = [each for each in answered if 0 not in each.posed.shape.values()]
@@ -228,7 +234,8 @@ def test_no_reference_is_all_zeros(answered: list[Answered]) -> None:
         assert kernel.group not in FINITE or not any(zero)
 
 
-def test_sampled_rows_are_rows_of_the_whole(answered: list[Answered]) -> None:
+def check_sampled_rows(answered: list[Answered]) -> None:
+    """Sampled rows of a reference are rows of the whole."""
     for each in answered:
         if not each.posed.kernel.check.rows:  # its reference is never sampled
             continue
