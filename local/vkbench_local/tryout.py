@@ -10,10 +10,9 @@ from vkbench.errors import NothingToDo
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.work.arrivals import cancel_run
-from vkbench_detection.compare.tryouts import next_round
 from vkbench_detection.confirm.pairs import is_pending
 from vkbench_local.executor import Executor, Show, stoppable, stopped_after
-from vkbench_scheduler.planning.pairs import more_pairs
+from vkbench_scheduler.planning.tryouts import add_round
 
 
 def time_rounds(
@@ -30,21 +29,20 @@ def time_rounds(
     """
     executor = Executor(database, settings, lambda result: None)
     with stoppable(executor), stopped_after(executor, seconds):
-        while not executor.stopped:
+        while True:
             with show(run) as view:
                 executor.follow(view)
                 executor.work(run, devices)
-            if not executor.stopped and not _add_round(database, run):
+            if executor.stopped:
+                break
+            _check_done(database, run)
+            if not add_round(database, run):
                 break
     cancel_run(database, run, time.time())
     return not executor.interrupted
 
 
-def _add_round(database: Database, run: int) -> bool:
-    """Add a pair for each case that needs one; False if none does."""
-    with database.transaction() as tx:
+def _check_done(database: Database, run: int) -> None:
+    with database.reading() as tx:
         if is_pending(tx, run):
             raise NothingToDo(f"run {run} is not done: is the device paused?")
-        again = next_round(tx, run)
-        more_pairs(tx, run, 1, again)
-    return bool(again)

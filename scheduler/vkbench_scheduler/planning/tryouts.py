@@ -13,7 +13,8 @@ from vkbench.run import RunWords
 from vkbench_db.database import Database
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import NewRun, add_jobs, create_run
-from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan
+from vkbench_detection.compare.tryouts import next_round
+from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan, more_pairs
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import selection_json
@@ -76,3 +77,11 @@ def _pairs(
             measure_seconds=selection.measure_seconds or SECONDS,
         )
         yield replace(pair.job(), device=job.device)
+
+
+def add_round(database: Database, run: int) -> bool:
+    """Add a pair to a try-out for each case that needs one; False if none does."""
+    with database.transaction() as tx:
+        again = next_round(tx, run)
+        more_pairs(tx, run, 1, again)
+    return bool(again)

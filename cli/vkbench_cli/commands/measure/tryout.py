@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,26 +18,38 @@ from vkbench.errors import (
     NothingToDo,
     UsageError,
     VkbenchError,
+    WaitTimeout,
     WrongResult,
 )
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
-from vkbench_cli.builds import kept_builds
+from vkbench_cli.builds import (
+    build_for_fleet,
+    choose_cases,
+    give_to_fleet,
+    kept_builds,
+    kept_programs,
+)
 from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.options.choices import seconds_of
 from vkbench_cli.options.records import Devices, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
+from vkbench_cli.store import open_database
+from vkbench_detection.compare.tryouts import TryVerdict, tryout_of
+from vkbench_detection.steps import require
 from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.tryouts import TriedBuilds, add_round, submit_tryout
 from vkbench_tables.comparisons import tryout
 
 if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench.programs.build import Build
     from vkbench.settings import Settings
     from vkbench_db.database import Database
     from vkbench_detection.compare.tryouts import Tryout
-    from vkbench_scheduler.planning.tryouts import TriedBuilds
 
-SUITE = "peers"
+SUITE = "ggml"
 
 
 def try_builds(
@@ -73,6 +87,9 @@ def try_builds(
     markdown: Annotated[
         bool, Option("--markdown", help="Print a comment for a pull request.")
     ] = False,
+    submit: Annotated[
+        bool, Option("--submit", help="Let the fleet's workers do it, and wait for them.")
+    ] = False,
     store: Store,
     output: Output,
 ) -> int:
@@ -82,29 +99,39 @@ def try_builds(
     are judged at every visit. Cases that seem to have changed are measured again until that is
     certain or the time is over; what is left of it goes to the others.
 
+    Without options that choose cases, these are the suite `ggml`, or all cases of a program that
+    has its own.
+
     \b
     vkbench try ggml-vulkan --old b8121 --new mine
     vkbench try ggml-vulkan --old b8121 --new mine --kernel 'mul_mat*' --budget 5m --markdown
+    vkbench try ggml-vulkan --old b8121 --new mine --device '*' --submit
 
     Exit codes: 0 nothing became worse, 1 slower, 3 wrong, 4 a case fails, 7 nothing was compared,
     130 interrupted.
     """
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
-    settings = store.settings()
+    require()
+    is_open = not any((suite, kernel, format, shape, case))
     selection = Selection(
-        suite=suite or ("" if any((kernel, format, shape, case)) else SUITE),
+        suite=SUITE if is_open else suite,
         kernels=tuple(kernel),
         formats=tuple(format),
         shapes=tuple(parse_shape(text) for text in shape),
         cases=tuple(case),
         measure_seconds=seconds,
     )
-    builds = _choose_builds(settings, program, old, new)
-    with open_alone(settings) as database:
-        tried, ended = _time(
-            database, settings, builds, selection, device, seconds_of(budget, "--budget")
-        )
+    end = time.monotonic() + seconds_of(budget, "--budget")
+    settings = store.settings()
+    with open_database(settings) if submit else open_alone(settings) as database:
+        lab = _Fleet(database) if submit else _Here(database, settings)
+        builds = _choose_builds(lab, program, old, new)
+        chosen = choose_cases(selection, builds.new, is_open=is_open)
+        run = lab.begin(builds, chosen, device)
+        ended = lab.time_rounds(run, end)
+        with database.reading() as tx:
+            tried = tryout_of(tx, run, old=_name(builds.old), new=_name(builds.new))
     cases = tried.cases if all_rows else tried.changed
     if markdown:
         hand_over(tryout.in_markdown(tried))
@@ -114,57 +141,111 @@ def try_builds(
     return _exit_code(tried) if ended else EXIT_INTERRUPTED
 
 
-def _choose_builds(settings: Settings, program: str, old: str, new: str) -> TriedBuilds:
-    """The two builds that were named; UsageError if they are one, or of another program."""
-    from vkbench.programs.program import program_named
-    from vkbench_scheduler.planning.tryouts import TriedBuilds
+class _Here:
+    """The devices of this machine, with no server."""
 
-    known, kept = program_named(program), kept_builds(settings)
-    builds = TriedBuilds(old=kept.find(old), new=kept.find(new))
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._devices: Sequence[DeviceFacts] = ()
+
+    def find(self, word: str) -> Build:
+        """The build of a name, among those kept here."""
+        return kept_builds(self._settings).find(word)
+
+    def begin(self, builds: TriedBuilds, selection: Selection, selectors: Sequence[str]) -> int:
+        """Store a first round on the chosen devices; the number of its run."""
+        from vkbench_db.work.devices import store_device
+        from vkbench_local.machine import chosen_devices
+
+        self._devices = chosen_devices(list(selectors), self._settings)
+        with self._database.transaction() as tx:
+            for facts in self._devices:
+                store_device(tx, facts)
+        return submit_tryout(self._database, builds, selection, self._devices, _words(builds)).id
+
+    def time_rounds(self, run: int, end: float) -> bool:
+        """Time pairs until nothing is open or a moment of the monotonic clock; False: stopped."""
+        from vkbench_cli.show.waiting import RunProgress
+        from vkbench_local.tryout import time_rounds
+
+        view = partial(RunProgress, self._database)
+        seconds = end - time.monotonic()
+        return time_rounds(self._database, self._settings, run, self._devices, seconds, view)
+
+
+class _Fleet:
+    """The devices that workers serve."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, word: str) -> Build:
+        """The build of a name, kept here or known to the database."""
+        build = build_for_fleet(self._database, word)
+        assert build, "--old and --new are required, so that no word is empty"
+        return build
+
+    def begin(self, builds: TriedBuilds, selection: Selection, selectors: Sequence[str]) -> int:
+        """Store a first round on the chosen devices; the number of its run."""
+        from vkbench_cli.show.waiting import warn
+        from vkbench_db.ask import queries
+        from vkbench_db.ask.devices.names import served_keys
+
+        with self._database.reading() as tx:
+            known = [row.facts for row in queries.devices(tx)]
+            keys = tuple(served_keys(tx, selectors))
+        give_to_fleet((builds.old, builds.new))
+        chosen = replace(selection, devices=keys)
+        run = submit_tryout(self._database, builds, chosen, known, _words(builds)).id
+        warn(self._database, f"run {run}", run=run)
+        return run
+
+    def time_rounds(self, run: int, end: float) -> bool:
+        """Wait for rounds until nothing is open or a moment of the monotonic clock; False: stopped.
+
+        Pairs that have not begun by then are cancelled.
+        """
+        from vkbench_cli.show.waiting import wait_for
+        from vkbench_db.work.arrivals import cancel_run
+
+        try:
+            while (left := end - time.monotonic()) > 0:
+                wait_for(self._database, run, left)
+                if not add_round(self._database, run):
+                    return True
+        except WaitTimeout:
+            pass
+        except KeyboardInterrupt:
+            return False
+        finally:
+            cancel_run(self._database, run, time.time())
+        return True
+
+
+def _choose_builds(lab: _Here | _Fleet, program: str, old: str, new: str) -> TriedBuilds:
+    """The two builds that were named; an error if they are one, or of another program."""
+    from vkbench.settings import settings
+
+    known = kept_programs(settings()).find(program)
+    builds = TriedBuilds(old=lab.find(old), new=lab.find(new))
     for build in (builds.old, builds.new):
         if build.program != known.name:
-            raise UsageError(f"{build.name or build.sha[:12]} is a build of {build.program}")
+            raise UsageError(f"{_name(build)} is a build of {build.program}, not of {known.name}")
     if builds.old.sha == builds.new.sha:
         raise NothingToDo(f"{old} and {new} have the same files: there is nothing to compare")
     return builds
 
 
-def _time(
-    database: Database,
-    settings: Settings,
-    builds: TriedBuilds,
-    selection: Selection,
-    selectors: list[str],
-    budget: float,
-) -> tuple[Tryout, bool]:
-    """What pairs on this machine's chosen devices say, and whether they ended by themselves."""
-    from vkbench_cli.show.waiting import RunProgress
-    from vkbench_db.work.devices import store_device
-    from vkbench_detection.compare.tryouts import tryout_of
-    from vkbench_detection.steps import require
-    from vkbench_local.machine import chosen_devices
-    from vkbench_local.tryout import time_rounds
-    from vkbench_scheduler.planning.tryouts import submit_tryout
+def _words(builds: TriedBuilds) -> RunWords:
+    return RunWords(user=user_name(), label=f"try {_name(builds.old)} {_name(builds.new)}")
 
-    require()
-    begun = time.monotonic()
-    devices = chosen_devices(selectors, settings)
-    with database.transaction() as tx:
-        for facts in devices:
-            store_device(tx, facts)
-    names = [build.name or build.sha[:12] for build in (builds.old, builds.new)]
-    words = RunWords(user=user_name(), label=f"try {names[0]} {names[1]}")
-    run = submit_tryout(database, builds, selection, devices, words)
-    left = budget - (time.monotonic() - begun)
-    view = partial(RunProgress, database)
-    ended = time_rounds(database, settings, run.id, devices, left, view)
-    with database.reading() as tx:
-        return tryout_of(tx, run.id, old=names[0], new=names[1]), ended
+
+def _name(build: Build) -> str:
+    return build.name or build.sha[:12]
 
 
 def _exit_code(tried: Tryout) -> int:
-    from vkbench_detection.compare.tryouts import TryVerdict
-
     counts = tried.counts
     if counts[TryVerdict.WRONG]:
         return WrongResult.exit_code
