@@ -108,7 +108,7 @@ def test_no_honest_timing_is_suspect() -> None:
     """An H100 reaches none of the roofs of an H200: memory is slower, and arithmetic the same."""
     timings = list(recorded())
     bounded = [timing for timing in timings if least_seconds(timing[0], H200)]
-    assert len(bounded) > 0.9 * len(timings) > 5000
+    assert len(bounded) > 0.9 * len(timings) > 3000
     assert [where for load, seconds, where in timings if is_impossible(load, seconds, H200)] == []
     # and every one of them would be, were it three times as fast as its roof
     assert all(is_impossible(load, least_seconds(load, H200) / 3, H200) for load, *_ in bounded)

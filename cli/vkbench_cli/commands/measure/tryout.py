@@ -104,7 +104,7 @@ def try_builds(
 
     \b
     vkbench try ggml-vulkan --old b8121 --new mine
-    vkbench try ggml-vulkan --old b8121 --new mine --kernel 'mul_mat*' --budget 5m --markdown
+    vkbench try ggml-vulkan --old b8121 --new mine --budget 5m --markdown
     vkbench try ggml-vulkan --old b8121 --new mine --device '*' --submit
 
     Exit codes: 0 nothing became worse, 1 slower, 3 wrong, 4 a case fails, 7 nothing was compared,
