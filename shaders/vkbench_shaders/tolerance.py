@@ -42,7 +42,7 @@ Paths of ggml are of what its shaders do on any device. It may sum products of h
 ggml_vectors: of up to eight vectors, whose sums are in singles, and whose steps are halves). Angles
 of rope are products of singles: positions of 2^20 put them off by up to 0.25, four times the last
 place (ggml_angles). Seen on lavapipe: 3e-6 as NMSE and 6 % of the RMS in products of 256, 1.3e-5
-and 15 % in rope.
+and 15 % in rope; in rope on an H100, whose sines of large angles are rougher, 1.6e-4.
 
 A kernel that a user declares may have limits of its own, which are the name of its path:
 nmse=1e-06,max_abs=0.01.
@@ -89,7 +89,7 @@ LIMITS: Mapping[str, Limits] = {
     "bf16_library": Limits(nmse=2e-5, max_abs=0.0, rounding=TO_BF16, result=2**-8),
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
     "int8": Limits(nmse=1e-10, max_abs=5e-4, rounding=X_TO_BYTES, nmse_follows=True),
-    "ggml_angles": Limits(nmse=1e-4, max_abs=5e-1),
+    "ggml_angles": Limits(nmse=1e-3, max_abs=5e-1),
     "ggml_vectors": Limits(nmse=1e-6, max_abs=5e-3, rounding=X_TO_BYTES, nmse_follows=True),
     "ggml_blocks": Limits(nmse=1e-4, max_abs=1e-1, rounding=X_TO_BYTES, nmse_follows=True),
 }

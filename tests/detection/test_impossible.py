@@ -15,7 +15,7 @@ from sqlalchemy import select
 from databases import Lab, one_engine
 from vkbench.case import is_model, parse
 from vkbench.configuration import variant_of
-from vkbench.job import Job, Mode
+from vkbench.job import ArmKind, Job, Mode
 from vkbench.peers import BY_NAME
 from vkbench.result import Result
 from vkbench_db import schema
@@ -35,6 +35,12 @@ H200 = Roofs(
     read_bytes=4.41e12, copy_bytes=4.11e12, fma_f32=63.7e12, fma_f16=65.6e12, dot_i8=117e12,
     matrices={"f16_f16": 629e12, "f16_f32": 630e12, "bf16_f32": 630e12, "i8_i32": 1260e12},
     llc_bytes=60 << 20,
+)  # fmt: skip
+# and on the H100 whose results are in docs/results, on the day of most of them
+H100 = Roofs(
+    read_bytes=3.07e12, copy_bytes=2.93e12, fma_f32=65.2e12, fma_f16=66.1e12, dot_i8=119e12,
+    matrices={"f16_f16": 632e12, "f16_f32": 636e12, "bf16_f32": 636e12, "i8_i32": 1261e12},
+    llc_bytes=50 << 20,
 )  # fmt: skip
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 SECOND = 60 * 10**12  # operations on singles that take a second
@@ -78,13 +84,15 @@ def test_an_unknown_unit_bounds_nothing(lacking: dict[str, Any]) -> None:
 
 
 def recorded() -> Iterator[tuple[RoofLoad, float, str]]:
-    """Timings of vkbench's kernels, on H100 and H200, that the pages of results are made from."""
+    """Timings of vkbench's kernels on an H100 that the pages of results are made from."""
     for path in sorted(RESULTS.glob("*.jsonl.xz")):
         for line in map(json.loads, lzma.decompress(path.read_bytes()).splitlines()):
             job = line.get("job")
             if not job or is_model(job["case"]):
                 continue
-            if job["variant"] in BY_NAME or job["attempts"][-1:] == []:
+            if job["variant"] in BY_NAME or job.get("arm_kind") == ArmKind.BUILD:
+                continue
+            if not job["attempts"]:
                 continue
             for timing in job["timings"]:
                 yield load_of(job, timing), timing["seconds"], f"{path.name}: {job['case']}"
@@ -105,13 +113,12 @@ def load_of(job: dict[str, Any], timing: dict[str, Any]) -> RoofLoad:
 
 
 def test_no_honest_timing_is_suspect() -> None:
-    """An H100 reaches none of the roofs of an H200: memory is slower, and arithmetic the same."""
     timings = list(recorded())
-    bounded = [timing for timing in timings if least_seconds(timing[0], H200)]
+    bounded = [timing for timing in timings if least_seconds(timing[0], H100)]
     assert len(bounded) > 0.9 * len(timings) > 3000
-    assert [where for load, seconds, where in timings if is_impossible(load, seconds, H200)] == []
+    assert [where for load, seconds, where in timings if is_impossible(load, seconds, H100)] == []
     # and every one of them would be, were it three times as fast as its roof
-    assert all(is_impossible(load, least_seconds(load, H200) / 3, H200) for load, *_ in bounded)
+    assert all(is_impossible(load, least_seconds(load, H100) / 3, H100) for load, *_ in bounded)
 
 
 CASE = "matmul/f32/b1_m64_n64_k64"
