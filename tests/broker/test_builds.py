@@ -117,8 +117,8 @@ def test_a_planted_build_is_found_paired_and_named(
     lab.await_end(run, seconds=60)
     until(build_lab.titles, "a wrong build opens no regression", 30)
     [title] = build_lab.titles()
-    assert title.startswith("mul_mat_vec wrong on ")
-    assert " since ggml-vulkan wrong (" in title
+    assert title.startswith("ggml-vulkan mul_mat_vec q4_0 wrong on ")
+    assert " since wrong (" in title
     number = int(build_lab.run("bisect", *chosen, "--builds", "old,slow", "--submit").stdout)
     until(lambda: build_lab.bisection(number).finished_at, "no bisection ends", 120)
     ended = build_lab.bisection(number)

@@ -31,6 +31,7 @@ ALIKE = {
     "submit": "results",
     "watch": "results",
     "bisect": "bisect show",
+    "try": "compare",
 }  # print the same tables
 
 

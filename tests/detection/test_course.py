@@ -29,7 +29,9 @@ def step(position: int, verdict: str, ratio: float | None = None) -> BisectionSt
 
 def bisection(*steps: BisectionStep, bundles: int = 5, missing: int = -1) -> Bisection:
     candidates = [
-        Candidate(sha="" if place == missing else f"sha{place}", label=f"b{place}")
+        Candidate(sha="", label=f"b{place}", note="it does not compile")
+        if place == missing
+        else Candidate(sha=f"sha{place}", label=f"b{place}")
         for place in range(bundles)
     ]
     return Bisection(

@@ -20,6 +20,6 @@ def test_the_tutorial_ends_with_a_caught_regression(tmp_path: Path) -> None:
     assert [each.trouble for each in typed if each.trouble] == []
     assert len(typed) > 15
     listed = next(each for each in typed if each.shown.typed == "vkbench regressions ls")
-    assert " % slower on " in listed.printed
+    assert " times slower on " in listed.printed
     broken = next(each for each in typed if "--direction wrong" in each.shown.typed)
     assert " wrong on " in broken.printed

@@ -16,6 +16,7 @@ import pytest
 from planted_builds import add_planted, add_shipped
 from vkbench.programs.store import BuildStore
 from vkbench.settings import settings
+from vkbench.words.markdown import escape_text
 from vkbench_cli.main import main
 
 SUM = "add/f32/b1_c1_h8_w64"
@@ -164,7 +165,7 @@ def test_a_try_says_what_a_change_does(vkbench: Typed, ggml_folder: Path, tmp_pa
     assert commented.returncode == 3
     assert commented.stdout.startswith("### old → wrong: 1 wrong")
     assert "**Wrong or failed: 1**" in commented.stdout
-    assert PRODUCT in commented.stdout
+    assert escape_text(PRODUCT) in commented.stdout
     back = vkbench("try", "ggml-vulkan", "--old", "wrong", "--new", "old", *chosen)
     assert back.returncode == 0, back.stderr
     assert "1 fixed" in back.stderr

@@ -89,8 +89,8 @@ def test_the_example_in_c_is_built_judged_and_timed(
     assert (wrong["verdict"], wrong["hot_seconds"]) == ("wrong", None)
     assert "NMSE of y is" in wrong["reason"]
     [regression] = rows_of(type_words, "regressions", "ls")
-    assert regression["title"].startswith("mul_mat_vec wrong on ")
-    assert "since cpu-products wrong" in regression["title"]
+    assert regression["title"].startswith("cpu-products mul_mat_vec f32 wrong on ")
+    assert " since wrong (" in regression["title"]
 
 
 def test_the_example_for_node_is_judged_and_timed(
