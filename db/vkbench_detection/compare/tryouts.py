@@ -17,6 +17,7 @@ from statistics import median
 
 from sqlalchemy import Connection
 
+from vkbench.job import JobState
 from vkbench.result import Side
 from vkbench_db.ask.devices.names import NamedDevice, named_devices
 from vkbench_detection.confirm.pairs import PairedCase, PairResults, results_by_case
@@ -195,7 +196,7 @@ def _verdict(results: PairResults, judgement: PairJudgement | None) -> tuple[Try
     if results.skipped:
         return TryVerdict.SKIPPED, results.skipped
     if judgement is None:
-        return TryVerdict.UNREACHED, results.failed
+        return TryVerdict.UNREACHED, "" if results.failed == JobState.CANCELLED else results.failed
     match judgement.verdict:
         case PairVerdict.REGRESSED:
             return TryVerdict.SLOWER, ""
@@ -203,8 +204,7 @@ def _verdict(results: PairResults, judgement: PairJudgement | None) -> tuple[Try
             return TryVerdict.FASTER, ""
         case PairVerdict.SAME:
             return TryVerdict.SAME, ""
-    is_alike = judgement.pairs >= FIRST_PAIRS and _look_alike(results)
-    return (TryVerdict.SAME if is_alike else TryVerdict.UNDECIDED), ""
+    return (TryVerdict.SAME if _look_alike(results) else TryVerdict.UNDECIDED), ""
 
 
 def _size(tried: TriedCase) -> float:

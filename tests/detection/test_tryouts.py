@@ -1,0 +1,121 @@
+"""A try-out of two builds: rounds of pairs, what each case becomes, and what is measured next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from databases import Lab, one_engine, verdict
+from planted_build_runs import add_build
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import ARMS, Result, WrongArm
+from vkbench.run import RunWords
+from vkbench_db.work.arrivals import cancel_run
+from vkbench_detection.compare.tryouts import Tryout, TryVerdict, tryout_of
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.tryouts import TriedBuilds, add_round, submit_tryout
+from vkbench_tables.comparisons import tryout as tables
+
+pytestmark = one_engine
+
+SLOWER, FASTER, SAME, WRONG = (
+    *("add/f32/b1_c1_h8_w64", "mul/f32/b1_c1_h8_w64"),
+    *("silu/f32/b1_c1_h8_w64", "tanh/f32/b1_c1_h8_w64"),
+)
+CASES = (SLOWER, FASTER, SAME, WRONG)
+SPEEDS = {SLOWER: 1.2, FASTER: 0.5}
+
+
+class Trial:
+    """A try-out on a planted device, whose pairs a worker answers."""
+
+    def __init__(self, lab: Lab, speeds: Mapping[str, float] = SPEEDS) -> None:
+        self.lab, self.speeds, self.rng = lab, speeds, Random(1)
+        self.device = lab.add_device()
+        self.builds = TriedBuilds(old=add_build(lab, "b1"), new=add_build(lab, "b2"))
+        selection = Selection(cases=CASES, devices=(self.device,))
+        run = submit_tryout(lab.database, self.builds, selection, [lab.facts()], RunWords())
+        self.run = run.id
+
+    def answer(self, job: Job) -> Result:
+        """What a worker says of a pair."""
+        if job.case == WRONG:
+            judged = replace(verdict(passed=False), wrong_arm=WrongArm.NEW)
+            return replace(self.lab.answer(job, Outcome.WRONG), verdict=judged, timings=())
+        timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
+        seconds = {"old": 1e-3, "new": 1e-3 * self.speeds.get(job.case, 1.0)}
+        timings = tuple(
+            replace(timing, metric="hot", side=arm, seconds=seconds[arm] * self.rng.gauss(1, 1e-3))
+            for arm in ARMS
+        )
+        return replace(self.lab.answer(job), timings=timings, bundle=job.bundle)
+
+    def do_round(self, most: int = 1000) -> list[str]:
+        """Do pairs that wait; their cases."""
+        jobs = self.lab.pick(self.device)[:most]
+        self.lab.record(*map(self.answer, jobs))
+        return [job.case for job in jobs]
+
+    def so_far(self) -> Tryout:
+        """What the pairs say by now."""
+        with self.lab.database.reading() as tx:
+            return tryout_of(tx, self.run, old="b1", new="b2")
+
+
+def test_what_may_have_changed_is_measured_until_it_is_certain(lab: Lab) -> None:
+    trial = Trial(lab)
+    assert trial.do_round() == list(CASES)
+    assert add_round(lab.database, trial.run)
+    assert trial.do_round() == [SLOWER, FASTER, SAME]  # what is wrong is known
+    rounds = []
+    while add_round(lab.database, trial.run):
+        rounds.append(trial.do_round())
+    assert rounds == [[SLOWER, FASTER]] * 6 + [[SAME]] * 2
+    tried = trial.so_far()
+    assert [(one.case, one.verdict, one.pairs) for one in tried.cases] == [
+        (WRONG, TryVerdict.WRONG, 0),
+        (SLOWER, TryVerdict.SLOWER, 8),
+        (FASTER, TryVerdict.FASTER, 8),
+        (SAME, TryVerdict.SAME, 4),
+    ]
+    assert tried.cases[1].ratio == pytest.approx(1.2, rel=0.01)
+    assert tried.cases[0].ratio is None  # nothing wrong has a time
+    assert tried.much_slower == pytest.approx(1 / 3)
+    assert tried.mean
+    assert tried.mean.value == pytest.approx((1.2 * 0.5) ** (1 / 3), rel=0.01)
+    said = tables.in_markdown(tried)
+    assert said.startswith("### b1 → b2: 1 wrong, 1 slower, 1 faster\n")
+    assert said.index("Wrong or failed: 1") < said.index("Slower: 1") < said.index("1 other case")
+
+
+def test_the_time_may_end_in_the_first_round(lab: Lab) -> None:
+    trial = Trial(lab)
+    assert len(lab.pick(trial.device, 2)) == 2
+    cancel_run(lab.database, trial.run, lab.now)
+    tried = trial.so_far()
+    assert tried.counts == {TryVerdict.UNREACHED: 4}
+    assert tried.mean is None
+    assert tables.lines(tried) == ["b1 → b2: 4 cases (4 not reached)"]
+
+
+def test_one_pair_that_differs_says_nothing_for_sure(lab: Lab) -> None:
+    trial = Trial(lab)
+    trial.do_round()
+    verdicts = {one.case: one.verdict for one in trial.so_far().cases}
+    assert verdicts[SLOWER] is verdicts[FASTER] is TryVerdict.UNDECIDED
+    assert verdicts[SAME] is TryVerdict.SAME
+
+
+def test_a_pair_whose_arm_crashes_says_which(lab: Lab) -> None:
+    trial = Trial(lab)
+    while jobs := lab.pick(trial.device):
+        for job in jobs:
+            arm = "old" if job.case == FASTER else "new"
+            died = replace(lab.answer(job, Outcome.CRASHED), reason=f"{arm}: SIGSEGV")
+            lab.record(died if job.case in (SLOWER, FASTER) else trial.answer(job))
+    verdicts = {one.case: one.verdict for one in trial.so_far().cases}
+    assert verdicts[SLOWER] is TryVerdict.FAILED
+    assert verdicts[FASTER] is TryVerdict.FIXED
