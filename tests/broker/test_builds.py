@@ -99,7 +99,7 @@ def build_lab(make_lab: MakeLab, new_lavapipe: Path, tmp_path: Path) -> BuildLab
     return build_lab
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_planted_build_is_found_paired_and_named(
     build_lab: BuildLab, ggml_folder: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +127,13 @@ def test_a_planted_build_is_found_paired_and_named(
     [step] = ended.steps
     assert step.verdict == "bad"
     assert step.ratio
-    assert 3 < step.ratio < 20
+    assert step.ratio > 3  # eight times the work; the cores are shared with other tests
+    tried = build_lab.run(
+        *("try", "ggml-vulkan", "--old", "old", "--new", "wrong", *chosen, "--submit", "--json"),
+        code=3,
+    )
+    [row] = json.loads(tried.stdout)["rows"]
+    assert (row["case"], row["verdict"], row["ratio"]) == (PRODUCT, "wrong", None)
     allowed.write_text("# nobody any more\n")
     run = build_lab.submit(old, SUM)
     lab.await_end(run)
