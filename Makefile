@@ -65,7 +65,7 @@ snapshots: setup ## write anew what tests expect people to see at 80 columns
 
 pages: setup ## write anew the pages that are made: of the code (modules, suites, views), of exports (docs/results)
 	@$(BIN)/python scripts/pages.py
-	@$(BIN)/python benchmarks/result_pages.py
+	@$(BIN)/python benchmarks/results/result_pages.py
 
 check: setup ## formatter, linter, two type checkers, import contract, pages made from the code
 	$(BIN)/ruff format --check .

@@ -2,7 +2,7 @@
 
     python benchmarks/pages.py FILE                     a SQLite database, as many_results.py makes
     python benchmarks/pages.py postgresql://... --csv docs/results/pages-postgresql.csv
-    python benchmarks/pages_table.py docs/results/pages-*.csv > docs/results/pages.md
+    python benchmarks/results/pages_table.py docs/results/pages-*.csv > docs/results/pages.md
 
 `vkbench web` serves the database; the time is from the request to the last byte of the answer, on
 the same machine. Each page is asked for with different devices, runs, series and kernels of the

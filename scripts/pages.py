@@ -38,7 +38,8 @@ PACKAGES = (
     "scripts",
 )
 FOLDERS = {  # those without a docstring of their own
-    "benchmarks": "Measures vkbench itself, and writes the pages of docs/results.",
+    "benchmarks": "Measures vkbench itself.",
+    "benchmarks/results": "Writes the pages of docs/results from the exports that lie there.",
     "db/vkbench_db/migrations/versions": "The steps from one schema to the next, in their order.",
     "scripts": "Chores in Python; the Makefile names the others.",
 }

@@ -87,7 +87,7 @@ COMMANDS = (
         name="try",
         help="Time two builds of a program in pairs, and say what became slower or wrong.",
         function="try_builds",
-        module="measure.tryout",
+        module="programs.tryout",
     ),
     Command(
         name="bisect",
@@ -173,7 +173,7 @@ COMMANDS = (
         name="program",
         help="Keep other programs and their builds, to check and time them.",
         function="app",
-        module="measure.program",
+        module="programs.program",
     ),
     Command(
         name="worker",

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
-RESULT_PAGES = runpy.run_path(str(ROOT / "benchmarks/result_pages.py"))
+RESULT_PAGES = runpy.run_path(str(ROOT / "benchmarks/results/result_pages.py"))
 PAGES: Mapping[str, Sequence[str]] = RESULT_PAGES["PAGES"]
 
 
@@ -137,7 +137,12 @@ def test_a_page_beside_torch_says_where_the_sides_are_unlike(
     jobs = [{"job": job} for job in (compared, alike, *([by_name] if is_timed else []))]
     export = planted(tmp_path / "torch.jsonl", {})
     export.write_text(export.read_text() + "".join(json.dumps(job) + "\n" for job in jobs))
-    command = [sys.executable, str(ROOT / "benchmarks/peers_table.py"), "torch", str(export)]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks/results/peers_table.py"),
+        "torch",
+        str(export),
+    ]
     page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     said = page.replace("\n", " ")
     assert f"{BF16}: the two sides do not do the same. torch rounds x to bf16" in said
@@ -183,5 +188,5 @@ def whole_on_page(*exports: Path) -> str:
 
 def page_of(*exports: Path) -> str:
     """The page of suite quant-perf that is made of these exports."""
-    command = [sys.executable, str(ROOT / "benchmarks/quant_table.py"), *map(str, exports)]
+    command = [sys.executable, str(ROOT / "benchmarks/results/quant_table.py"), *map(str, exports)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,6 +1,6 @@
 """The comparisons with torch that `make plans` cites, from the exports of the page beside torch.
 
-`python benchmarks/result_pages.py` writes plans/recorded.csv with the pages.
+`python benchmarks/results/result_pages.py` writes plans/recorded.csv with the pages.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SCRIPTS = Path(__file__).parent
-RESULTS = SCRIPTS.parent / "docs" / "results"
+RESULTS = SCRIPTS.parents[1] / "docs" / "results"
 TORCH = ("torch", "h100-torch.jsonl.xz", "h100-torch-products.jsonl.xz")
 PAGES: Mapping[str, Sequence[str]] = {  # what makes a page: a script of this folder, and its words
     "h100-quant-perf.md": ("quant_table.py", "h100-quant-perf.jsonl.xz"),

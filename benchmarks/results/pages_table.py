@@ -1,6 +1,6 @@
 """The page of docs/results that says how long the pages take: from what pages.py wrote.
 
-python benchmarks/pages_table.py docs/results/pages-*.csv > docs/results/pages.md
+python benchmarks/results/pages_table.py docs/results/pages-*.csv > docs/results/pages.md
 """
 
 from __future__ import annotations

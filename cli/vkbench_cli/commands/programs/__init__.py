@@ -1,0 +1,1 @@
+"""Commands on programs of others: declared, built, kept, and tried in pairs."""
