@@ -128,6 +128,21 @@ def test_factors_of_gpu_libraries_are_not_rounded_to_tf32() -> None:
     assert run(library, PRODUCT).reason.startswith("NMSE of y is ")
 
 
+@pytest.mark.parametrize(("repeats", "outcome"), [(True, Outcome.WRONG), (False, Outcome.PASSED)])
+def test_a_library_may_say_that_its_bits_differ(repeats: bool, outcome: Outcome) -> None:
+    rng = np.random.default_rng(1)
+
+    def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        np.matmul(a, b, out=out)
+        out *= 1 + rng.uniform(-1e-7, 1e-7, out.shape).astype(np.float32)
+
+    library = Gpu()
+    library.repeats = repeats
+    library.functions = MappingProxyType({**FUNCTIONS, "matmul": product})
+    result = run(library, PRODUCT, Mode.PERFORMANCE)
+    assert result.outcome is outcome, result.reason
+
+
 def test_a_wrong_peer_is_not_timed() -> None:
     def off(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         np.matmul(a, b, out=out)

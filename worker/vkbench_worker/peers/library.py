@@ -54,6 +54,7 @@ class Library(Protocol[M]):
     clock: str  # gpu: the device's own time; host: wall time
     tick_seconds: float
     working: str  # format that it computes in where it has none of a case's formats
+    repeats: bool  # whether it promises the same bits from the same inputs
     widens: bool  # whether factors of several formats are made wide, and not narrow, to meet
     rows: Mapping[str, Row]  # kernels that it may have
     lacks: Mapping[str, str]  # how what it has differs from a kernel without a row

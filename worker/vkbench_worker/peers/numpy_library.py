@@ -31,6 +31,7 @@ class NumpyLibrary:
     clock: str = "host"
     tick_seconds: float = 1e-9
     working: str = "f32"
+    repeats: bool = True
     widens: bool = True
 
     def __init__(self) -> None:

@@ -51,6 +51,7 @@ class GgmlLibrary:
     clock: str = "host"
     tick_seconds: float = _TICK_SECONDS
     working: str = ""  # it has all formats itself
+    repeats: bool = True
     widens: bool = False
 
     def __init__(self, facts: DeviceFacts, folder: str, *, twins: int = 2) -> None:
