@@ -83,20 +83,29 @@ def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
     """The build that --build names; None without the option."""
     if not word:
         return None
-    if bundle:
-        raise UsageError("--build has a program do the cases: leave out --bundle")
+    _refuse_bundle(bundle)
     return kept_builds(settings).find(word)
 
 
-def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | None:
-    """The build that --build names; None without the option.
+def _refuse_bundle(bundle: str) -> None:
+    if bundle:
+        raise UsageError("--build has a program do the cases: leave out --bundle")
 
-    One that is not kept here was handed in from elsewhere, and the database knows it.
-    """
+
+def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | None:
+    """The build that --build names; None without the option."""
+    if not word:
+        return None
+    _refuse_bundle(bundle)
+    return find_for_fleet(database, word)
+
+
+def find_for_fleet(database: Database, word: str) -> Build:
+    """The build of a name or a hash, kept here, or submitted from elsewhere and in the database."""
     from vkbench_db.work.builds import find_build
 
     try:
-        return build_chosen(word, bundle, settings())
+        return kept_builds(settings()).find(word)
     except UnknownName:
         with database.reading() as tx:
             if known := find_build(tx, word):
@@ -136,4 +145,4 @@ def _send_build(build: Build, settings: Settings) -> None:
     sent = send(build, signed, kept_builds(settings), place)
     if sent:
         unit, [size] = rate_column([sent], "B")
-        tell(f"{size} {unit} of build {build.name or build.sha[:12]} sent to {place.name}")
+        tell(f"{size} {unit} of build {build.label} sent to {place.name}")

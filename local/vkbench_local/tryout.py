@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
 from vkbench.settings import Settings
 from vkbench_db.database import Database
-from vkbench_db.work.arrivals import cancel_run
 from vkbench_detection.confirm.pairs import is_pending
 from vkbench_local.executor import Executor, Show, stoppable, stopped_after
-from vkbench_scheduler.planning.tryouts import add_round
+from vkbench_scheduler.planning.tryouts import add_round, cancel_rest
 
 
 def time_rounds(
@@ -28,17 +26,19 @@ def time_rounds(
     What was not begun is cancelled. `show` shows how far a round is.
     """
     executor = Executor(database, settings, lambda result: None)
-    with stoppable(executor), stopped_after(executor, seconds):
-        while True:
-            with show(run) as view:
-                executor.follow(view)
-                executor.work(run, devices)
-            if executor.stopped:
-                break
-            _check_done(database, run)
-            if not add_round(database, run):
-                break
-    cancel_run(database, run, time.time())
+    try:
+        with stoppable(executor), stopped_after(executor, seconds):
+            while True:
+                with show(run) as view:
+                    executor.follow(view)
+                    executor.work(run, devices)
+                if executor.stopped:
+                    break
+                _check_done(database, run)
+                if not add_round(database, run):
+                    break
+    finally:
+        cancel_rest(database, run)
     return not executor.interrupted
 
 

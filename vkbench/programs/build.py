@@ -62,6 +62,11 @@ class Build:
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     @property
+    def label(self) -> str:
+        """What people call it, or the beginning of its hash."""
+        return self.name or self.sha[:12]
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all of its files; equal ones count once."""
         return sum({file.sha: file.nbytes for file in self.files}.values())
@@ -75,6 +80,11 @@ def name_build(name: str, sha: str) -> str:
 def find_word(name: str, sha: str) -> str:
     """What people type to mean a build: its name, or its short hash."""
     return name or sha[:SHA_SHOWN]
+
+
+def is_of_build(kernel: str, bundle: str) -> bool:
+    """Whether a result with these hashes is of a build of a program, which is its own kernel."""
+    return bool(bundle) and kernel == bundle
 
 
 def check_build(build: Build) -> Build:

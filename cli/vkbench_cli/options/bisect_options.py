@@ -228,11 +228,11 @@ def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) ->
 
 def _find_builds(database: Database, names: Iterable[str], of_fleet: bool) -> list[Build]:
     from vkbench.settings import settings
-    from vkbench_cli.builds import build_for_fleet, kept_builds
+    from vkbench_cli.builds import find_for_fleet, kept_builds
 
-    if not of_fleet:
-        return [kept_builds(settings()).find(name) for name in names]
-    return [build for name in names if (build := build_for_fleet(database, name))]
+    if of_fleet:
+        return [find_for_fleet(database, name) for name in names]
+    return [kept_builds(settings()).find(name) for name in names]
 
 
 def check(options: BisectOptions) -> None:

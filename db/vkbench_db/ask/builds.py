@@ -13,9 +13,10 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from vkbench.job import JobState, Mode
+from vkbench.programs.build import Build
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_db.work.builds import find_build_sha
+from vkbench_db.work.builds import files_of, find_build_sha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ def builds(tx: Connection, program: str = "") -> list[BuildRow]:
     return [
         BuildRow(
             **{name: row[name] for name in ("sha", "program", "name", "added_at", "files")},
-            bytes=sum({file["sha"]: file["nbytes"] for file in row["files"]}.values()),
+            bytes=Build(program=row["program"], files=files_of(row["files"])).nbytes,
         )
         for row in rows
     ]

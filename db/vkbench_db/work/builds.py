@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 from sqlalchemy import Connection, select, update
 
@@ -32,8 +34,12 @@ def find_build(tx: Connection, word: str) -> Build | None:
         return None
     query = select(build.name, build.program, build.files).where(build.sha == sha)
     row = tx.execute(query).one()
-    files = tuple(BuildFile(**file) for file in row.files)
-    return Build(program=row.program, files=files, name=row.name)
+    return Build(program=row.program, files=files_of(row.files), name=row.name)
+
+
+def files_of(stored: Iterable[Mapping[str, Any]]) -> tuple[BuildFile, ...]:
+    """The files of a build from the JSON that a row has of them."""
+    return tuple(BuildFile(**file) for file in stored)
 
 
 def is_build(tx: Connection, sha: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vkbench.programs.build import is_of_build
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChangePoint:
@@ -33,7 +35,7 @@ class ChangePoint:
     @property
     def is_of_build(self) -> bool:
         """Whether a build of a program computed what came after it."""
-        return bool(self.after_bundle) and self.after_kernel == self.after_bundle
+        return is_of_build(self.after_kernel, self.after_bundle)
 
 
 class Method(StrEnum):

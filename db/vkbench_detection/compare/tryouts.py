@@ -104,22 +104,22 @@ class Tryout:
         return tuple(tried for tried in self.cases if tried.verdict not in silent)
 
     @cached_property
-    def timed(self) -> tuple[TriedCase, ...]:
+    def timed_cases(self) -> tuple[TriedCase, ...]:
         """The cases that have a ratio, the slowest first."""
         timed = [tried for tried in self.cases if tried.ratio is not None]
         return tuple(sorted(timed, key=lambda tried: -(tried.ratio or 0.0)))
 
-    @property
+    @cached_property
     def mean(self) -> Mean | None:
         """The geometric mean of all ratios; cases are what is drawn for its interval."""
-        return _mean(self.timed)
+        return _mean(self.timed_cases)
 
     @property
     def much_slower(self) -> float:
         """Share of the timed cases that are slower by 5 % or more, and certainly slower."""
-        slower = [tried for tried in self.timed if tried.verdict is TryVerdict.SLOWER]
+        slower = [tried for tried in self.timed_cases if tried.verdict is TryVerdict.SLOWER]
         count = sum((tried.ratio or 0.0) >= MUCH_SLOWER for tried in slower)
-        return count / len(self.timed) if self.timed else 0.0
+        return count / len(self.timed_cases) if self.timed_cases else 0.0
 
     def by_device(self) -> dict[NamedDevice, Tryout]:
         """The part of each device."""
@@ -157,10 +157,9 @@ def _is_able(results: PairResults) -> bool:
 
 def _is_open(results: PairResults) -> bool:
     """Whether more pairs could say that the case has changed, or has not."""
-    judgement = judge(results.old, results.new)
-    if judgement.pairs < LOOKS[0].pairs:
+    if len(results.old) < LOOKS[0].pairs:
         return not _look_alike(results)
-    return judgement.verdict is PairVerdict.MORE
+    return judge(results.old, results.new).verdict is PairVerdict.MORE
 
 
 def _look_alike(results: PairResults) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, select
 
+from vkbench.programs.build import is_of_build
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing
@@ -48,8 +49,8 @@ class Origin:
 
     @property
     def is_build(self) -> bool:
-        """Whether a build of a program computed it: that is its own kernel."""
-        return bool(self.bundle) and self.kernel == self.bundle
+        """Whether a build of a program computed it."""
+        return is_of_build(self.kernel, self.bundle)
 
 
 def series_ids(tx: Connection, given: Iterable[Identity]) -> dict[Identity, int]:

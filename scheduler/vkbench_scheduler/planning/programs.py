@@ -68,8 +68,7 @@ def candidates_of(builds: Sequence[Build]) -> list[Candidate]:
     candidates: list[Candidate] = []
     for build in builds:
         if not candidates or candidates[-1].sha != build.sha:
-            label = build.name or build.sha[:12]
-            candidates.append(Candidate(sha=build.sha, label=label, kind=ArmKind.BUILD))
+            candidates.append(Candidate(sha=build.sha, label=build.label, kind=ArmKind.BUILD))
     if len(candidates) < 2:
         raise UsageError("--builds needs two builds or more that differ, from good to bad")
     return candidates

@@ -11,9 +11,11 @@ from vkbench.job import Arm, ArmKind, Mode, PlannedJob
 from vkbench.programs.build import Build
 from vkbench.run import RunWords
 from vkbench_db.database import Database
+from vkbench_db.work.arrivals import cancel_run
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_detection.compare.tryouts import next_round
+from vkbench_detection.confirm.pairs import is_pending
 from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan, more_pairs
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
@@ -85,3 +87,11 @@ def add_round(database: Database, run: int) -> bool:
         again = next_round(tx, run)
         more_pairs(tx, run, 1, again)
     return bool(again)
+
+
+def cancel_rest(database: Database, run: int) -> None:
+    """Cancel the pairs of a try-out that have not ended, if there are any."""
+    with database.reading() as tx:
+        has_rest = is_pending(tx, run)
+    if has_rest:
+        cancel_run(database, run, time.time())

@@ -91,7 +91,7 @@ def _describe(tryout: Tryout) -> str:
     """The counts of verdicts, the share that is much slower, and the mean."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tryout.counts.items()))
     words = [f"{count_of(len(tryout.cases), 'case')} ({counts})"]
-    if tryout.timed:
+    if tryout.timed_cases:
         words.append(f"{tryout.much_slower:.0%} slower by 5 % or more")
     if tryout.mean:
         words.append(f"geometric mean of new/old {_mean(tryout.mean)}")
@@ -106,9 +106,9 @@ def _mean(mean: Mean) -> str:
 
 def _extremes(tryout: Tryout) -> str:
     """The slowest and the fastest case, where there are several."""
-    if len(tryout.timed) < 2:
+    if len(tryout.timed_cases) < 2:
         return ""
-    ends = {"worst": tryout.timed[0], "best": tryout.timed[-1]}
+    ends = {"worst": tryout.timed_cases[0], "best": tryout.timed_cases[-1]}
     return "  " + ", ".join(
         f"{word} {ratio(tried.ratio or 0.0)} {tried.case}" for word, tried in ends.items()
     )
@@ -137,7 +137,7 @@ def _mean_row(tryout: Tryout) -> dict[str, Cell] | None:
     if tryout.mean is None:
         return None
     return {
-        "case": f"geomean of {len(tryout.timed)}",
+        "case": f"geomean of {len(tryout.timed_cases)}",
         "ratio": tryout.mean.value,
         "ratio_low": tryout.mean.low,
         "ratio_high": tryout.mean.high,

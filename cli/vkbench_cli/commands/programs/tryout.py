@@ -24,8 +24,8 @@ from vkbench.errors import (
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench_cli.builds import (
-    build_for_fleet,
     choose_cases,
+    find_for_fleet,
     give_to_fleet,
     kept_builds,
     kept_programs,
@@ -39,7 +39,7 @@ from vkbench_cli.store import open_database
 from vkbench_detection.compare.tryouts import TryVerdict, tryout_of
 from vkbench_detection.steps import require
 from vkbench_scheduler.planning.selection import Selection
-from vkbench_scheduler.planning.tryouts import TriedBuilds, add_round, submit_tryout
+from vkbench_scheduler.planning.tryouts import TriedBuilds, add_round, cancel_rest, submit_tryout
 from vkbench_tables.comparisons import tryout
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def try_builds(
         run = lab.begin(builds, chosen, device)
         ended = lab.time_rounds(run, end)
         with database.reading() as tx:
-            tried = tryout_of(tx, run, old=_name(builds.old), new=_name(builds.new))
+            tried = tryout_of(tx, run, old=builds.old.label, new=builds.new.label)
     cases = tried.cases if all_rows else tried.changed
     if markdown:
         hand_over(tryout.in_markdown(tried))
@@ -182,9 +182,7 @@ class _Fleet:
 
     def find(self, word: str) -> Build:
         """The build of a name, kept here or known to the database."""
-        build = build_for_fleet(self._database, word)
-        assert build, "--old and --new are required, so that no word is empty"
-        return build
+        return find_for_fleet(self._database, word)
 
     def begin(self, builds: TriedBuilds, selection: Selection, selectors: Sequence[str]) -> int:
         """Store a first round on the chosen devices; the number of its run."""
@@ -207,7 +205,6 @@ class _Fleet:
         Pairs that have not begun by then are cancelled.
         """
         from vkbench_cli.show.waiting import wait_for
-        from vkbench_db.work.arrivals import cancel_run
 
         try:
             while (left := end - time.monotonic()) > 0:
@@ -219,7 +216,7 @@ class _Fleet:
         except KeyboardInterrupt:
             return False
         finally:
-            cancel_run(self._database, run, time.time())
+            cancel_rest(self._database, run)
         return True
 
 
@@ -231,18 +228,14 @@ def _choose_builds(lab: _Here | _Fleet, program: str, old: str, new: str) -> Tri
     builds = TriedBuilds(old=lab.find(old), new=lab.find(new))
     for build in (builds.old, builds.new):
         if build.program != known.name:
-            raise UsageError(f"{_name(build)} is a build of {build.program}, not of {known.name}")
+            raise UsageError(f"{build.label} is a build of {build.program}, not of {known.name}")
     if builds.old.sha == builds.new.sha:
         raise NothingToDo(f"{old} and {new} have the same files: there is nothing to compare")
     return builds
 
 
 def _words(builds: TriedBuilds) -> RunWords:
-    return RunWords(user=user_name(), label=f"try {_name(builds.old)} {_name(builds.new)}")
-
-
-def _name(build: Build) -> str:
-    return build.name or build.sha[:12]
+    return RunWords(user=user_name(), label=f"try {builds.old.label} {builds.new.label}")
 
 
 def _exit_code(tried: Tryout) -> int:
@@ -251,6 +244,6 @@ def _exit_code(tried: Tryout) -> int:
         return WrongResult.exit_code
     if counts[TryVerdict.FAILED]:
         return VkbenchError.exit_code
-    if not tried.timed and not counts[TryVerdict.FIXED]:
+    if not tried.timed_cases and not counts[TryVerdict.FIXED]:
         raise NothingToDo("no case was timed by both builds: --all shows why")
     return EXIT_REGRESSION if counts[TryVerdict.SLOWER] else EXIT_OK
