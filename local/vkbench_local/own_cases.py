@@ -49,7 +49,7 @@ def choose_own_cases(
 
 
 def list_own_cases(build: Build, settings: Settings, complain: Complain) -> Sequence[str]:
-    """The own cases of a build; those whose names are no cases' are told."""
+    """The own cases of a build; the user is told which names cannot be a case's."""
     program = ProgramStore(settings.program_folder()).find(build.program)
     listed = list_cases(program, BuildStore(settings.build_folder()).lay_out(build))
     if listed.unnamed:

@@ -46,7 +46,7 @@ class Host:
         self.kept = BuildStore(self.settings.build_folder())
 
     def send(self, who: str, more: bytes = b"") -> Build:
-        """A build that somebody hands in."""
+        """A build that its owner submits."""
         store = BuildStore(self.folder / who)
         opens = {name: partial(io.BytesIO, data + more) for name, data in FILES.items()}
         build = store.add("ggml-vulkan", opens)

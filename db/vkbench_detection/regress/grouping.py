@@ -21,7 +21,7 @@ from vkbench_detection.changes.states import ChangeState
 KEY_DIGITS = 12  # of a hash in a key; databases keep keys
 SHOWN_DIGITS = 7  # of a hash in a title
 MOST_NAMED = 2  # kernels that a title names
-TIMES = 2.0  # ratios from here on are told as "16 times slower", smaller ones in per cent
+TIMES = 2.0  # from this ratio on a title says "16 times slower", below it per cent
 
 Facts = Mapping[str, Mapping[str, Any]]  # of environments by hash
 

@@ -73,7 +73,7 @@ class _Series:
     unsure: Collection[Direction]
 
     def score(self, changes: Sequence[Told]) -> Score:
-        """The score of the series: its planted changes beside those that people are told of."""
+        """The score of the series: how the changes that were told match the planted ones."""
         planted = edges(self.stream, self.metric, self.nights)
         matched: dict[Edge, list[Told]] = {edge: [] for edge in planted}
         false: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Asks a program by lines of JSON: it stays, is told a case and its seconds, and answers.
+"""Asks a program that keeps running for one case a line of JSON; it answers by one, too.
 
 A case of the catalogue comes with files of its inputs. Where the program writes the outputs, our
 reference judges them: once before the timing, and again what the timing left. Where it writes none,
