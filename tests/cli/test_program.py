@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from vkbench_cli.main import main
-
 DECLARED = """\
 name = "my-bench"
 description = "copies bytes"
@@ -21,21 +19,6 @@ command = "make"
 folder = "out"
 """
 Type = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def type_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Type:
-    """Type a command of a user whose data folder is empty at first."""
-    monkeypatch.setenv("VKBENCH_DATA", str(tmp_path / "data"))
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = main(list(words))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture
