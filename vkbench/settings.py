@@ -86,6 +86,10 @@ class Settings:
         """Where builds of other programs are kept."""
         return self.data / "builds"
 
+    def driver_folder(self) -> Path:
+        """Where what users added of drivers is kept."""
+        return self.data / "drivers"
+
     def program_folder(self) -> Path:
         """Where what users declared of programs is kept."""
         return self.data / "programs"

@@ -170,6 +170,12 @@ COMMANDS = (
         module="serve.bundle",
     ),
     Command(
+        name="driver",
+        help="Add drivers, and time kernels through one or another of them.",
+        function="app",
+        module="programs.driver",
+    ),
+    Command(
         name="program",
         help="Keep other programs and their builds, to check and time them.",
         function="app",

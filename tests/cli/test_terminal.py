@@ -32,7 +32,9 @@ ALIKE = {
     "watch": "results",
     "bisect": "bisect show",
     "try": "compare",
-}  # print the same tables
+    "driver ls": "bundle ls",
+    "driver show": "bundle ls",
+}  # print the same tables, or such as are made alike
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,157 @@
+"""Drivers that a user adds: what makes one, where its files stay, and what each slip is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vkbench.drivers.icd import read_icd
+from vkbench.drivers.store import Driver, DriverStore
+from vkbench.errors import UsageError
+from vkbench.programs.store import DamagedBuild
+
+ENTRY = b"\0vk_icdGetInstanceProcAddr\0"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DriverStore:
+    return DriverStore(tmp_path / "drivers")
+
+
+def write_library(path: Path, more: bytes = ENTRY, *, bits: int = 64, machine: int = 0) -> Path:
+    """A file with the header of this machine's own programs, or another one's."""
+    header = bytearray(Path("/proc/self/exe").read_bytes()[:64])
+    header[4] = {32: 1, 64: 2}[bits]
+    header[18] ^= machine
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(header) + more)
+    return path
+
+
+def write_manifest(path: Path, library: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    icd = {"library_path": library, "api_version": "1.3.0"}
+    path.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))
+    return path
+
+
+def test_an_installed_driver_stays_in_place_and_is_known_by_its_files(
+    store: DriverStore, tmp_path: Path
+) -> None:
+    library = write_library(tmp_path / "lib" / "libvulkan_x.so.1.2")
+    (tmp_path / "lib" / "libvulkan_x.so").symlink_to(library)
+    manifest = write_manifest(tmp_path / "etc" / "x_icd.json", "../lib/libvulkan_x.so")
+    driver = store.add("x-1.2", manifest)
+    assert store.prepare(driver) == manifest
+    assert [file.path for file in driver.build.files] == [
+        "etc/x_icd.json",
+        "lib/libvulkan_x.so.1.2",
+    ]
+    assert not list((tmp_path / "drivers").glob("files/*"))
+    assert store.find("x-1.2") == store.find(driver.sha[:8]) == driver
+    library.write_bytes(library.read_bytes() + b"updated")
+    with pytest.raises(DamagedBuild, match=r"libvulkan_x.so.1.2 of driver x-1.2 was changed, in"):
+        store.prepare(driver)
+    store.remove(driver)
+    assert store.add("x-1.3", manifest).sha != driver.sha
+
+
+def test_a_folder_is_copied_so_that_its_next_build_is_another_driver(
+    store: DriverStore, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mesa"
+    library = write_library(folder / "lib" / "libvulkan_radeon.so")
+    write_library(folder / "lib" / "libdrm.so.2", b"no driver")
+    (folder / "share" / "drirc").mkdir(parents=True)
+    write_manifest(folder / "share" / "radeon_icd.x86_64.json", "/usr/lib/libvulkan_radeon.so")
+    first = store.add_folder("first", folder, None)
+    library.write_bytes(library.read_bytes() + b"rebuilt")
+    second = store.add_folder("second", folder, None)
+    assert first.sha != second.sha
+    places = [read_icd(store.prepare(driver)) for driver in (first, second)]
+    assert [place.library.read_bytes().endswith(b"rebuilt") for place in places] == [False, True]
+    assert places[0].document["ICD"]["api_version"] == "1.3.0"
+    assert (places[0].library.parent / "libdrm.so.2").is_file()
+    assert store.remove(second) > 0
+    assert store.list_drivers() == [first]
+
+
+SLIPS = (
+    ('{"ICD": ', "is no manifest of a Vulkan driver: it is no JSON"),
+    ("[]", "is no manifest of a Vulkan driver: it is no JSON object"),
+    ('{"layer": {}}', "is no manifest of a Vulkan driver: it is that of a layer"),
+    ('{"file_format_version": "1.0.0"}', 'it has no object "ICD"'),
+    ('{"ICD": {"library_path": 3}}', 'its "ICD" has no text "library_path"'),
+    ('{"ICD": [{"library_path": "./l.so"}]}', "has several drivers: give a manifest for each"),
+    (
+        '{"ICD": {"library_path": "./l.so"}, "ICD": {"library_path": "./l.so"}}',
+        "has several drivers: give a manifest for each",
+    ),
+    ('{"ICD": {"library_path": "./gone.so"}}', "names the library ./gone.so, which is not there"),
+    ('{"ICD": {"library_path": "libgone.so.7"}}', "names the library libgone.so.7, which is not"),
+    ('{"ICD": {"library_path": "./text.so"}}', "text.so is no shared library"),
+    ('{"ICD": {"library_path": "./folder"}}', "folder: Is a directory"),
+    ('{"ICD": {"library_path": "./32.so"}}', "is a library of 32 bits, and vkbench runs with 64"),
+    ('{"ICD": {"library_path": "./arm.so"}}', "is for another processor than this machine's"),
+    ('{"ICD": {"library_path": "./other.so"}}', "is no Vulkan driver: it has no vk_icdGetInst"),
+)
+
+
+@pytest.mark.parametrize(("text", "complaint"), SLIPS)
+def test_what_is_no_driver_is_one_clear_line(
+    store: DriverStore, tmp_path: Path, text: str, complaint: str
+) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    (tmp_path / "folder").mkdir()
+    for name, bits, machine in (("l", 64, 0), ("32", 32, 0), ("arm", 64, 7)):
+        write_library(tmp_path / f"{name}.so", bits=bits, machine=machine)
+    write_library(tmp_path / "other.so", b"something else")
+    (tmp_path / "icd.json").write_text(text)
+    with pytest.raises(UsageError) as slip:
+        store.add("x", tmp_path / "icd.json")
+    assert complaint in str(slip.value)
+    assert "\n" not in str(slip.value)
+    assert not store.list_drivers()
+
+
+def test_names_and_files_are_taken_once(store: DriverStore, tmp_path: Path) -> None:
+    write_library(tmp_path / "l.so")
+    manifest = write_manifest(tmp_path / "x_icd.json", "./l.so")
+    driver = store.add("x", manifest)
+    for name, complaint in (
+        ("x", "there is a driver x already"),
+        ("y", "these files are the driver x already"),
+        ("a b", "'a b' is no driver's name"),
+        ("driver:x", "'driver:x' is no driver's name"),
+    ):
+        with pytest.raises(UsageError, match=complaint):
+            store.add(name, manifest)
+    assert store.list_drivers() == [driver]
+    with pytest.raises(UsageError, match="unknown driver 'z'; there is 'x'"):
+        store.find("z")
+
+
+def test_a_folder_needs_one_driver(store: DriverStore, tmp_path: Path) -> None:
+    def refuse(folder: Path, manifest: Path | None = None) -> str:
+        with pytest.raises(UsageError) as slip:
+            store.add_folder("x", folder, manifest)
+        return str(slip.value)
+
+    assert "there is no folder" in refuse(tmp_path / "gone")
+    folder = tmp_path / "mesa"
+    write_library(folder / "one.so")
+    assert "there is no manifest *icd*.json in" in refuse(folder)
+    one = write_manifest(folder / "one_icd.json", "./one.so")
+    write_manifest(folder / "two_icd.json", "./one.so")
+    assert "has several drivers" in refuse(folder)
+    outside = write_library(tmp_path / "out.so")
+    other = write_manifest(tmp_path / "out_icd.json", str(outside))
+    assert f"names {outside}, which is not in {folder}" in refuse(folder, other)
+    assert isinstance(store.add_folder("x", folder, one), Driver)
+
+
+def test_none_was_added_yet(store: DriverStore) -> None:
+    with pytest.raises(UsageError, match="none was added yet, which `vkbench driver add NAME"):
+        store.find("mesa")

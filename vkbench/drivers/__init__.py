@@ -1,0 +1,1 @@
+"""Drivers of Vulkan devices that a user added, to run kernels through one or another of them."""

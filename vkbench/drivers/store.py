@@ -1,0 +1,175 @@
+"""Keeps the drivers that a user added, as builds are kept: by the hashes of their files.
+
+The files of an installed driver stay where they are. Those of a folder, as one's own build of Mesa
+leaves it, may be copied: then the next build in that folder is another driver.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from os.path import commonpath, relpath
+from pathlib import Path
+from typing import Final
+
+from vkbench.drivers.icd import Icd, read_icd
+from vkbench.errors import UnknownName, UsageError
+from vkbench.process.plain_file import open_plain
+from vkbench.programs.build import SHA_SHOWN, Build, OpenFile
+from vkbench.programs.sources import FolderSource
+from vkbench.programs.store import BuildStore, DamagedBuild
+from vkbench.words import names
+
+_KIND: Final = "driver"  # what the build of a driver's files is of
+_MANIFEST: Final = "icd.json"  # of a driver whose files are copied
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_LIBRARY: Final = re.compile(r".*\.(so|dylib|dll)(\.[0-9.]+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """A driver that was added: its manifest for the loader, and its libraries."""
+
+    build: Build  # its files
+    manifest: str  # path of one of them
+
+    @property
+    def name(self) -> str:
+        """What its user calls it."""
+        return self.build.name
+
+    @property
+    def sha(self) -> str:
+        """The hash of its files."""
+        return self.build.sha
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its files stay where the user or the system has them."""
+        return bool(self.build.folder)
+
+
+class DriverStore:
+    """The drivers of a machine, which a folder keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        self._builds = BuildStore(folder)
+
+    def add(self, name: str, manifest: Path) -> Driver:
+        """Note an installed driver: its manifest and its library, which stay where they are."""
+        self._check_name(name)
+        icd = read_icd(manifest)
+        places = (icd.manifest, icd.library)
+        folder = Path(commonpath([place.parent for place in places]))
+        opens: dict[str, OpenFile] = {
+            relpath(place, folder): partial(open_plain, place) for place in places
+        }
+        return self._keep(name, opens, folder)
+
+    def add_folder(self, name: str, folder: Path, manifest: Path | None) -> Driver:
+        """Copy a driver: all libraries of a folder, with its manifest or the only one in it."""
+        self._check_name(name)
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder {folder}")
+        icd = read_icd(manifest or _find_manifest(folder), folder)
+        if not icd.library.is_relative_to(folder.resolve()):
+            raise UsageError(f"{icd.manifest} names {icd.library}, which is not in {folder}")
+        return self._keep(name, _open_copies(folder, icd), None)
+
+    def find(self, word: str) -> Driver:
+        """The driver of a name, or whose hash begins so."""
+        drivers = self.list_drivers()
+        matching = [driver for driver in drivers if driver.name == word]
+        matching = matching or [d for d in drivers if len(word) >= 4 and d.sha.startswith(word)]
+        if len(matching) == 1:
+            return matching[0]
+        if not drivers:
+            raise UsageError(
+                f"unknown driver '{word}': none was added yet, which "
+                "`vkbench driver add NAME --icd FILE` does"
+            )
+        known = [driver.name for driver in drivers]
+        raise UnknownName("driver", word, names.nearest(word, known), tuple(known[-3:]))
+
+    def list_drivers(self) -> list[Driver]:
+        """All that were added, the newest last."""
+        return [_driver_of(build) for build in self._builds.list_builds()]
+
+    def remove(self, driver: Driver) -> int:
+        """Forget a driver; the bytes that are free again, none of files that stay in place."""
+        return self._builds.remove([driver.build])
+
+    def prepare(self, driver: Driver) -> Path:
+        """The manifest for the loader; DamagedBuild where a file is not what it was."""
+        try:
+            if driver.is_in_place:
+                for file in driver.build.files:
+                    self._builds.check_file(driver.build, file)
+                return Path(driver.build.folder, driver.manifest)
+            return self._builds.lay_out(driver.build) / driver.manifest
+        except DamagedBuild as error:
+            words = str(error).replace("of the build", f"of driver {driver.name}", 1)
+            raise DamagedBuild(words) from error
+
+    def _keep(self, name: str, opens: dict[str, OpenFile], folder: Path | None) -> Driver:
+        before = {driver.sha: driver.name for driver in self.list_drivers()}
+        build = self._builds.add(_KIND, opens, name, folder=folder)
+        if known := before.get(build.sha):
+            self._builds.rename(build, known)
+            raise UsageError(f"these files are the driver {known} already")
+        return _driver_of(build)
+
+    def _check_name(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{name[:60]!a} is no driver's name: give up to 40 letters, digits, dots, dashes "
+                "and underscores, such as mesa-26.1"
+            )
+        if any(driver.name == name for driver in self.list_drivers()):
+            raise UsageError(
+                f"there is a driver {name} already: `vkbench driver rm {name}` forgets it"
+            )
+
+
+def name_driver(name: str, sha: str) -> str:
+    """What a result's environment says of the driver that it was reached through."""
+    return f"{name} ({sha[:SHA_SHOWN]})"
+
+
+def _driver_of(build: Build) -> Driver:
+    manifest = next(file.path for file in build.files if file.path.endswith(".json"))
+    return Driver(build=build, manifest=manifest)
+
+
+def _find_manifest(folder: Path) -> Path:
+    """The only manifest of a driver in a folder."""
+    manifests = sorted(path for path in folder.rglob("*icd*.json") if path.is_file())
+    if not manifests:
+        raise UsageError(f"there is no manifest *icd*.json in {folder}: give it by --icd")
+    if len(manifests) > 1:
+        several = " and ".join(str(path) for path in manifests[:2])
+        raise UsageError(f"{folder} has several drivers, {several}: give one by --icd")
+    return manifests[0]
+
+
+def _open_copies(folder: Path, icd: Icd) -> dict[str, OpenFile]:
+    """The files of a driver that is copied: libraries, and a manifest that names its own copy."""
+    source = FolderSource(folder)
+    opens: dict[str, OpenFile] = {
+        path: partial(source.open_file, path)
+        for path in source.list_paths()
+        if _LIBRARY.fullmatch(path.rpartition("/")[2])
+    }
+    library = relpath(icd.library, folder.resolve())
+    opens[library] = partial(source.open_file, library)
+    opens[_MANIFEST] = partial(_open_bytes, icd.naming(f"./{library}"))
+    return opens
+
+
+@contextmanager
+def _open_bytes(data: bytes) -> Iterator[io.BytesIO]:
+    yield io.BytesIO(data)
