@@ -1,12 +1,19 @@
-"""Finds the drivers that a command's options name."""
+"""Finds the drivers that a command's options name, and how devices are reached through them."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from vkbench.errors import UsageError
 
 if TYPE_CHECKING:
     from vkbench.drivers.store import DriverStore
     from vkbench.settings import Settings
+    from vkbench_cli.options.records import Selecting
+    from vkbench_db.database import Database
+    from vkbench_worker.owner.routes import Route
 
 
 def kept_drivers(settings: Settings) -> DriverStore:
@@ -14,3 +21,29 @@ def kept_drivers(settings: Settings) -> DriverStore:
     from vkbench.drivers.store import DriverStore
 
     return DriverStore(settings.driver_folder())
+
+
+def find_driver_routes(word: str, selecting: Selecting, settings: Settings) -> list[Route]:
+    """How the chosen devices of this machine are reached through the driver of --driver."""
+    from vkbench_worker.owner.routes import find_routes
+
+    if selecting.build or selecting.peer:
+        raise UsageError("--driver runs vkbench's own kernels: leave out --build and --peer")
+    driver = kept_drivers(settings).find(word)
+    selectors = selecting.device or [name for name in [settings.device] if name]
+    return find_routes(driver, selectors, settings)
+
+
+def store_host_devices(database: Database, routes: Sequence[Route]) -> None:
+    """Store the devices as the host's own driver shows them, which is what they are called."""
+    from vkbench.messages.wire import Announcement
+    from vkbench_db.work.store import register_device
+    from vkbench_shaders.bundle import packaged_sha
+
+    with database.transaction() as tx:
+        for route in routes:
+            host = route.host_device
+            announced = Announcement(
+                worker="", facts=host.facts, environment=host.environment, bundle=packaged_sha()
+            )
+            register_device(tx, announced, time.time())

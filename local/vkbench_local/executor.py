@@ -33,6 +33,7 @@ from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import Submitted, submit
 from vkbench_scheduler.planning.sweeps import Sweep
 from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
+from vkbench_worker.owner.routes import Route
 from vkbench_worker.progress import Tell, tell_nobody
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -133,13 +134,18 @@ class Executor:
         """From now on show this view what happens."""
         self._journal.follow(view)
 
-    def work(self, run: int, devices: Sequence[DeviceFacts]) -> None:
+    def work(self, run: int, devices: Sequence[DeviceFacts], routes: Sequence[Route] = ()) -> None:
         """Do what a run has left on these devices, each by a runner of its own.
 
-        One that fails does not stop the others; the first one's error is raised after them.
+        Those that have a route are reached by it. A device that fails does not stop the others; the
+        first one's error is raised after them.
         """
         count = len(devices)
-        self._stations = [Station(facts, self._settings, self._journal, count) for facts in devices]
+        by_key = {route.facts.key: route for route in routes}
+        self._stations = [
+            Station(facts, self._settings, self._journal, count, by_key.get(facts.key))
+            for facts in devices
+        ]
         with ThreadPoolExecutor(max(1, count), thread_name_prefix="station") as pool:
             ends = [pool.submit(station.work, run) for station in self._stations]
             while wait(ends, timeout=WAKE_SECONDS).not_done:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
+from vkbench.device import Environment
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
 from vkbench.messages.wire import Announcement
@@ -20,6 +21,7 @@ from vkbench.settings import Settings
 from vkbench.words.visible import visible
 from vkbench_db.database import Database, Transaction
 from vkbench_db.work import store
+from vkbench_db.work.devices import store_environment
 from vkbench_db.work.store import Picked
 from vkbench_scheduler.bundles import find_stored
 from vkbench_scheduler.queue.chunks import ChunkBounds
@@ -65,6 +67,11 @@ class Journal:
         """Store that a device is ready."""
         with self._writing() as tx:
             store.register_device(tx, announcement, time.time())
+
+    def note_environment(self, environment: Environment) -> None:
+        """Store what results may come from beside what devices announce."""
+        with self._writing() as tx:
+            store_environment(tx, environment)
 
     def take_over(self, device: str, died: Result | None) -> None:
         """Queue again the jobs that a dead process left; the one that was running loses a try."""

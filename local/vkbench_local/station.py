@@ -23,6 +23,7 @@ from vkbench_local.journal import Journal
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.errors import RunnerFailed
+from vkbench_worker.owner.routes import Route
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready, lock_path
 
@@ -35,9 +36,15 @@ class Station:
     """One device at work on a run, beside so many; it may be interrupted from another thread."""
 
     def __init__(
-        self, facts: DeviceFacts, settings: Settings, journal: Journal, beside: int
+        self,
+        facts: DeviceFacts,
+        settings: Settings,
+        journal: Journal,
+        beside: int,
+        route: Route | None = None,
     ) -> None:
         self._facts, self._settings, self._journal = facts, settings, journal
+        self._route = route  # through a driver that was added
         self._beside = beside  # stations of the run, this one too
         self._supervisor: Supervisor | None = None  # while there is something to interrupt
         self._is_ready = False  # whether the device is ours and does jobs
@@ -69,6 +76,7 @@ class Station:
             origin=self._settings.database_url(),
             tell=self._journal.tell,
             beside=self._beside,
+            route=self._route,
         )
 
     def _begin(self, supervisor: Supervisor) -> bool:
@@ -79,7 +87,11 @@ class Station:
         if is_busy(lock_path(self._settings, device)):
             print(visible(f"waiting for {name}: another process uses it"), file=sys.stderr)
         try:
-            journal.announce(_announcement(supervisor.start(), self._settings.host))
+            ready = supervisor.start()
+            if self._route:  # the device stays what the host's own driver says of it
+                journal.note_environment(ready.environment)
+            else:
+                journal.announce(_announcement(ready))
             journal.take_over(device, supervisor.recover())
         except (RunnerFailed, DatabaseBusy) as error:
             if journal.stopped:
@@ -118,7 +130,7 @@ class Station:
         self._journal.give_back(unanswered)
 
 
-def _announcement(ready: Ready, host: str) -> Announcement:
+def _announcement(ready: Ready) -> Announcement:
     return Announcement(
         worker="",  # a run on this machine, which takes no jobs of a fleet
         facts=ready.facts,

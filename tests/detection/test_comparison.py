@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from databases import Lab, one_engine
-from vkbench.device import Environment
-from vkbench.errors import UsageError
+from vkbench.device import DRIVER_NAME, DRIVER_SHA, Environment
+from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Arm, ArmKind, Job, JobState, Mode, Outcome
 from vkbench.job import Pair as JobPair
 from vkbench.result import BOUNDS_CHECKED, Result
@@ -313,6 +313,24 @@ def test_drivers_are_compared_by_version_and_name(lab: Lab, environment: Environ
         both = find(tx, "driver:llvmpipe")
     assert both.name.count("llvmpipe") == 2
     assert both.chosen == Arm(kind=ArmKind.DRIVER, name="llvmpipe")
+
+
+def test_two_builds_of_one_driver_are_told_by_their_names(
+    lab: Lab, environment: Environment
+) -> None:
+    device = lab.add_device()
+    for name, sha, seconds in (("system", "a" * 12, 1e-3), ("mine", "b" * 12, 2e-3)):
+        added = replace(environment, extra={DRIVER_NAME: name, DRIVER_SHA: sha})
+        register(lab, added)
+        run_under(lab, device, added.hash, seconds)
+    found = ask(lab, "driver:system", f"driver:{'b' * 12}")
+    assert [pair.quotient for pair in found.pairs] == pytest.approx([2, 2])
+    assert found.old.name == "driver system, llvmpipe 22.3.6"
+    with lab.database.reading() as tx:
+        ran = provenances(tx, [pair.old.job for pair in found.pairs])
+        with pytest.raises(UnknownName, match="did you mean 'mine'"):
+            find(tx, "driver:mines")
+    assert {provenance.driver_sha for provenance in ran.values()} == {"a" * 12}
 
 
 @one_engine

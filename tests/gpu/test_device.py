@@ -41,7 +41,7 @@ def test_a_device_is_chosen_by_index_name_uuid_and_key(
 def test_both_drivers_are_listed(
     lavapipe: VulkanDevice, swiftshader: VulkanDevice, gpu_settings: Settings
 ) -> None:
-    found = {facts.key: facts for facts in devices.devices(gpu_settings)}
+    found = {seen.facts.key: seen.facts for seen in devices.devices(gpu_settings)}
     assert found == {facts.key: facts for facts in (lavapipe.facts, swiftshader.facts)}
 
 

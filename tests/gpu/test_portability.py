@@ -22,4 +22,4 @@ def test_a_driver_that_calls_itself_portable_is_listed(
     command = [sys.executable, "-m", "vkbench_worker.runner.listing"]
     done = subprocess.run(command, capture_output=True, check=True, env=environ, timeout=60)
     devices = wire.decode(done.stdout, Listing).devices
-    assert ["llvmpipe" in device.name for device in devices] == [True]
+    assert ["llvmpipe" in device.facts.name for device in devices] == [True]

@@ -19,7 +19,7 @@ from typing import Final
 from vkbench.drivers.icd import Icd, read_icd
 from vkbench.errors import UnknownName, UsageError
 from vkbench.process.plain_file import open_plain
-from vkbench.programs.build import SHA_SHOWN, Build, OpenFile
+from vkbench.programs.build import Build, OpenFile
 from vkbench.programs.sources import FolderSource
 from vkbench.programs.store import BuildStore, DamagedBuild
 from vkbench.words import names
@@ -133,11 +133,6 @@ class DriverStore:
             raise UsageError(
                 f"there is a driver {name} already: `vkbench driver rm {name}` forgets it"
             )
-
-
-def name_driver(name: str, sha: str) -> str:
-    """What a result's environment says of the driver that it was reached through."""
-    return f"{name} ({sha[:SHA_SHOWN]})"
 
 
 def _driver_of(build: Build) -> Driver:

@@ -43,10 +43,19 @@ class Ready:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ListedDevice:
+    """A device as a driver of this host shows it."""
+
+    facts: DeviceFacts
+    environment: Environment
+    pci_address: str = ""  # "" where the driver does not say
+
+
+@dataclass(frozen=True, kw_only=True)
 class Listing:
     """What a process that lists the devices of its host prints."""
 
-    devices: tuple[DeviceFacts, ...] = ()
+    devices: tuple[ListedDevice, ...] = ()
     error: str | None = None  # why there is no device
 
 

@@ -18,7 +18,7 @@ LATELY_SECONDS = 60.0  # what rates are counted over
 _BAD = (JobState.WRONG, JobState.FAILED, JobState.SKIPPED)
 _MOST_REASONS = 5000
 _LOOKED_BACK = 200  # runs before one that may have asked for the same
-_OTHERWISE = ("bundle", "priority")  # of a selection: two runs may differ in these
+_OTHERWISE = ("bundle", "driver", "priority")  # of a selection: two runs may differ in these
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
+from typing import Final
 
 from sqlalchemy import Connection, select
 
+from vkbench.device import DRIVER_SHA
 from vkbench_db import schema
 from vkbench_db.batches import batches
 
@@ -21,6 +24,10 @@ class Provenance:
     environment: str
     driver: str
     driver_version: str
+    driver_sha: str  # of the files of one that a user added
+
+
+_NAMES: Final = tuple(item.name for item in fields_of(Provenance))
 
 
 def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
@@ -32,6 +39,7 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
             select(
                 *(schema.job.c.id, attempt.variant, attempt.kernel_sha, attempt.bundle),
                 *(attempt.environment, environment.driver, environment.driver_version),
+                environment.facts["extra"][DRIVER_SHA].as_string(),
             )
             .select_from(schema.job)
             .join(
@@ -42,8 +50,7 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
             .where(schema.job.c.id.in_(page))
         )
         for job, *fields in rows:
-            names = ("variant", "kernel_sha", "bundle", "environment", "driver", "driver_version")
             by_job[job] = Provenance(
-                **{name: value or "" for name, value in zip(names, fields, strict=True)}
+                **{name: value or "" for name, value in zip(_NAMES, fields, strict=True)}
             )
     return by_job

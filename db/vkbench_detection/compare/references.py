@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, select
 
+from vkbench.device import DRIVER_NAME, DRIVER_SHA
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Arm, ArmKind
 from vkbench.run import COMPARED
@@ -157,11 +158,12 @@ def _find_driver(tx: Connection, given: str) -> Reference:
         raise UnknownName("driver", given, names.nearest(given, list(known)))
     whole_names = " and ".join(dict.fromkeys(drivers.values()))
     arm = Arm(kind=ArmKind.DRIVER, name=given.strip())
-    return Reference(name=f"driver {whole_names}", chosen=arm)
+    word = "" if given.strip() in whole_names else f"{given.strip()}, "
+    return Reference(name=f"driver {word}{whole_names}", chosen=arm)
 
 
 def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
-    """The environments with a driver of this name or version: names and versions by hashes."""
+    """The environments with a driver of this name or version: what people call it, by hashes."""
     lowered = name.strip().casefold()
     return {
         environment: names_of[-1]
@@ -170,16 +172,27 @@ def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
     }
 
 
-def _name_drivers(tx: Connection) -> dict[str, tuple[str, str, str]]:
-    """The names of each environment's driver: its version, its name, and both."""
+def _name_drivers(tx: Connection) -> dict[str, tuple[str, ...]]:
+    """The names of each environment's driver: its version, its name, and both.
+
+    One that a user added has a name of theirs and a hash, too.
+    """
     known = schema.environment.c
     rows = tx.execute(
-        select(known.hash, known.driver, known.driver_version).order_by(known.hash)
+        select(known.hash, known.driver, known.driver_version, known.facts).order_by(known.hash)
     ).all()
     return {
-        row.hash: (row.driver_version, row.driver, f"{row.driver} {row.driver_version}")
+        row.hash: (
+            *(row.driver_version, row.driver),
+            *_list_added_names(row.facts.get("extra") or {}),
+            f"{row.driver} {row.driver_version}",
+        )
         for row in rows
     }
+
+
+def _list_added_names(extra: Mapping[str, str]) -> list[str]:
+    return [extra[key] for key in (DRIVER_SHA, DRIVER_NAME) if extra.get(key)]
 
 
 def _find_device(tx: Connection, given: str) -> Reference:

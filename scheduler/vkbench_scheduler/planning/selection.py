@@ -58,6 +58,7 @@ class Selection:
     variant: str = AUTO  # a code path by name, AUTO (also: whatever the suite says) or ALL
     bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
     program: str = ""  # another program, of which `bundle` is a build
+    driver: str = ""  # hash of a driver that was added; "" is the host's own
     priority: int = 0  # higher goes first
     track: str = MAIN  # history that the timings join; "" is none
     repeat: int = 1  # each job this many times, checks with other inputs each time

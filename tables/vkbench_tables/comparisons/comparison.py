@@ -230,13 +230,17 @@ def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: b
     fields = {
         "variant": old.variant != new.variant,
         "kernel": old.kernel_sha != new.kernel_sha,
-        "driver": (old.driver, old.driver_version) != (new.driver, new.driver_version),
+        "driver": _name_driver(old) != _name_driver(new),
         "environment": old.environment != new.environment,
     }
     if fields["driver"] or is_across:
         fields["environment"] = False  # said already
     moved = ", ".join(name for name, has_moved in fields.items() if has_moved)
     return moved or ("" if is_across else "nothing")
+
+
+def _name_driver(ran: Provenance) -> tuple[str, str, str]:
+    return ran.driver, ran.driver_version, ran.driver_sha
 
 
 def _doubts(pair: Pair) -> str:

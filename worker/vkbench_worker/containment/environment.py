@@ -65,6 +65,17 @@ def of(settings: Settings) -> dict[str, str]:
     return hand_down_variables(settings, os.environ)
 
 
+def through_driver(variables: Mapping[str, str], manifest: Path) -> dict[str, str]:
+    """These variables, with the one driver that a manifest names, and no other."""
+    kept = {
+        name: value
+        for name, value in variables.items()
+        if name != "VK_ADD_DRIVER_FILES" and not name.startswith("VK_LOADER_DRIVERS_")
+    }
+    alone = dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(manifest))
+    return kept | alone
+
+
 def contained_command(
     module: str, *arguments: str, reads: Iterable[Path] = (), writes: Iterable[Path] = ()
 ) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Mapping
 from typing import Final
 
 from vkbench.device import DeviceFacts
@@ -11,7 +12,7 @@ from vkbench.messages import wire
 from vkbench.settings import Settings, settings
 from vkbench_worker.containment import environment
 from vkbench_worker.containment.environment import contained_command
-from vkbench_worker.protocol import Listing
+from vkbench_worker.protocol import ListedDevice, Listing
 from vkbench_worker.runtime.errors import NoDevice, RuntimeFault
 
 TIMEOUT_SECONDS: Final = 60.0
@@ -19,6 +20,11 @@ TIMEOUT_SECONDS: Final = 60.0
 
 def local_devices(given: Settings | None = None) -> list[DeviceFacts]:
     """Every Vulkan device of this host; the one clear error says why there is none."""
+    return [listed.facts for listed in list_devices(environment.of(given or settings()))]
+
+
+def list_devices(variables: Mapping[str, str]) -> list[ListedDevice]:
+    """Every device that a process with these variables finds; one clear error if there is none."""
     try:
         done = subprocess.run(
             contained_command("vkbench_worker.runner.listing"),
@@ -26,7 +32,7 @@ def local_devices(given: Settings | None = None) -> list[DeviceFacts]:
             capture_output=True,
             timeout=TIMEOUT_SECONDS,
             check=False,
-            env=environment.of(given or settings()),
+            env=variables,
         )
     except subprocess.TimeoutExpired as error:
         raise RuntimeFault(

@@ -22,7 +22,8 @@ from vkbench_worker.containment.support import in_force
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import Babble, Child, Gone, NoAnswer, Silence, ending
 from vkbench_worker.owner.reading import Group, identity
-from vkbench_worker.progress import Tell
+from vkbench_worker.owner.routes import Route
+from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import Ready, line_of, read_line, read_result
 
 GRACE_SECONDS = 0.5  # past a job's limit
@@ -34,7 +35,15 @@ class RunnerProcess:
     """A runner for one device; `start` makes a fresh one of it."""
 
     def __init__(
-        self, selector: str, settings: Settings, parent: ThreadPoolExecutor, tell: Tell, beside: int
+        self,
+        selector: str,
+        settings: Settings,
+        parent: ThreadPoolExecutor,
+        tell: Tell = tell_nobody,
+        beside: int = 1,
+        *,
+        route: Route | None = None,
+        is_lent: bool = False,
     ) -> None:
         self.ready: Ready | None = None  # of the last one that became ready
         self.is_used = False  # whether it had any job
@@ -44,6 +53,8 @@ class RunnerProcess:
         self._parent = parent  # the kernel ends a process with the thread that started it
         self._tell = tell
         self._beside = beside  # supervisors of this host that share its processors, this one too
+        self._route = route  # through a driver that was added, instead of the host's own
+        self._is_lent = is_lent  # whether another runner has the device, and lends it
         self._child: Child | None = None
         self._weights = frozenset[str]()  # files that it may read, see reading.py
         self._list = identity(settings.bundle_list())  # of bundles, that it may read
@@ -73,12 +84,12 @@ class RunnerProcess:
         """Replace the process, and wait until it has the device; RunnerFailed says why not."""
         self.close()
         self.is_used, self._list = False, identity(self._settings.bundle_list())
-        given = (self._command(), environment.of(self._settings), self._tell, "the runner")
+        given = (self._command(), self._variables(), self._tell, "the runner")
         child = self._child = self._parent.submit(Child, *given).result()
         if self.is_aborted:  # while there was no process to kill
             child.kill()
         try:
-            ready = self.ready = read_line(child.first_line(deadline, self._selector), Ready)
+            ready = read_line(child.first_line(deadline, self._selector), Ready)
         except Gone:
             status = child.wait()
             reason = child.last_words() or f"the runner ended with {ending(status)}"
@@ -87,6 +98,7 @@ class RunnerProcess:
         except (Silence, Babble, wire.MalformedMessage) as error:
             self.close()
             raise RunnerFailed(f"the runner did not become ready: {error or 'no answer'}") from None
+        ready = self.ready = self._route.identify(ready) if self._route else ready
         device, sandbox = ready.facts.key, in_force(self._settings.sandbox)
         log.event(_log, "runner_ready", device=device, pid=child.pid, sandbox=sandbox)
         return ready
@@ -148,7 +160,11 @@ class RunnerProcess:
 
     def _command(self) -> list[str]:
         numbers = ("--parent", str(os.getpid()), "--beside", str(self._beside))
-        arguments = ("--device", self._selector, *numbers, *["--strange"] * self._strange)
+        device = self._route.arguments() if self._route else ("--device", self._selector)
+        flags = [*["--strange"] * self._strange, *["--lent"] * self._is_lent]
         return contained_command(
-            self._settings.runner, *arguments, reads=map(Path, sorted(self._weights))
+            self._settings.runner, *device, *numbers, *flags, reads=map(Path, sorted(self._weights))
         )
+
+    def _variables(self) -> dict[str, str]:
+        return (self._route.variables if self._route else environment.of)(self._settings)

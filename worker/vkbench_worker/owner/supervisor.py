@@ -27,6 +27,7 @@ from vkbench_worker.owner.child import NoAnswer
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.ownership import Ownership
 from vkbench_worker.owner.reading import Group, first_group
+from vkbench_worker.owner.routes import Route
 from vkbench_worker.owner.runner_process import RunnerProcess
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.peers.processes import Peers, ProgramOf
@@ -52,6 +53,7 @@ class Supervisor(Closing):
         tell: Tell = tell_nobody,
         beside: int = 1,
         program_of: ProgramOf | None = None,
+        route: Route | None = None,
     ) -> None:
         self._settings = settings
         if settings.sandbox is not Sandbox.OFF:
@@ -59,7 +61,7 @@ class Supervisor(Closing):
         self._stock = Stock(settings, tell)
         # The kernel ends a runner with the thread that started it: this one lives as long as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
-        self._runner = RunnerProcess(selector, settings, self._parent, tell, beside)
+        self._runner = RunnerProcess(selector, settings, self._parent, tell, beside, route=route)
         self._peers = Peers(settings, self._parent, program_of)
         self._ownership = Ownership(settings, origin or settings.database_url())
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand

@@ -83,10 +83,16 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
     current = settings()
     opening = replace(current, robust=current.robust and options.strange)
     with ExitStack() as stack:
+
+        def lock(facts: DeviceFacts) -> None:
+            if not options.lent:
+                _lock(current, stack, options.key or facts.key)
+
         try:
             device = stack.enter_context(
-                VulkanDevice.open(options.device, opening, partial(_lock, current, stack))
+                VulkanDevice.open(options.device, opening, lock, cache=options.cache)
             )
+            device.facts = replace(device.facts, key=options.key or device.facts.key)
         except VkbenchError as error:
             print(error, file=sys.stderr)
             return FAILED_STATUS
@@ -204,9 +210,9 @@ def _claim_stdout() -> BinaryIO:
     return kept
 
 
-def _lock(settings: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
+def _lock(settings: Settings, stack: ExitStack, key: str) -> None:
     """Hold a device's lock until the stack closes; waits as long as another process has it."""
-    path = lock_path(settings, facts.key)
+    path = lock_path(settings, key)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context(path.open("a"))
     system.lock(file)
@@ -238,6 +244,11 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="", help="index, part of a name, UUID or device key")
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     parser.add_argument("--beside", type=int, default=1, help="runners that share the processors")
+    parser.add_argument("--key", default="", help="of the device that this driver shows")
+    parser.add_argument(
+        "--lent", action="store_true", help="another runner holds the device's lock"
+    )
+    parser.add_argument("--cache", default="", help="name of a cache of pipelines of its own")
     parser.add_argument("--strange", action="store_true", help="do jobs of other bundles")
     return parser.parse_args(arguments)
 

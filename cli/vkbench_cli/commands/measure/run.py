@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,8 @@ from typer import Option
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, ServiceUnreachable, UsageError
 from vkbench.job import ACTIVE, JobState
 from vkbench.process import log
+from vkbench.programs.build import SHA_SHOWN
+from vkbench_cli.drivers import find_driver_routes, kept_drivers, store_host_devices
 from vkbench_cli.files import check_writable
 from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from vkbench_db.ask.queries import RunRow
     from vkbench_db.database import Database
     from vkbench_scheduler.planning.sweeps import Sweep
+    from vkbench_worker.owner.routes import Route
 
 
 def run(
@@ -58,6 +62,13 @@ def run(
             help="Begin no job after S seconds; --resume does the jobs that are left.",
         ),
     ] = None,
+    driver: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="Run through this driver, which `vkbench driver add` added: its name or hash.",
+        ),
+    ] = "",
     all_rows: AllRows = False,
     profile: Annotated[
         bool, Option("--profile", help="Show which kernels the time of a --model goes to.")
@@ -75,6 +86,7 @@ def run(
     vkbench run --kernel mul_mat_vec --format 'q*' --mode performance
     vkbench run --suite spine --device '*' --export results.jsonl
     vkbench run --suite spine --mode performance --peer torch
+    vkbench run --suite spine --driver mesa-26.1
     vkbench run --suite transformer --stop-after 3600
     vkbench run --model llama-3-8b-q4_K_M.gguf --profile
 
@@ -88,7 +100,7 @@ def run(
     from vkbench_detection.steps import detect
     from vkbench_worker.errors import RunnerFailed
 
-    if resume and selecting != Selecting():
+    if resume and (driver or selecting != Selecting()):
         raise UsageError(
             "--resume continues a run unchanged: leave out the options that choose cases"
         )
@@ -98,11 +110,15 @@ def run(
         check_writable(export)
     with open_alone(settings) as database:
         if resume:
-            run_row, devices = _resume_run(database, resume)
+            run_row, devices, routes = _resume_run(database, resume, settings)
+        elif driver:
+            routes = find_driver_routes(driver, selecting, settings)
+            run_row, devices = plan_run(database, selecting, effort, settings, routes=routes)
         else:
+            routes = []
             run_row, devices = plan_run(database, selecting, effort, settings)
         try:
-            ended = work(database, settings, run_row, devices, stop_after)
+            ended = work(database, settings, run_row, devices, stop_after, routes)
         except (ServiceUnreachable, RunnerFailed) as error:
             if export:
                 export_run(database, run_row.id, export)
@@ -147,8 +163,12 @@ def plan_run(
     effort: Effort,
     settings: Settings,
     sweep: Sweep | None = None,
+    routes: Sequence[Route] = (),
 ) -> tuple[RunRow, list[DeviceFacts]]:
-    """Store a new run with all its jobs; the run, and the devices of this machine to use."""
+    """Store a new run with all its jobs; the run, and the devices of this machine to use.
+
+    With routes it is for the devices that these reach through a driver that was added.
+    """
     from vkbench_cli.builds import build_chosen
     from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask.queries import find_run
@@ -167,7 +187,12 @@ def plan_run(
         )
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
-    devices = chosen_devices(selecting.device, settings)
+    if routes:
+        devices = [route.facts for route in routes]
+        selection = replace(selection, driver=routes[0].driver.sha)
+        store_host_devices(database, routes)
+    else:
+        devices = chosen_devices(selecting.device, settings)
     _refuse_paused(database, devices)
     made = store_run(
         database, selection, devices, bundle=bundle, build=build, label=effort.label, sweep=sweep
@@ -176,10 +201,13 @@ def plan_run(
         return find_run(tx, str(made.run.id)), devices
 
 
-def _resume_run(database: Database, run_name: str) -> tuple[RunRow, list[DeviceFacts]]:
+def _resume_run(
+    database: Database, run_name: str, settings: Settings
+) -> tuple[RunRow, list[DeviceFacts], list[Route]]:
     from vkbench_db.ask import queries
     from vkbench_db.work.arrivals import settle
     from vkbench_local.machine import all_devices
+    from vkbench_worker.owner.routes import find_routes
 
     with database.reading() as tx:
         run = queries.find_run(tx, run_name)
@@ -199,7 +227,15 @@ def _resume_run(database: Database, run_name: str) -> tuple[RunRow, list[DeviceF
     if not devices:
         raise NothingToDo(f"the unfinished jobs of run {run.id} are for devices of another machine")
     _refuse_paused(database, devices)
-    return run, devices
+    if not (sha := str(run.selection.get("driver") or "")):
+        return run, devices, []
+    try:
+        driver = kept_drivers(settings).find(sha)
+    except UsageError as error:
+        gone = f"run {run.id} is through the driver {sha[:SHA_SHOWN]}, which was removed"
+        raise UsageError(f"{gone}: add it again") from error
+    routes = find_routes(driver, [facts.key for facts in devices], settings)
+    return run, [route.facts for route in routes], routes
 
 
 class Ended(StrEnum):
@@ -216,6 +252,7 @@ def work(
     run: RunRow,
     devices: list[DeviceFacts],
     seconds: float | None = None,
+    routes: Sequence[Route] = (),
 ) -> Ended:
     """Do the run's jobs; after so many seconds begin no other."""
     from vkbench_cli.show.waiting import RunProgress
@@ -226,7 +263,7 @@ def work(
     with RunProgress(database, run.id) as progress:
         executor = Executor(database, settings, progress.watch, progress.tell)
         with stoppable(executor), stopped_after(executor, seconds):
-            executor.work(run.id, devices)
+            executor.work(run.id, devices, routes)
     if executor.interrupted:
         return Ended.INTERRUPTED
     return Ended.OUT_OF_TIME if executor.stopped and _has_left(database, run.id) else Ended.DONE

@@ -12,7 +12,7 @@ from vkbench.process import system
 from vkbench.selector import best, one
 from vkbench.settings import Settings
 from vkbench_worker.closing import Closing
-from vkbench_worker.protocol import PROCESSOR
+from vkbench_worker.protocol import PROCESSOR, ListedDevice
 from vkbench_worker.runtime import fragments, gauge, packing
 from vkbench_worker.runtime.device import Buffer, Part, Step, as_own
 from vkbench_worker.runtime.discovery.instance import Instance
@@ -42,10 +42,13 @@ class VulkanDevice(Closing):
         selector: str,
         settings: Settings,
         prelude: Callable[[DeviceFacts], None] = lambda facts: None,
+        *,
+        cache: str = "",
     ) -> Self:
         """The one device that a selector means (vkbench.selector); "" is the fastest kind.
 
         `prelude` is called when it is known and not yet created: to take a lock, for instance.
+        Its pipelines are kept in a `cache` of that name, or in the one that most devices have.
         """
         instance = Instance(settings)
         try:
@@ -54,13 +57,18 @@ class VulkanDevice(Closing):
             chosen = one(selector, facts, settings.host) if selector else best(facts)
             prelude(chosen)
             physical = next(c.physical for c in devices if c.facts.key == chosen.key)
-            return cls(instance, physical, chosen, settings)
+            return cls(instance, physical, chosen, settings, cache)
         except BaseException:
             instance.close()
             raise
 
     def __init__(
-        self, instance: Instance, physical: Physical, facts: DeviceFacts, settings: Settings
+        self,
+        instance: Instance,
+        physical: Physical,
+        facts: DeviceFacts,
+        settings: Settings,
+        cache: str = "",
     ) -> None:
         self.instance = instance
         self.physical = physical
@@ -74,7 +82,7 @@ class VulkanDevice(Closing):
         self.logical = Logical(physical, facts)
         self.memory = Memory(self.logical)
         self.transfers = Transfers(self.logical)
-        self.cache = PipelineCache(self.logical, settings.cache / "pipelines")
+        self.cache = PipelineCache(self.logical, settings.cache / "pipelines" / cache)
         self._pipelines = Pipelines(self._make_pipeline, _threads(facts, settings))
         self.makes_ahead = self._pipelines.makes_ahead
         # of every pipeline, beside the program's own
@@ -195,7 +203,14 @@ def _threads(facts: DeviceFacts, settings: Settings) -> int:
     return min(_MOST_THREADS, system.usable_processors() - 1)
 
 
-def devices(settings: Settings) -> list[DeviceFacts]:
+def devices(settings: Settings) -> list[ListedDevice]:
     """Every device of this host."""
     with Instance(settings) as instance:
-        return [candidate.facts for candidate in candidates(instance, settings.host)]
+        return [
+            ListedDevice(
+                facts=found.facts,
+                environment=found.physical.environment(),
+                pci_address=found.physical.pci_address,
+            )
+            for found in candidates(instance, settings.host)
+        ]

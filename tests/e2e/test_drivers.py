@@ -1,0 +1,127 @@
+"""Drivers under test on one machine, by the commands that a user types."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planted_drivers import LAVAPIPE, SWIFTSHADER, plant_driver
+
+SUM = "add/f32/b1_c1_h8_w64"
+Vkbench = Callable[..., Any]
+Need = Callable[[str, str], None]
+
+
+@pytest.fixture
+def lavapipe(need: Need) -> Path:
+    """The manifest of the system's CPU driver."""
+    if not LAVAPIPE.exists():
+        need("gpu", "lavapipe is not installed (apt install mesa-vulkan-drivers)")
+    return LAVAPIPE
+
+
+@pytest.fixture
+def swiftshader(need: Need) -> Path:
+    """The manifest of another CPU driver."""
+    if not SWIFTSHADER.exists():
+        need("swiftshader", "SwiftShader is not installed (apt install chromium)")
+    return SWIFTSHADER
+
+
+def add(vkbench: Vkbench, **manifests: Path) -> None:
+    for name, manifest in manifests.items():
+        added = vkbench("driver", "add", name, "--icd", str(manifest))
+        assert added.code == 0, added.err
+
+
+def test_runs_through_two_drivers_are_of_one_device(
+    vkbench: Vkbench, lavapipe: Path, swiftshader: Path, tmp_path: Path
+) -> None:
+    wrong = plant_driver("wrong", tmp_path / "wrong")
+    add(vkbench, lavapipe=lavapipe, swift=swiftshader, wrong=wrong)
+    chosen = ("--case", SUM, "--seconds", "0.05", "--device", "llvmpipe", "--track", "none")
+    for name in ("lavapipe", "swift"):
+        ran = vkbench("run", "--driver", name, *chosen)
+        assert ran.code == 0, ran.err
+    assert vkbench("run", "--driver", "wrong", "--mode", "correctness", *chosen).code == 3
+    plain = vkbench("run", "--mode", "correctness", *chosen)  # nothing of the wrong one is kept
+    assert plain.code == 0, plain.err
+    rows = vkbench("results", "--history", "--json").rows
+    assert len({row["device"] for row in rows}) == 1
+    assert {row["driver"] for row in rows} == {"llvmpipe", "SwiftShader driver"}
+    assert len({row["environment"] for row in rows}) == 4
+    assert all("llvmpipe" in row["device_name"] for row in rows)
+    compared = vkbench("compare", "driver:lavapipe", "driver:swift", "--all", "--json")
+    assert compared.err.startswith("driver lavapipe, llvmpipe "), compared.err
+    assert {row["case"] for row in compared.rows} == {SUM}
+    judged = vkbench("compare", "driver:lavapipe", "driver:wrong", "--fail-on", "wrong")
+    assert judged.code == 3
+    assert "1 verdict changed (1 wrong, 0 fixed)" in judged.err
+
+
+@pytest.mark.timeout(120)
+def test_two_versions_of_mesa_are_one_device(new_lavapipe: Path, lavapipe: Path) -> None:
+    def vkbench(*words: str) -> Any:
+        command = [str(new_lavapipe / "vkbench"), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+
+    newer = Path(sys.prefix, "new-lavapipe", "driver.json")
+    for name, manifest in (("old", lavapipe), ("new", newer)):
+        added = vkbench("driver", "add", name, "--icd", str(manifest))
+        assert added.returncode == 0, added.stderr
+        ran = vkbench("run", "--driver", name, "--case", SUM, "--mode", "correctness")
+        assert ran.returncode == 0, ran.stderr
+    rows = json.loads(vkbench("results", "--history", "--json").stdout)["rows"]
+    assert len({row["device"] for row in rows}) == 1
+    assert sorted(int(row["driver_version"].partition(".")[0]) >= 26 for row in rows) == [
+        False,
+        True,
+    ]
+
+
+def test_a_stopped_run_goes_on_through_its_driver(
+    vkbench: Vkbench, lavapipe: Path, tmp_path: Path
+) -> None:
+    add(vkbench, planted=plant_driver("none", tmp_path / "planted"))
+    chosen = ("--case", SUM, "--mode", "correctness", "--repeat", "3", "--device", "llvmpipe")
+    assert vkbench("run", "--driver", "planted", *chosen, "--stop-after", "0").code == 7
+    assert vkbench("driver", "rm", "planted").code == 0
+    gone = vkbench("run", "--resume", "last")
+    assert (gone.code, "was removed: add it again" in gone.err) == (2, True)
+    add(vkbench, planted=tmp_path / "planted" / "none_icd.json")
+    resumed = vkbench("run", "--resume", "last")
+    assert resumed.code == 0, resumed.err
+    assert len({row["environment"] for row in vkbench("results", "--json").rows}) == 1
+    (tmp_path / "planted" / "libnone.so").write_bytes(b"")
+    changed = vkbench("run", "--driver", "planted", *chosen)
+    assert changed.code == 4
+    assert changed.err.startswith("vkbench: libnone.so of driver planted was changed, in ")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("run", "--driver", "x"), "unknown driver 'x': none was added yet, which `vkbench driver"),
+        (("run", "--driver", "x", "--peer", "numpy"), "--driver runs vkbench's own kernels"),
+        (("run", "--resume", "last", "--driver", "x"), "--resume continues a run unchanged"),
+        (("driver", "add", "x"), "give the driver's manifest by --icd FILE"),
+        (("driver", "add", "x", "--icd", "gone.json"), "cannot read gone.json: No such file"),
+        (("driver", "add", "x", "--folder", "gone"), "there is no folder gone"),
+        (("driver", "show", "x"), "unknown driver 'x': none was added yet"),
+        (("driver", "rm", "x"), "unknown driver 'x': none was added yet"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    asked: Vkbench, words: tuple[str, ...], complaint: str
+) -> None:
+    ended = asked(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"vkbench: {complaint}")
+    assert ended.err.count("\n") == 1
