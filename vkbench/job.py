@@ -89,7 +89,8 @@ class ArmKind(StrEnum):
 
     BUNDLE = "bundle"  # compiled kernels, named by the SHA-256 of their manifest
     BUILD = "build"  # a version of a program, named by the SHA-256 of its files
-    DRIVER = "driver"  # named by its name, its version, or both
+    # In jobs named by the SHA-256 of its files; in what people compare by its name or version.
+    DRIVER = "driver"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ class Job:
     case: str  # canonical name
     mode: Mode  # correctness or performance
     variant: str = AUTO  # code path asked for
-    bundle: str = ""  # SHA-256 of what computes the case; "" is the packaged bundle
+    bundle: str = ""  # SHA-256 of the arm under test; "" is the packaged bundle
     arm_kind: ArmKind = ArmKind.BUNDLE  # what that is; a build's program is named by the variant
     pair: Pair | None = None  # of a paired job alone
     hot_only: bool = False  # a timing leaves out the cold metric
@@ -149,6 +150,11 @@ class Job:
     def builds(self) -> tuple[str, ...]:
         """The builds of a program that the job needs; of a pair, the old one first."""
         return tuple(arm.name for arm in self.arms if arm.kind is ArmKind.BUILD)
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """The drivers that the job is of, the old one first; none if that is the host's own."""
+        return tuple(arm.name for arm in self.arms if arm.kind is ArmKind.DRIVER)
 
 
 def pair_of(job: Job) -> Pair:

@@ -6,12 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vkbench.errors import UsageError
-
 if TYPE_CHECKING:
-    from vkbench.drivers.store import DriverStore
+    from vkbench.drivers.store import Driver, DriverStore
     from vkbench.settings import Settings
-    from vkbench_cli.options.records import Selecting
     from vkbench_db.database import Database
     from vkbench_worker.owner.routes import Route
 
@@ -23,15 +20,12 @@ def kept_drivers(settings: Settings) -> DriverStore:
     return DriverStore(settings.driver_folder())
 
 
-def find_driver_routes(word: str, selecting: Selecting, settings: Settings) -> list[Route]:
+def find_driver_routes(word: str, selectors: Sequence[str], settings: Settings) -> list[Route]:
     """How the chosen devices of this machine are reached through the driver of --driver."""
     from vkbench_worker.owner.routes import find_routes
 
-    if selecting.build or selecting.peer:
-        raise UsageError("--driver runs vkbench's own kernels: leave out --build and --peer")
-    driver = kept_drivers(settings).find(word)
-    selectors = selecting.device or [name for name in [settings.device] if name]
-    return find_routes(driver, selectors, settings)
+    given = list(selectors) or [name for name in [settings.device] if name]
+    return find_routes(kept_drivers(settings).find(word), given, settings)
 
 
 def store_host_devices(database: Database, routes: Sequence[Route]) -> None:
@@ -47,3 +41,15 @@ def store_host_devices(database: Database, routes: Sequence[Route]) -> None:
                 worker="", facts=host.facts, environment=host.environment, bundle=packaged_sha()
             )
             register_device(tx, announced, time.time())
+
+
+def find_both_routes(
+    old: Driver, new: Driver, selectors: Sequence[str], settings: Settings
+) -> list[Route]:
+    """How the chosen devices are reached through the newer of two drivers; both must show them."""
+    from vkbench_worker.owner.routes import find_routes
+
+    given = list(selectors) or [name for name in [settings.device] if name]
+    routes = find_routes(new, given, settings)
+    find_routes(old, [route.facts.key for route in routes], settings)
+    return routes

@@ -91,7 +91,7 @@ COMMANDS = (
     ),
     Command(
         name="bisect",
-        help="Find the bundle, build or revision that made a case slower, wrong or crash.",
+        help="Find the bundle, build, driver or revision that made a case slower, wrong or crash.",
         function="app",
         module="measure.bisect",
     ),

@@ -77,6 +77,7 @@ class Station:
             tell=self._journal.tell,
             beside=self._beside,
             route=self._route,
+            note_environment=self._journal.note_environment,
         )
 
     def _begin(self, supervisor: Supervisor) -> bool:

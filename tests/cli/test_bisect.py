@@ -207,7 +207,7 @@ def test_unlike_devices_do_not_share_one(say: Say, database: Database, kept: lis
         (("--bundles", "a,b"), "--case NAME is missing"),
         (
             ("--case", CASE, "--bundles", "a,b", "--revisions", "a..b"),
-            "give one of --bundles, --builds and --revisions",
+            "give one of --bundles, --builds, --drivers and --revisions",
         ),
         (("--case", CASE, "--bundles", ",a,b"), "--bundles has an empty name: ',a,b'"),
         (("--case", CASE, "--bundles", "a, ,b"), "--bundles has an empty name: 'a, ,b'"),

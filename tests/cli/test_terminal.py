@@ -34,6 +34,7 @@ ALIKE = {
     "try": "compare",
     "driver ls": "bundle ls",
     "driver show": "bundle ls",
+    "driver try": "compare",
 }  # print the same tables, or such as are made alike
 
 

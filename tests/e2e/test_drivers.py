@@ -111,6 +111,18 @@ def test_a_stopped_run_goes_on_through_its_driver(
         (("run", "--driver", "x"), "unknown driver 'x': none was added yet, which `vkbench driver"),
         (("run", "--driver", "x", "--peer", "numpy"), "--driver runs vkbench's own kernels"),
         (("run", "--resume", "last", "--driver", "x"), "--resume continues a run unchanged"),
+        (("driver", "try", "--old", "x", "--new", "y"), "unknown driver 'x': none was added yet"),
+        (("bisect", "--case", SUM, "--drivers", "x,y"), "unknown driver 'x': none was added yet"),
+        (
+            ("bisect", "--case", SUM, "--drivers", "x,y", "--metric", "cold"),
+            "two drivers are timed",
+        ),
+        (
+            ("bisect", "--case", SUM, "--drivers", "x,y", "--good", "x"),
+            "--drivers run the packaged",
+        ),
+        (("bisect", "--case", SUM, "--drivers", "x,y", "--builds", "a"), "give one of --bundles, "),
+        (("bisect", "--case", SUM, "--drivers", "x,y", "--submit"), "--drivers are those of this"),
         (("driver", "add", "x"), "give the driver's manifest by --icd FILE"),
         (("driver", "add", "x", "--icd", "gone.json"), "cannot read gone.json: No such file"),
         (("driver", "add", "x", "--folder", "gone"), "there is no folder gone"),
@@ -125,3 +137,37 @@ def test_what_makes_no_sense_is_one_line(
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"vkbench: {complaint}")
     assert ended.err.count("\n") == 1
+
+
+@pytest.mark.timeout(200)
+def test_the_first_bad_driver_is_found(vkbench: Vkbench, lavapipe: Path, tmp_path: Path) -> None:
+    planted = {fault: plant_driver(fault, tmp_path / fault) for fault in ("none", "wrong", "slow")}
+    add(vkbench, real=lavapipe, **planted)
+    chosen = ("--case", SUM, "--device", "llvmpipe", "--seconds", "0.02", "--json")
+    found = vkbench("bisect", "--drivers", "real,none,wrong", *chosen)
+    assert found.code == 0, found.err
+    assert [(row["label"], row["verdict"], row["is_first_bad"]) for row in found.rows] == [
+        ("real", "taken as good", False),
+        ("none", "good", False),
+        ("wrong", "wrong", True),
+    ]
+    assert "wrong is the first bad one" in found.err
+    found = vkbench("bisect", "--drivers", "real,slow", *chosen)
+    assert found.code == 0, found.err
+    assert [row["verdict"] for row in found.rows] == ["taken as good", "bad"]
+    assert found.rows[1]["ratio"] > 1.5
+    assert not vkbench("results", "--json").rows  # pairs are no results of their own
+
+
+@pytest.mark.timeout(100)
+def test_a_try_says_which_kernels_a_driver_spoils(
+    vkbench: Vkbench, lavapipe: Path, tmp_path: Path
+) -> None:
+    add(vkbench, real=lavapipe, wrong=plant_driver("wrong", tmp_path / "wrong"))
+    chosen = ("--case", SUM, "--device", "llvmpipe", "--seconds", "0.02")
+    tried = vkbench("driver", "try", "--old", "real", "--new", "wrong", *chosen, "--json")
+    assert tried.code == 3, tried.err
+    assert [(row["case"], row["verdict"]) for row in tried.rows] == [(SUM, "wrong")]
+    assert "real → wrong: 1 case (1 wrong)" in tried.err
+    same = vkbench("driver", "try", "--old", "real", "--new", "real", *chosen)
+    assert (same.code, "are one driver: there is nothing to compare" in same.err) == (7, True)

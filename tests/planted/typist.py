@@ -33,7 +33,7 @@ ELSEWHERE = {
     "vkbench program add": "tests/e2e/test_programs.py",
     "g++ -O3": "tests/e2e/test_programs.py",
     "vkbench bisect --case cpu-products:copy/64m": "tests/e2e/test_programs.py",
-    "vkbench driver": "tests/vkbench/test_drivers.py",
+    "vkbench driver": "tests/e2e/test_drivers.py",
     "vkbench program build add": "tests/e2e/test_builds.py",
     "vkbench program build make": "tests/cli/test_program_make.py",
     "vkbench bisect --program": "tests/e2e/test_bisect_program.py",

@@ -61,11 +61,18 @@ def picked(database: Database, device: str = KEYS[0]) -> list[Job]:
         return [pick.job for pick in store.pick(tx, device, 100, 2.0)]
 
 
-def test_pairs_time_bundles_alone(database: Database) -> None:
-    driver = Arm(kind=ArmKind.DRIVER, name="580.82")
-    plan = PairPlan(case=CASE, variant="plain", metric="hot", old=driver, new=NEW)
-    with database.transaction() as tx, pytest.raises(UsageError, match="one driver at a time"):
+def test_pairs_time_two_of_a_kind(database: Database) -> None:
+    old, new = (Arm(kind=ArmKind.DRIVER, name=name * 64) for name in "ab")
+    mixed = PairPlan(case=CASE, variant="plain", metric="hot", old=old, new=NEW)
+    cold = PairPlan(case=CASE, variant="plain", metric="cold", old=old, new=new)
+    for plan, complaint in ((mixed, "two builds or two drivers"), (cold, "timed hot alone")):
+        with database.transaction() as tx, pytest.raises(UsageError, match=complaint):
+            submit_pairs(tx, plan, devices=KEYS, count=1, now=1.0, words=RunWords())
+    plan = replace(cold, metric="hot")
+    with database.transaction() as tx:
         submit_pairs(tx, plan, devices=KEYS, count=1, now=1.0, words=RunWords())
+    [job] = picked(database)
+    assert (job.drivers, job.bundles, job.arms) == ((old.name, new.name), (), (old, new))
 
 
 def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:

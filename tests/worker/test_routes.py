@@ -11,6 +11,7 @@ from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.drivers.store import Driver, DriverStore
 from vkbench.errors import UsageError
 from vkbench.programs.build import Build, BuildFile
+from vkbench.settings import settings
 from vkbench_worker.owner import routes
 from vkbench_worker.owner.routes import Route, rate_likeness
 from vkbench_worker.protocol import ListedDevice, Ready
@@ -75,8 +76,7 @@ def find(
 
     monkeypatch.setattr(routes, "list_devices", list_devices)
     monkeypatch.setattr(DriverStore, "prepare", lambda *_: Path("/mine/icd.json"))
-    from vkbench.settings import settings
-
+    routes._list_shown.cache_clear()
     return routes.find_routes(DRIVER, selectors, settings())
 
 
@@ -88,7 +88,7 @@ def test_two_versions_of_a_cpu_driver_are_one_device(monkeypatch: pytest.MonkeyP
         *(OLD.facts.key, OLD.facts.name, OLD.facts.uuid, 0),
     )
     assert route.facts.features == ("fp16", "coopmat")
-    assert route.arguments()[:4] == ("--device", "3", "--key", OLD.facts.key)
+    assert route.arguments()[:4] == ("--device", NEW.facts.uuid, "--key", OLD.facts.key)
     assert route.environment.hash != ENVIRONMENT.hash
     ready = route.identify(Ready(facts=NEW.facts, environment=ENVIRONMENT))
     assert ready.facts.key == OLD.facts.key
@@ -111,9 +111,13 @@ def test_equal_cards_are_told_by_their_slots(monkeypatch: pytest.MonkeyPatch) ->
         replace(CARD, facts=replace(CARD.facts, uuid="dd", index=1)),
     ]
     found = find(monkeypatch, [CARD, TWIN], shown, "*")
-    assert [(route.facts.key, route.index) for route in found] == [
-        (CARD.facts.key, 1),
-        (TWIN.facts.key, 0),
+    assert [(route.facts.key, route.selector) for route in found] == [
+        (CARD.facts.key, "dd"),
+        (TWIN.facts.key, "cc"),
+    ]
+    nameless = [replace(device, facts=replace(device.facts, uuid="00")) for device in shown]
+    assert [route.selector for route in find(monkeypatch, [CARD, TWIN], nameless, "*")] == [
+        *("1", "0"),
     ]
     slotless = [replace(device, pci_address="") for device in shown]
     with pytest.raises(UsageError, match="and several of them may be H100"):

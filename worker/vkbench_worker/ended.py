@@ -18,7 +18,7 @@ def result_of_end(job: Job, outcome: Outcome, reason: str, began: float) -> Resu
         outcome=outcome,
         case=job.case,
         reason=reason,
-        bundle=job.bundle or packaged_sha(),
+        bundle=("" if job.drivers else job.bundle) or packaged_sha(),
         started=time.time() - seconds,
         seconds=seconds,
     )

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench.case import is_own, program_of
-from vkbench.configuration import is_divided
-from vkbench.errors import NothingToDo, UsageError
+from vkbench.errors import UsageError
 from vkbench.process.user import user_name
 from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
+from vkbench_cli.options.bisect_drivers import choose_device_of_drivers, find_drivers
+from vkbench_cli.options.bisect_regression import find_change
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ class BisectOptions:
         Option(
             metavar="NAME,NAME,...",
             help="Builds of a program in order, from good to bad: names or hashes.",
+        ),
+    ] = ""
+    drivers: Annotated[
+        str,
+        Option(
+            metavar="NAME,NAME,...",
+            help="Drivers that were added, in order, from good to bad: names or hashes.",
         ),
     ] = ""
     program: Annotated[
@@ -108,13 +116,13 @@ class BisectOptions:
 
     def devices(self, tx: Transaction) -> list[str]:
         """The device of the regression; none without --regression."""
-        return [_change(tx, self.regression).device] if self.regression else []
+        return [find_change(tx, self.regression).device] if self.regression else []
 
     def fill_from_regression(self, tx: Transaction) -> BisectOptions:
         """These options, completed from the regression of --regression."""
         if not self.regression:
             return self
-        change = _change(tx, self.regression)
+        change = find_change(tx, self.regression)
         filled = replace(
             self,
             case=self.case or change.case,
@@ -130,7 +138,7 @@ class BisectOptions:
 
     @property
     def _has_order(self) -> bool:
-        return bool(self.bundles or self.builds or self.revisions or self.good)
+        return bool(self.bundles or self.builds or self.drivers or self.revisions or self.good)
 
 
 def _split_names(text: str) -> list[str]:
@@ -146,7 +154,11 @@ def begin_here(
 
     with database.reading() as tx:
         selectors = list(selectors) or options.devices(tx)
-    facts, *_ = chosen_devices(selectors, settings)
+    if options.drivers:
+        check(options)
+        facts = choose_device_of_drivers(_split_names(options.drivers), selectors, settings)
+    else:
+        facts, *_ = chosen_devices(selectors, settings)
     with database.transaction() as tx:
         store_device(tx, facts)
     return begin(database, options, [facts.key])
@@ -188,6 +200,8 @@ def begin(
 def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     if options.program:
         return store_revisions(database, options.case, _range_of(options))
+    if options.drivers:
+        return find_drivers(options.case, options.variant, _split_names(options.drivers))
     if options.builds:
         return _store_builds(database, options, of_fleet)
     return _store_bundles(database, options)
@@ -245,16 +259,19 @@ def check(options: BisectOptions) -> None:
         raise UsageError(
             "--program is built from --revisions: leave out --bundles, --builds and --kernel-file"
         )
-    orders = list(filter(None, (options.bundles, options.builds, options.revisions)))
+    orders = [options.bundles, options.builds, options.drivers, options.revisions]
+    orders = list(filter(None, orders))
     if len(orders) > 1:
-        raise UsageError("give one of --bundles, --builds and --revisions")
+        raise UsageError("give one of --bundles, --builds, --drivers and --revisions")
     _check_builds(options)
+    if options.drivers:
+        _check_drivers(options)
     if (program := program_of(options.case)) and not (options.builds or options.program):
         raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
         raise UsageError(
-            "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,... or --revisions "
-            "GOOD..BAD"
+            "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,..., --drivers "
+            "NAME,NAME,... or --revisions GOOD..BAD"
         )
     if options.bundles and not all(options.names):
         raise UsageError(f"--bundles has an empty name: '{options.bundles}'")
@@ -269,6 +286,16 @@ def _check_builds(options: BisectOptions) -> None:
         raise UsageError(
             "--builds begins with the good one and ends with the bad one: leave out --good, --bad "
             "and --kernel-file"
+        )
+
+
+def _check_drivers(options: BisectOptions) -> None:
+    if options.metric != "hot":
+        raise UsageError("two drivers are timed hot alone: leave out --metric")
+    if options.good or options.bad or options.kernel_file or is_own(options.case):
+        raise UsageError(
+            "--drivers run the packaged kernels, and begin with the good one: leave out --good, "
+            "--bad, --kernel-file and cases of your own kernels"
         )
 
 
@@ -345,29 +372,6 @@ def _place(bundles: Sequence[Bundle], word: str) -> int:
     if len(places) != 1:
         raise UsageError(f"'{word}' does not name one of --bundles")
     return places[0]
-
-
-def _change(tx: Transaction, regression: int) -> ChangedCase:
-    """The regression's largest change whose kernel changed too; NothingToDo if none did."""
-    from vkbench_detection.regress import news
-
-    regression_news = news.of_regression(tx, regression)
-    if regression_news.direction == "faster":
-        raise NothingToDo(
-            f"regression {regression} is an improvement: there is no bad bundle to find"
-        )
-    moved = [
-        change for change in regression_news.changes if change.before_bundle != change.after_bundle
-    ]
-    if not moved:
-        raise NothingToDo(
-            f"the kernels of regression {regression} are the same before and after: "
-            f"its cause is {regression_news.cause}, so that no bundle is to blame"
-        )
-    paired = [change for change in moved if not is_divided(change.variant)]
-    if not paired:
-        raise NothingToDo(f"regression {regression} is of shards, which pairs do not measure")
-    return max(paired, key=lambda change: (change.direction == "wrong", change.ratio or 0.0))
 
 
 def _with_order(tx: Transaction, options: BisectOptions, change: ChangedCase) -> BisectOptions:

@@ -40,10 +40,10 @@ class PairPlan:
         """The job of one pair, with no device named yet; UsageError of what no pair can time."""
         if self.metric not in METRICS:
             raise UsageError(f"a pair is timed hot or cold, not '{self.metric}'")
-        if self.old.kind != self.new.kind or self.new.kind is ArmKind.DRIVER:
-            raise UsageError(
-                "a pair times two bundles or two builds in turns: a device has one driver at a time"
-            )
+        if self.old.kind != self.new.kind:
+            raise UsageError("a pair times two bundles, two builds or two drivers in turns")
+        if self.new.kind is ArmKind.DRIVER and self.metric != "hot":
+            raise UsageError("two drivers are timed hot alone")
         return PlannedJob(
             device="",
             case=self.case,

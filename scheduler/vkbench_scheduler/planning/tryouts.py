@@ -38,24 +38,43 @@ class TriedBuilds:
         return old, new
 
 
+@dataclass(frozen=True, kw_only=True)
+class TriedDrivers:
+    """The hashes of two drivers that a try-out compares."""
+
+    old: str
+    new: str
+
+    @property
+    def arms(self) -> tuple[Arm, Arm]:
+        """Both drivers as the arms of a pair, the old one first."""
+        old, new = (Arm(name=sha, kind=ArmKind.DRIVER) for sha in (self.old, self.new))
+        return old, new
+
+
 def submit_tryout(
     database: Database,
-    builds: TriedBuilds,
+    tried: TriedBuilds | TriedDrivers,
     selection: Selection,
     devices: Sequence[DeviceFacts],
     words: RunWords,
 ) -> NewRun:
     """Store a run of one pair for each timing of a selection on these devices, on no track."""
-    program, new = builds.new.program, builds.new.sha
-    chosen = replace(selection, program=program, bundle=new, mode=Mode.PERFORMANCE, track="")
-    jobs = list(_pairs(chosen, devices, builds))  # says what is wrong before anything is stored
+    chosen = replace(selection, mode=Mode.PERFORMANCE, track="")
+    old, new = tried.arms
+    if isinstance(tried, TriedBuilds):
+        chosen = replace(chosen, program=tried.new.program, bundle=new.name)
+    else:
+        chosen = replace(chosen, driver=new.name)
+    jobs = list(_pairs(chosen, devices, old, new))  # says what is wrong before anything is stored
     with database.transaction() as tx:
-        for build in (builds.old, builds.new):
-            store_build(tx, build)
+        if isinstance(tried, TriedBuilds):
+            for build in (tried.old, tried.new):
+                store_build(tx, build)
         run = create_run(
             tx,
             mode=Mode.PAIRED,
-            selection=selection_json(chosen) | {"old": builds.old.sha},
+            selection=selection_json(chosen) | {"old": old.name},
             now=time.time(),
             priority=PRIORITY,
             track="",
@@ -66,9 +85,8 @@ def submit_tryout(
 
 
 def _pairs(
-    selection: Selection, devices: Sequence[DeviceFacts], builds: TriedBuilds
+    selection: Selection, devices: Sequence[DeviceFacts], old: Arm, new: Arm
 ) -> Iterator[PlannedJob]:
-    old, new = builds.arms
     for job in plan(selection, devices):
         pair = PairPlan(
             case=job.case,

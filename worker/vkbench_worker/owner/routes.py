@@ -6,8 +6,9 @@ its version. What it shows is matched with a device of this host, whose key and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from vkbench.selector import best, choose
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
 from vkbench_worker.owner.probe import list_devices
-from vkbench_worker.protocol import ListedDevice, Ready
+from vkbench_worker.protocol import PROCESSOR, ListedDevice, Ready
 from vkbench_worker.runtime.errors import NoDevice, RuntimeFault
 
 _UNLIKE: Final = 0
@@ -31,7 +32,7 @@ class Route:
 
     driver: Driver
     manifest: Path
-    index: int  # of the device among those that the driver shows
+    selector: str  # of the device among those that the driver shows
     host_device: ListedDevice  # as the host's own driver shows it
     facts: DeviceFacts  # as this driver shows it, with the identity of the host's device
     environment: Environment
@@ -43,7 +44,7 @@ class Route:
     def arguments(self) -> tuple[str, ...]:
         """What a runner is told of its device."""
         cache = self.driver.sha[:SHA_SHOWN]
-        return ("--device", str(self.index), "--key", self.facts.key, "--cache", cache)
+        return ("--device", self.selector, "--key", self.facts.key, "--cache", cache)
 
     def identify(self, ready: Ready) -> Ready:
         """What a runner says of itself, as of the host's device through this driver."""
@@ -60,8 +61,7 @@ def find_routes(driver: Driver, selectors: Sequence[str], settings: Settings) ->
     UsageError if the driver shows no device that could be one of those.
     """
     host = list_devices(environment.of(settings))
-    manifest = DriverStore(settings.driver_folder()).prepare(driver)
-    shown = _list_shown(driver, environment.through_driver(environment.of(settings), manifest))
+    manifest, shown = _ask_driver(driver, settings)
     if selectors:
         keys = {facts.key for facts in choose(selectors, _facts(host), settings.host)}
         chosen = [device for device in host if device.facts.key in keys]
@@ -70,9 +70,25 @@ def find_routes(driver: Driver, selectors: Sequence[str], settings: Settings) ->
     return [_route(driver, manifest, device, shown) for device in chosen]
 
 
-def _list_shown(driver: Driver, variables: Mapping[str, str]) -> list[ListedDevice]:
+def find_route(driver: Driver, ready: Ready, settings: Settings) -> Route:
+    """How the device of a runner is reached through another driver; UsageError if it is not."""
+    slot = "" if ready.hardware == PROCESSOR else ready.hardware
+    device = ListedDevice(facts=ready.facts, environment=ready.environment, pci_address=slot)
+    manifest, shown = _ask_driver(driver, settings)
+    return _route(driver, manifest, device, shown)
+
+
+def _ask_driver(driver: Driver, settings: Settings) -> tuple[Path, tuple[ListedDevice, ...]]:
+    """A driver's manifest, if its files are what they were, and the devices that it shows."""
+    manifest = DriverStore(settings.driver_folder()).prepare(driver)
+    return manifest, _list_shown(driver, manifest, settings)
+
+
+@cache  # a process asks again for each round of pairs
+def _list_shown(driver: Driver, manifest: Path, settings: Settings) -> tuple[ListedDevice, ...]:
     try:
-        return list_devices(variables)
+        variables = environment.through_driver(environment.of(settings), manifest)
+        return tuple(list_devices(variables))
     except NoDevice as error:
         raise UsageError(
             f"driver {driver.name} shows no device: the loader cannot load it here, or it supports "
@@ -113,11 +129,18 @@ def _route(
     return Route(
         driver=driver,
         manifest=manifest,
-        index=match.facts.index,
+        selector=_select(match, shown),
         host_device=device,
         facts=_identify(match.facts, device.facts),
         environment=_name_driver(match.environment, driver),
     )
+
+
+def _select(device: ListedDevice, shown: Sequence[ListedDevice]) -> str:
+    """The word that means a device: its UUID, or its index where another one has that too."""
+    uuids = [other.facts.uuid for other in shown]
+    is_alone = uuids.count(device.facts.uuid) == 1
+    return device.facts.uuid if is_alone else str(device.facts.index)
 
 
 def rate_likeness(one: ListedDevice, other: ListedDevice) -> int:

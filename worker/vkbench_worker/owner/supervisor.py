@@ -24,6 +24,7 @@ from vkbench_worker.containment import kernel
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.answers import Answers, Emit
 from vkbench_worker.owner.child import NoAnswer
+from vkbench_worker.owner.driver_arms import DriverArms, NoteEnvironment
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.ownership import Ownership
 from vkbench_worker.owner.reading import Group, first_group
@@ -54,6 +55,7 @@ class Supervisor(Closing):
         beside: int = 1,
         program_of: ProgramOf | None = None,
         route: Route | None = None,
+        note_environment: NoteEnvironment = lambda environment: None,
     ) -> None:
         self._settings = settings
         if settings.sandbox is not Sandbox.OFF:
@@ -63,6 +65,7 @@ class Supervisor(Closing):
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
         self._runner = RunnerProcess(selector, settings, self._parent, tell, beside, route=route)
         self._peers = Peers(settings, self._parent, program_of)
+        self._drivers = DriverArms(settings, self._parent, note_environment)
         self._ownership = Ownership(settings, origin or settings.database_url())
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand
         self._is_draining = False
@@ -71,6 +74,7 @@ class Supervisor(Closing):
         """End the runner and give the device back."""
         self._runner.close()
         self._peers.close()
+        self._drivers.close()
         self._ownership.close()
         self._parent.shutdown()
 
@@ -170,8 +174,8 @@ class Supervisor(Closing):
                     for job in waiting:
                         answers.fail_unopened(job, str(error))
                 break
-            if waiting[0].mode is Mode.PEER or waiting[0].builds:
-                self._ask_programs(waiting.popleft(), answers)
+            if waiting[0].mode is Mode.PEER or waiting[0].builds or waiting[0].drivers:
+                self._ask_others(waiting.popleft(), answers)
                 continue
             self._stream(waiting, group.jobs, ahead, answers)
             if not self._runner.is_there:
@@ -223,8 +227,8 @@ class Supervisor(Closing):
                 log.event(_log, "job_ended", logging.DEBUG, job=job.id, outcome=result.outcome)
                 answers.give(result)
 
-    def _ask_programs(self, job: Job, answers: Answers) -> None:
-        """Have a build do a job, or a peer and the runner in turns."""
+    def _ask_others(self, job: Job, answers: Answers) -> None:
+        """Have a build do a job, or a peer and the runner in turns, or the runners of drivers."""
         ready = self._runner.ready
         assert ready
         self._ownership.mark(job)
@@ -236,6 +240,10 @@ class Supervisor(Closing):
         def is_over() -> bool:
             return self._runner.is_aborted or answers.cancelled(job)
 
+        if job.drivers:
+            if result := self._drivers.do_pair(job, ready, is_over):
+                answers.emit(result if result.environment else self._runner.sign(result))
+            return
         if job.builds:
             result = self._peers.do_builds(job, ready, is_over)
         else:

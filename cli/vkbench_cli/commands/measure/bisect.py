@@ -11,9 +11,10 @@ from typer import Argument, Context, Option, Typer
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.process.user import user_name
 from vkbench_cli.builds import workshop_of
-from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.machine import open_alone
 from vkbench_cli.options.bisect_builds import refuse_program
+from vkbench_cli.options.bisect_drivers import refuse_drivers
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -81,19 +82,21 @@ def bisect(
     store: Store,
     output: Output,
 ) -> int:
-    """Find the bundle, build or revision that made a case slower, wrong or crash.
+    """Find the bundle, build, driver or revision that made a case slower, wrong or crash.
 
-    Give bundles in order, or builds of a program, or a range of git revisions of a shader tree; of
-    each revision only the code of this case is compiled. With --program, the revisions are those of
-    a program, and the few that are needed are built by its own command on this machine. Each
-    candidate is timed against the good one in 4 to 48 pairs (old, new, new, old). A candidate that
-    cannot be judged is skipped. If the last candidate crashes or loses the device, the first one
-    that does so is looked for. With --submit, identical devices of the fleet share the work.
+    Give bundles in order, or builds of a program, or drivers of this machine, or a range of git
+    revisions of a shader tree; of each revision only the code of this case is compiled. With
+    --program, the revisions are those of a program, and the few that are needed are built by its
+    own command on this machine. Each candidate is timed against the good one in 4 to 48 pairs (old,
+    new, new, old). A candidate that cannot be judged is skipped. If the last candidate crashes or
+    loses the device, the first one that does so is looked for. With --submit, identical devices of
+    the fleet share the work.
 
     \b
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
     vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --submit
     vkbench bisect --case get_rows/q4_K/m32000_n512_k4096 --builds b8121,b8390
+    vkbench bisect --case silu/f32/n64 --drivers mesa-25.0,mesa-26.1
     vkbench bisect --case silu/f32/n64 --program ggml-vulkan --revisions b8..b9
     vkbench bisect --regression 7 --submit
     """
@@ -105,6 +108,7 @@ def bisect(
         check(options)
     if submit:
         refuse_program(options.program)
+        refuse_drivers(options.drivers)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 

@@ -12,8 +12,9 @@ from typer import Option
 from vkbench.calibration import SUITE
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process import log
-from vkbench_cli.commands.measure.run import Ended, how_to_go_on, open_alone, plan_run, work
+from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
 from vkbench_cli.commands.measure.submit import submit
+from vkbench_cli.machine import open_alone
 from vkbench_cli.options.records import Devices, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +18,7 @@ from vkbench.process import log
 from vkbench.programs.build import SHA_SHOWN
 from vkbench_cli.drivers import find_driver_routes, kept_drivers, store_host_devices
 from vkbench_cli.files import check_writable
+from vkbench_cli.machine import open_alone
 from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
@@ -104,6 +104,8 @@ def run(
         raise UsageError(
             "--resume continues a run unchanged: leave out the options that choose cases"
         )
+    if driver and (selecting.build or selecting.peer):
+        raise UsageError("--driver runs vkbench's own kernels: leave out --build and --peer")
     settings = store.settings()
     log.set_up(logging.WARNING)
     if export:
@@ -112,7 +114,7 @@ def run(
         if resume:
             run_row, devices, routes = _resume_run(database, resume, settings)
         elif driver:
-            routes = find_driver_routes(driver, selecting, settings)
+            routes = find_driver_routes(driver, selecting.device, settings)
             run_row, devices = plan_run(database, selecting, effort, settings, routes=routes)
         else:
             routes = []
@@ -144,17 +146,6 @@ def run(
     if ended is Ended.OUT_OF_TIME:
         tell(how_to_go_on(run_row.id, store))
     return code
-
-
-@contextmanager
-def open_alone(settings: Settings) -> Iterator[Database]:
-    """The database, made if need be, while no other process of this machine runs its jobs."""
-    from vkbench_db.database import Database
-    from vkbench_local.executor import sole_executor
-
-    url = settings.database_url()
-    with sole_executor(url), Database.open(url, create=True) as database:
-        yield database
 
 
 def plan_run(

@@ -12,9 +12,10 @@ from typer import Option
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process import log
 from vkbench.words.units import count_of
-from vkbench_cli.commands.measure.run import Ended, how_to_go_on, open_alone, plan_run, work
+from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
 from vkbench_cli.commands.measure.submit import announce, submit_selection
 from vkbench_cli.files import check_readable, check_writable
+from vkbench_cli.machine import open_alone
 from vkbench_cli.options.records import (
     NO_TRACK,
     RUN_HELP,

@@ -9,6 +9,7 @@ from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
 from vkbench.settings import settings
+from vkbench_cli.commands.programs.driver_try import try_drivers
 from vkbench_cli.drivers import kept_drivers
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.spreading import spread
@@ -100,6 +101,9 @@ def show_driver(word: DriverWord, *, output: Output) -> None:
         for file in driver.build.files
     ]
     show(Table(columns=FILES, rows=rows), output)
+
+
+app.command("try")(try_drivers)
 
 
 @app.command("rm")

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.case import parse_shape
-from vkbench.errors import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_REGRESSION,
-    NothingToDo,
-    UsageError,
-    VkbenchError,
-    WaitTimeout,
-    WrongResult,
-)
+from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError, WaitTimeout
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench_cli.builds import (
@@ -30,24 +21,22 @@ from vkbench_cli.builds import (
     kept_builds,
     kept_programs,
 )
-from vkbench_cli.commands.measure.run import open_alone
+from vkbench_cli.machine import open_alone
 from vkbench_cli.options.choices import seconds_of
 from vkbench_cli.options.records import Devices, Formats, Kernels, Shapes, Store, Suite
-from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.telling import hand_over, tell
+from vkbench_cli.show.printing import Output
+from vkbench_cli.show.tryout import exit_code_of, show_tryout
 from vkbench_cli.store import open_database
-from vkbench_detection.compare.tryouts import TryVerdict, tryout_of
+from vkbench_detection.compare.tryouts import tryout_of
 from vkbench_detection.steps import require
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.tryouts import TriedBuilds, add_round, cancel_rest, submit_tryout
-from vkbench_tables.comparisons import tryout
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
     from vkbench.programs.build import Build
     from vkbench.settings import Settings
     from vkbench_db.database import Database
-    from vkbench_detection.compare.tryouts import Tryout
 
 SUITE = "ggml"
 
@@ -132,13 +121,8 @@ def try_builds(
         ended = lab.time_rounds(run, end)
         with database.reading() as tx:
             tried = tryout_of(tx, run, old=builds.old.label, new=builds.new.label)
-    cases = tried.cases if all_rows else tried.changed
-    if markdown:
-        hand_over(tryout.in_markdown(tried))
-    elif cases or output.json or output.csv:
-        show(tryout.table(tried, cases), output)
-    tell("\n".join(tryout.lines(tried)))
-    return _exit_code(tried) if ended else EXIT_INTERRUPTED
+    show_tryout(tried, output, all_rows=all_rows, markdown=markdown)
+    return exit_code_of(tried) if ended else EXIT_INTERRUPTED
 
 
 class _Here:
@@ -236,14 +220,3 @@ def _choose_builds(lab: _Here | _Fleet, program: str, old: str, new: str) -> Tri
 
 def _words(builds: TriedBuilds) -> RunWords:
     return RunWords(user=user_name(), label=f"try {builds.old.label} {builds.new.label}")
-
-
-def _exit_code(tried: Tryout) -> int:
-    counts = tried.counts
-    if counts[TryVerdict.WRONG]:
-        return WrongResult.exit_code
-    if counts[TryVerdict.FAILED]:
-        return VkbenchError.exit_code
-    if not tried.timed_cases and not counts[TryVerdict.FIXED]:
-        raise NothingToDo("no case was timed by both builds: --all shows why")
-    return EXIT_REGRESSION if counts[TryVerdict.SLOWER] else EXIT_OK

@@ -1,0 +1,49 @@
+"""The candidates of `vkbench bisect` that are drivers, and the device that they all show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vkbench.errors import UsageError
+from vkbench_cli.options.bisect_builds import Search
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench.settings import Settings
+
+
+def refuse_drivers(words: str) -> None:
+    """UsageError where --drivers asks the fleet for drivers, which this machine alone has."""
+    if words:
+        raise UsageError("--drivers are those of this machine: leave out --submit")
+
+
+def find_drivers(case: str, variant: str, words: Sequence[str]) -> Search:
+    """The candidates of --drivers; equal ones beside each other are one."""
+    from vkbench.job import ArmKind
+    from vkbench.settings import settings
+    from vkbench_cli.drivers import kept_drivers
+    from vkbench_db.upkeep.bisections import Candidate
+    from vkbench_shaders.catalogue import problem
+
+    candidates: list[Candidate] = []
+    for driver in map(kept_drivers(settings()).find, words):
+        if not candidates or candidates[-1].sha != driver.sha:
+            candidates.append(Candidate(sha=driver.sha, label=driver.name, kind=ArmKind.DRIVER))
+    if len(candidates) < 2:
+        raise UsageError("--drivers needs two drivers or more that differ, from good to bad")
+    return Search(case=problem(case).case.name, variant=variant, candidates=candidates)
+
+
+def choose_device_of_drivers(
+    words: Sequence[str], selectors: Sequence[str], settings: Settings
+) -> DeviceFacts:
+    """The first chosen device of this machine that the first driver and the last one show.
+
+    One in between that does not show it cannot be judged, and is passed over.
+    """
+    from vkbench_cli.drivers import find_both_routes, kept_drivers
+
+    good, bad = (kept_drivers(settings).find(words[place]) for place in (0, -1))
+    return find_both_routes(good, bad, selectors, settings)[0].host_device.facts

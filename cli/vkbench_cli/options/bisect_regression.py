@@ -1,0 +1,35 @@
+"""What `vkbench bisect --regression` searches: the largest change of a regression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vkbench.configuration import is_divided
+from vkbench.errors import NothingToDo
+
+if TYPE_CHECKING:
+    from vkbench_db.database import Transaction
+    from vkbench_detection.regress.news import ChangedCase
+
+
+def find_change(tx: Transaction, regression: int) -> ChangedCase:
+    """The regression's largest change whose kernel changed too; NothingToDo if none did."""
+    from vkbench_detection.regress import news
+
+    regression_news = news.of_regression(tx, regression)
+    if regression_news.direction == "faster":
+        raise NothingToDo(
+            f"regression {regression} is an improvement: there is no bad bundle to find"
+        )
+    moved = [
+        change for change in regression_news.changes if change.before_bundle != change.after_bundle
+    ]
+    if not moved:
+        raise NothingToDo(
+            f"the kernels of regression {regression} are the same before and after: "
+            f"its cause is {regression_news.cause}, so that no bundle is to blame"
+        )
+    paired = [change for change in moved if not is_divided(change.variant)]
+    if not paired:
+        raise NothingToDo(f"regression {regression} is of shards, which pairs do not measure")
+    return max(paired, key=lambda change: (change.direction == "wrong", change.ratio or 0.0))

@@ -1,0 +1,78 @@
+"""Pairs of drivers as a supervisor does them: timed in turns, judged, and blamed for a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from planted_drivers import LAVAPIPE, plant_driver
+from vkbench.device import DRIVER_NAME, Environment
+from vkbench.drivers.store import Driver, DriverStore
+from vkbench.job import Arm, ArmKind, Job, Mode, Outcome, Pair
+from vkbench.result import HOT, Result, Side, WrongArm
+from vkbench.settings import settings
+from vkbench_shaders.bundle import packaged_sha
+from vkbench_worker.owner.supervisor import Supervisor
+
+Need = Callable[[str, str], None]
+
+
+@pytest.fixture
+def drivers(need: Need, tmp_path: Path) -> dict[str, Driver]:
+    """Debian's CPU driver, and others that stand before it."""
+    if not LAVAPIPE.exists():
+        need("gpu", "lavapipe is not installed (apt install mesa-vulkan-drivers)")
+    store = DriverStore(settings().driver_folder())
+    planted = {name: plant_driver(name, tmp_path / name) for name in ("slow", "wrong", "crash")}
+    return {name: store.add(name, path) for name, path in {"real": LAVAPIPE, **planted}.items()}
+
+
+def pair_job(number: int, old: Driver, new: Driver, metric: str = HOT) -> Job:
+    return Job(
+        id=number,
+        token=1,
+        case="add/f32/b1_c1_h8_w64",
+        mode=Mode.PAIRED,
+        bundle=new.sha,
+        arm_kind=ArmKind.DRIVER,
+        pair=Pair(old=Arm(name=old.sha, kind=ArmKind.DRIVER), metric=metric),
+        measure_seconds=0.02,
+    )
+
+
+@pytest.mark.timeout(120)
+def test_pairs_are_timed_in_turns_judged_and_blamed(drivers: dict[str, Driver]) -> None:
+    real, slow, wrong, crash = (drivers[name] for name in ("real", "slow", "wrong", "crash"))
+    gone = replace(real, build=replace(real.build, files=real.build.files[:1]))
+    jobs = [
+        pair_job(1, real, slow),
+        pair_job(2, wrong, real),
+        pair_job(3, real, crash),
+        pair_job(4, real, slow, "cold"),
+        pair_job(5, real, gone),
+    ]
+    results: list[Result] = []
+    environments: list[Environment] = []
+    with Supervisor("llvmpipe", settings(), note_environment=environments.append) as supervisor:
+        own = supervisor.start()
+        supervisor.run(jobs, results.append)
+    timed, judged, crashed, skipped, unknown = results
+    names = {known.hash: known.extra[DRIVER_NAME] for known in environments}
+    assert timed.outcome is Outcome.PASSED, timed.reason
+    seconds = {timing.side: timing.seconds for timing in timed.timings}
+    assert seconds[Side.NEW] > 1.5 * seconds[Side.OLD]
+    assert (names[timed.environment], timed.device) == ("slow", own.facts.key)
+    assert timed.bundle == packaged_sha()  # the kernel is the same on both sides
+    assert judged.outcome is Outcome.WRONG
+    assert judged.verdict
+    assert judged.verdict.wrong_arm is WrongArm.OLD
+    assert (crashed.outcome, crashed.reason) == (Outcome.CRASHED, "new: SIGSEGV")
+    assert (skipped.outcome, skipped.reason) == (
+        *(Outcome.SKIPPED, "two drivers are timed hot alone"),
+    )
+    assert unknown.outcome is Outcome.ERROR
+    assert unknown.reason.startswith(f"new: unknown driver '{gone.sha}'; there is ")
+    assert {result.bundle for result in results} == {packaged_sha()}
