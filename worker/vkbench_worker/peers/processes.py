@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -53,6 +54,7 @@ class Peers:
         programs = ProgramStore(settings.program_folder())
         self._program_of = program_of or (lambda build: programs.find(build.program))
         self._children: dict[str, Child] = {}  # by the peer's name, or what `_name_process` says
+        self._met: dict[str, set[str]] = defaultdict(set)  # cases that a process was asked for
 
     def in_turns(
         self, job: Job, ready: Ready, ask_runner: Ask, is_over: Callable[[], bool]
@@ -73,6 +75,7 @@ class Peers:
         Processes of other builds end: each holds a part of the device's memory.
         """
         wanted = {_name_process(sha, job) for sha in job.builds}
+        is_new = len(wanted) > 1 and any(job.case not in self._met[name] for name in wanted)
         for name in self._children.keys() - {*wanted, *BY_NAME}:
             self._end(name)
         if not job.pair:
@@ -84,7 +87,8 @@ class Peers:
             Side.OLD: partial(self._ask_build, job.pair.old, ready=ready, is_over=is_over),
             Side.NEW: partial(self._ask_build, job.arm, ready=ready, is_over=is_over),
         }
-        return pair_in_turns(job, asks, rounds=CPU_ROUNDS if ready.facts.type == "cpu" else 1)
+        rounds = CPU_ROUNDS if ready.facts.type == "cpu" else 1
+        return pair_in_turns(job, asks, rounds=rounds, is_new=is_new and not is_model(job.case))
 
     def _ask_build(
         self, arm: Arm, job: Job, ready: Ready, is_over: Callable[[], bool]
@@ -131,6 +135,7 @@ class Peers:
         deadline = began + job.limit_seconds
         try:
             child = self._have_child(name, command, ready)
+            self._met[name].add(job.case)
             child.send(line_of(job))
             result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
         except NoAnswer as error:
@@ -154,6 +159,7 @@ class Peers:
         return self._children[name]
 
     def _end(self, name: str) -> None:
+        self._met.pop(name, None)
         with suppress(OSError):
             self._children.pop(name).close()
 
