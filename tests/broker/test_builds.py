@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,9 @@ from sqlalchemy import select
 
 from cluster import Lab, free_port, until
 from planted_builds import add_planted, add_shipped
-from planted_lines import COPY, SUM, add_program
+from planted_git import commit, git
+from planted_lines import COPY, NAME, SUM, add_program, script_of
+from planted_sources import start_repository
 from ssh_keys import allow, new_ssh_key
 from vkbench.device import DeviceFacts
 from vkbench.job import Mode
@@ -40,6 +43,17 @@ if request.get("outputs"): write(request, {answer})
 samples = [{seconds} + i * 1e-6 for i in range(15 * is_timed)]
 for seconds in samples: time.sleep(seconds)
 say(samples=samples)  # {name}
+"""
+# A revision whose file is empty does not build.
+DECLARED = f"""\
+name = "{NAME}"
+description = "planted"
+adapter = "lines"
+needs = ["bench"]
+run = ["./bench"]
+[build]
+command = "test -s bench; mkdir out; cp bench out"
+folder = "out"
 """
 MakeLab = Callable[..., Lab]
 
@@ -72,9 +86,7 @@ class BuildLab:
 
     def run(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """A command of the user, which ends with this code."""
-        own = {"VKBENCH_DATA": str(self.user.data), "VKBENCH_BUILD_KEY": str(self._key)}
-        env = self.lab.environ() | own
-        command = [str(self._commands / "vkbench"), *words]
+        command, env = [str(self._commands / "vkbench"), *words], self._environ()
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         assert done.returncode == code, done.stderr
         return done
@@ -87,6 +99,13 @@ class BuildLab:
         selection = Selection(cases=(case,), mode=mode)
         return submit(self.lab.database, selection, self._devices(), build=build).run.id
 
+    def start_command(self, *words: str) -> subprocess.Popen[bytes]:
+        """A command of the user, which goes on."""
+        command, output = [str(self._commands / "vkbench"), *words], subprocess.PIPE
+        process = subprocess.Popen(command, env=self._environ(), stdout=output, stderr=output)
+        self.lab.processes.append(process)
+        return process
+
     def bisect(self, *words: str) -> Bisection:
         """A bisection by the fleet, once it has ended."""
         number = int(self.run("bisect", *words, "--submit").stdout)
@@ -98,10 +117,19 @@ class BuildLab:
         with self.lab.database.reading() as tx:
             return list(tx.execute(select(schema.regression.c.title)).scalars())
 
+    def bisections(self) -> list[Bisection]:
+        """All that were begun."""
+        with self.lab.database.reading() as tx:
+            return bisections.list_bisections(tx)
+
     def bisection(self, number: int) -> Bisection:
         """A bisection as it stands."""
         with self.lab.database.reading() as tx:
             return bisections.find(tx, number)
+
+    def _environ(self) -> dict[str, str]:
+        own = {"VKBENCH_DATA": str(self.user.data), "VKBENCH_BUILD_KEY": str(self._key)}
+        return self.lab.environ() | own
 
     def _devices(self) -> list[DeviceFacts]:
         with self.lab.database.reading() as tx:
@@ -218,3 +246,32 @@ def test_a_planted_build_is_found_paired_and_named(
         "(VKBENCH_BUILDS) has signed it"
     }
     assert dict(lab.counts(run)) == {"skipped": 1}
+
+
+@pytest.mark.timeout(180)
+def test_the_fleet_bisects_revisions_whose_builds_come_when_it_asks(
+    lines_lab: BuildLab, tmp_path: Path
+) -> None:
+    repository = start_repository(tmp_path / "repository")
+    for place, answer in enumerate((RIGHT, RIGHT, RIGHT, RIGHT, RIGHT, WRONG, "", WRONG)):
+        body = BENCH.format(answer=answer, seconds=1e-3, name=f"change {place}")
+        (repository / "bench").write_text(script_of(body) if answer else "")
+        (repository / "bench").chmod(0o755)
+        commit(repository, f"change {place}")
+        git(repository, "tag", f"r{place}")
+    declared = tmp_path / "my-bench.toml"
+    declared.write_text(DECLARED)
+    words = ("--case", SUM, "--seconds", "0.1", "--program", str(declared), "--json")
+    span = ("--repository", str(repository), "--revisions", "r0..r7", "--submit")
+    begun = lines_lab.start_command("bisect", *words, *span)
+    until(lambda: any(each.steps for each in lines_lab.bisections()), "no pair begins", 60)
+    begun.send_signal(signal.SIGINT)
+    _, err = begun.communicate(timeout=30)
+    assert begun.returncode == 130
+    assert "`vkbench bisect --resume 1 --submit` makes it" in err.decode()
+    found = lines_lab.run("bisect", "--resume", "1", "--submit", "--json")
+    verdicts = [row["verdict"] for row in json.loads(found.stdout)["rows"]]
+    assert verdicts == ["taken as good", "", "", "", "good", "wrong", "", "wrong"]
+    assert " change 6 is passed over: it does not build: the command ended with" in found.stderr
+    assert "5 of 8 revisions were built" in found.stderr
+    assert " change 5 is the first bad one: wrong" in found.stderr
