@@ -104,15 +104,15 @@ def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | 
     return find_for_fleet(database, word)
 
 
-def find_for_fleet(database: Database, word: str) -> Build:
+def find_for_fleet(database: Database, word: str, program: str = "") -> Build:
     """The build of a name or a hash, kept here, or submitted from elsewhere and in the database."""
     from vkbench_db.work.builds import find_build
 
     try:
-        return kept_builds(settings()).find(word)
+        return kept_builds(settings()).find(word, program)
     except UnknownName:
         with database.reading() as tx:
-            if known := find_build(tx, word):
+            if known := find_build(tx, word, program):
                 return known
         raise
 
