@@ -145,6 +145,28 @@ def test_what_makes_no_sense_is_one_line(
     assert err.count("\n") == 1
 
 
+def test_a_try_looks_among_the_builds_of_its_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATA", str(tmp_path))
+    store = BuildStore(settings().build_folder())
+    for program, path, name in (
+        ("ggml-vulkan", "a", "b1"),
+        ("other", "b", "b1"),
+        ("other", "c", "b2"),
+    ):
+        store.add(program, {path: io.BytesIO}, name)
+    words = ["try", "ggml-vulkan", "--database", str(tmp_path / "x.db"), "--old", "b1", "--new"]
+    assert main([*words, "b1"]) == 7
+    assert main([*words, "b2"]) == 2
+    assert main([*words, "b3"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "vkbench: b1 and b1 have the same files: there is nothing to compare",
+        "vkbench: b2 is a build of other, not of ggml-vulkan",
+        "vkbench: unknown build 'b3'; did you mean 'b1'?",
+    ]
+
+
 @pytest.mark.timeout(300)
 def test_a_try_says_what_a_change_does(vkbench: Typed, ggml_folder: Path, tmp_path: Path) -> None:
     store = BuildStore(settings().build_folder())

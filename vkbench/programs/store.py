@@ -24,7 +24,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from vkbench.errors import UnknownName, UsageError, VkbenchError
+from vkbench.errors import VkbenchError
 from vkbench.process.plain_file import replace_file
 from vkbench.programs.build import (
     MOST_BYTES,
@@ -34,6 +34,7 @@ from vkbench.programs.build import (
     NoBuild,
     OpenFile,
     check_build,
+    choose_sha,
 )
 
 _PIECE_BYTES: Final = 1 << 20
@@ -100,16 +101,10 @@ class BuildStore:
 
     def find(self, word: str, program: str = "") -> Build:
         """The one build of that name, or whose hash begins so, or that was made of that commit."""
-        builds = [build for build in self.list_builds() if program in ("", build.program)]
-        matching = [build for build in builds if build.name == word]
-        matching = matching or [build for build in builds if word and build.sha.startswith(word)]
-        matching = matching or [build for build in builds if word and _is_made_of(build, word)]
-        if not matching:
-            raise UnknownName("build", word, known=tuple(build.name for build in builds[-3:]))
-        if len(matching) > 1:
-            shas = " and ".join(build.sha[:12] for build in matching[:2])
-            raise UsageError(f"several builds are called '{word}': give a hash, {shas}")
-        return matching[0]
+        kept = {b.sha: b for b in self.list_builds() if program in ("", b.program)}
+        names = {sha: build.name for sha, build in kept.items()}
+        commits = {sha: build.commits for sha, build in kept.items()}
+        return kept[choose_sha(word, names, commits)]
 
     @property
     def folder(self) -> Path:
@@ -257,11 +252,6 @@ def _merge_known(build: Build, known: Build | None) -> Build:
         commits=tuple(dict.fromkeys((*known.commits, *build.commits))),
         folder=build.folder if known.folder else "",
     )
-
-
-def _is_made_of(build: Build, word: str) -> bool:
-    """Whether a build was made of a commit of this name, or whose hash begins so."""
-    return any(word == commit.name or commit.sha.startswith(word) for commit in build.commits)
 
 
 def _hash_file(

@@ -199,7 +199,7 @@ def begin(
 
 def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     if options.program:
-        return store_revisions(database, options.case, _range_of(options))
+        return store_revisions(database, options.case, _range_of(options), of_fleet=of_fleet)
     if options.drivers:
         return find_drivers(options.case, options.variant, _split_names(options.drivers))
     if options.builds:
@@ -292,10 +292,11 @@ def _check_builds(options: BisectOptions) -> None:
 def _check_drivers(options: BisectOptions) -> None:
     if options.metric != "hot":
         raise UsageError("two drivers are timed hot alone: leave out --metric")
-    if options.good or options.bad or options.kernel_file or is_own(options.case):
+    others = (options.good, options.bad, options.kernel_file, options.program)
+    if any(others) or is_own(options.case):
         raise UsageError(
             "--drivers run the packaged kernels, and begin with the good one: leave out --good, "
-            "--bad, --kernel-file and cases of your own kernels"
+            "--bad, --kernel-file, --program and cases of your own kernels"
         )
 
 

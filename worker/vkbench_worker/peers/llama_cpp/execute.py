@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -24,10 +25,12 @@ from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
+from vkbench_worker.peers.llama_cpp.gauge import make_gauge
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
 from vkbench_worker.peers.llama_cpp.models import BENCH, LlamaBench
 from vkbench_worker.peers.llama_cpp.program import TooSlow, program
 from vkbench_worker.protocol import Ready
+from vkbench_worker.runtime.gauge import keeps_memory_clock
 from vkbench_worker.timing.measure import few
 from vkbench_worker.timing.summary import Sampling, timing_of
 
@@ -50,7 +53,11 @@ class Ggml:
 
     @cached_property
     def _device(self) -> PeerDevice[GgmlMemory]:
-        return PeerDevice(self._library, self._ready.facts, self._ready.environment)
+        facts, gauge = self._ready.facts, None
+        if keeps_memory_clock(facts):
+            with suppress(CannotDo):
+                gauge = make_gauge(self._library)
+        return PeerDevice(self._library, facts, self._ready.environment, gauge)
 
     @cached_property
     def _bench(self) -> LlamaBench:

@@ -39,6 +39,20 @@ def program(name: str, settings: Settings) -> str:
     raise CannotDo(f"llama.cpp's {name} is not in {where}: VKBENCH_GGML names its folder")
 
 
+def places_read(settings: Settings) -> list[Path]:
+    """Folders of this host that a contained process of the peer reads, in which its files are.
+
+    A folder of a build tree or of an installation may link to files of its neighbours.
+    """
+    if not settings.ggml:
+        return []  # PATH's programs are the system's, or Python's
+    folder = Path(settings.ggml).absolute()
+    neighbours = (folder, folder.parent / "bin", folder.parent / "lib")
+    files = (file for place in neighbours for file in place.glob("*.so*"))
+    linked = {file.resolve().parent for file in files if file.is_symlink()}
+    return [*filter(Path.exists, neighbours), *sorted(linked)]
+
+
 def environ(facts: DeviceFacts) -> dict[str, str]:
     """The variables by which llama.cpp's backends see this device alone."""
     seen = {"GGML_VK_VISIBLE_DEVICES": str(facts.index), "GGML_NO_BACKTRACE": "1"}
