@@ -43,7 +43,8 @@ class Icd:
 def read_icd(path: Path, inside: Path | None = None) -> Icd:
     """The driver of a manifest; UsageError says in one line why it is none, or cannot be loaded.
 
-    A library that is not where the manifest says is looked for by its name `inside` a folder.
+    Of a driver that lies `inside` a folder, the library of that name there is meant: the manifest
+    may say where it would be installed to, and another driver may be there.
     """
     document = _read_document(path)
     named = document["ICD"]["library_path"]
@@ -90,9 +91,11 @@ def _find_library(manifest: Path, named: str, inside: Path | None) -> Path | Non
     """Where the library lies: beside the manifest, if a path leads there, or in the system."""
     folders = (manifest.absolute().parent,) if os.sep in named else _SYSTEM_FOLDERS
     places = [Path(folder, named) for folder in folders]
+    found = [place.resolve() for place in places if place.exists()]
     if inside:
-        places += sorted(inside.rglob(Path(named).name))
-    return next((place.resolve() for place in places if place.exists()), None)
+        copies = sorted(place.resolve() for place in inside.rglob(Path(named).name))
+        found = [place for place in [*found, *copies] if place in copies] or found
+    return found[0] if found else None
 
 
 def _check_library(library: Path) -> None:
