@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from vkbench.case import is_model
+from vkbench.case import is_model, program_of
 from vkbench.configuration import text_of
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Outcome
@@ -26,6 +26,7 @@ from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
 from vkbench_worker.peers.llama_cpp.models import BENCH, LlamaBench
+from vkbench_worker.peers.llama_cpp.own_cases import execute_own
 from vkbench_worker.peers.llama_cpp.program import TooSlow, program
 from vkbench_worker.protocol import Ready
 from vkbench_worker.timing.measure import few
@@ -68,6 +69,8 @@ class Ggml:
         try:
             if is_model(job.case):
                 return self._of_model(job, began)
+            if program_of(job.case):
+                return replace(execute_own(self._library, self._device, job), variant=PEER)
             return execute_peer(self._library, self._device, packaged(), job)
         except CannotDo as error:
             return replace(result_of_end(job, Outcome.SKIPPED, str(error), began), variant=PEER)
