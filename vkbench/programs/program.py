@@ -72,7 +72,7 @@ GGML_VULKAN: Final = Program(
     description="ggml's Vulkan backend, as llama.cpp and others ship it",
     adapter=GGML,
     needs=("libggml-base.so*", "libggml-vulkan.so*"),
-    takes=("libggml.so*", "libggml-cpu*.so*", "libllama*.so*", "libmtmd.so*", "llama-bench"),
+    takes=("libggml.*", "libggml-cpu*.so*", "libllama*.so*", "libmtmd.so*", "llama-bench"),
     build=Recipe(command=_MAKE_GGML, folder="out/bin"),
     cases=OwnCases(names=CASES),
 )

@@ -27,7 +27,7 @@ from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
 from vkbench_worker.peers.llama_cpp.models import BENCH, LlamaBench
 from vkbench_worker.peers.llama_cpp.own_cases import execute_own
-from vkbench_worker.peers.llama_cpp.program import TooSlow, program
+from vkbench_worker.peers.llama_cpp.program import Died, TooSlow, program
 from vkbench_worker.protocol import Ready
 from vkbench_worker.timing.measure import few
 from vkbench_worker.timing.summary import Sampling, timing_of
@@ -61,7 +61,7 @@ class Ggml:
             if self._build:
                 raise CannotDo(f"this build has no {BENCH}, which runs whole models") from None
             raise
-        return LlamaBench(self._ready.facts, path)
+        return LlamaBench(self._ready.facts, path, is_build=bool(self._build))
 
     def __call__(self, job: Job) -> Result:
         """Judge and time a case within the job's limit; what cannot be done is in the result."""
@@ -73,7 +73,9 @@ class Ggml:
                 return replace(execute_own(self._library, self._device, job), variant=PEER)
             return execute_peer(self._library, self._device, packaged(), job)
         except CannotDo as error:
-            return replace(result_of_end(job, Outcome.SKIPPED, str(error), began), variant=PEER)
+            crashed = self._build and isinstance(error, Died)
+            outcome = Outcome.CRASHED if crashed else Outcome.SKIPPED
+            return replace(result_of_end(job, outcome, str(error), began), variant=PEER)
         except TooSlow as error:
             return replace(result_of_end(job, Outcome.TIMED_OUT, str(error), began), variant=PEER)
         except (VkbenchError, ValueError) as error:  # what the program prints makes no sense
