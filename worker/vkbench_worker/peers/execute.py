@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,42 +27,47 @@ from vkbench_worker.timing.timed import check, time_work
 M = TypeVar("M")
 
 
-def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job: Job) -> Result:
-    """Check a case by a peer, and time it if it is right; whatever happens is in the result."""
+def execute_peer(
+    library: Library[M],
+    device: PeerDevice[M],
+    bundle: Bundle,
+    job: Job,
+    pose: Callable[[str], Problem] = problem,
+) -> Result:
+    """Check a case by a peer, and time it if it is right; whatever happens is in the result.
+
+    A case that is none of the catalogue's is posed by another function.
+    """
 
     def do_job(blank: Result) -> Result:
-        return do_problem(library, device, job, problem(job.case), blank)
+        posed = pose(job.case)
+        row = row_of(posed, library)
+        path = path_of(row, library, posed)
+        prepared = SHELF.get(posed, job.source, path)
+        if not library.repeats:
+            posed = _let_bits_differ(posed)
+        program = Program(code=b"", sha="", bindings=(), push_bytes=0, constants=(), problem=posed)
+        packed = PackedLaunch(groups=(1, 1, 1), push=b"", constants=())
+        plan = LaunchPlan(
+            problem=posed, passes=[(program, packed)], scratch=(), counters=0, table=None
+        )
+        about = {"version": library.version}
+        for name in row.converted:
+            if (fmt := working_format(row, library, posed, name)) != posed.types[name]:
+                about[name] = fmt
+        result = replace(blank, variant=library.name, settings=text_of(about))
+        with closing_stack() as stack:
+            bench = Bench(device, plan, prepared.storages, stack)
+            checked = check(bench, path, prepared)
+            verdict = checked.verdict
+            if verdict.passed and job.mode is Mode.PERFORMANCE:
+                timed = time_work(device, bench, checked, job, stack)
+                verdict = timed.verdict
+                result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
+        outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
+        return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
 
     return attempt(device, bundle, job, do_job)
-
-
-def do_problem(
-    library: Library[M], device: PeerDevice[M], job: Job, posed: Problem, blank: Result
-) -> Result:
-    """Check a problem by a peer, and time it if it is right and that is asked for."""
-    row = row_of(posed, library)
-    path = path_of(row, library, posed)
-    prepared = SHELF.get(posed, job.source, path)
-    if not library.repeats:
-        posed = _let_bits_differ(posed)
-    program = Program(code=b"", sha="", bindings=(), push_bytes=0, constants=(), problem=posed)
-    packed = PackedLaunch(groups=(1, 1, 1), push=b"", constants=())
-    plan = LaunchPlan(problem=posed, passes=[(program, packed)], scratch=(), counters=0, table=None)
-    about = {"version": library.version}
-    for name in row.converted:
-        if (fmt := working_format(row, library, posed, name)) != posed.types[name]:
-            about[name] = fmt
-    result = replace(blank, variant=library.name, settings=text_of(about))
-    with closing_stack() as stack:
-        bench = Bench(device, plan, prepared.storages, stack)
-        checked = check(bench, path, prepared)
-        verdict = checked.verdict
-        if verdict.passed and job.mode is Mode.PERFORMANCE:
-            timed = time_work(device, bench, checked, job, stack)
-            verdict = timed.verdict
-            result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
-    outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
-    return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
 
 
 def _let_bits_differ(posed: Problem) -> Problem:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from vkbench.case import is_model, program_of
@@ -26,7 +26,7 @@ from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
 from vkbench_worker.peers.llama_cpp.models import BENCH, LlamaBench
-from vkbench_worker.peers.llama_cpp.own_cases import execute_own
+from vkbench_worker.peers.llama_cpp.own_cases import pose, tell_judge
 from vkbench_worker.peers.llama_cpp.program import Died, TooSlow, program
 from vkbench_worker.protocol import Ready
 from vkbench_worker.timing.measure import few
@@ -70,7 +70,7 @@ class Ggml:
             if is_model(job.case):
                 return self._of_model(job, began)
             if program_of(job.case):
-                return replace(execute_own(self._library, self._device, job), variant=PEER)
+                return self._of_own_case(job)
             return execute_peer(self._library, self._device, packaged(), job)
         except CannotDo as error:
             crashed = self._build and isinstance(error, Died)
@@ -80,6 +80,11 @@ class Ggml:
             return replace(result_of_end(job, Outcome.TIMED_OUT, str(error), began), variant=PEER)
         except (VkbenchError, ValueError) as error:  # what the program prints makes no sense
             return replace(result_of_end(job, Outcome.ERROR, str(error), began), variant=PEER)
+
+    def _of_own_case(self, job: Job) -> Result:
+        posing = partial(pose, self._library)
+        result = execute_peer(self._library, self._device, packaged(), job, posing)
+        return tell_judge(result, self._library)
 
     def _of_model(self, job: Job, began: float) -> Result:
         timed = self._bench.time_model(job, began + job.limit_seconds)

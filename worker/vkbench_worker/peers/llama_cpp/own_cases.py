@@ -13,57 +13,42 @@ from functools import partial
 import numpy as np
 
 from vkbench.case import parse
-from vkbench.job import Job, Outcome
 from vkbench.programs.program import GGML_VULKAN
 from vkbench.result import Result
-from vkbench_shaders.bundle import packaged
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.quantisers import quants
-from vkbench_worker.peers.device import PeerDevice
-from vkbench_worker.peers.execute import do_problem
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
 from vkbench_worker.peers.llama_cpp.operations.own import OPERATIONS
-from vkbench_worker.runner.execute import attempt
 
 JUDGE = f"{PEER}'s CPU backend"
 SAID = f"judged by {JUDGE} of the same build"
 
 
-def execute_own(library: GgmlLibrary, device: PeerDevice[GgmlMemory], job: Job) -> Result:
-    """Check a case that only ggml knows, and time it if it is right; it says who judged it."""
-
-    def do_job(blank: Result) -> Result:
-        judge = library.on_processor()
-        result = do_problem(library, device, job, pose(job.case, judge), blank)
-        settings = f"{result.settings},judge={judge.build}"
-        if result.outcome is Outcome.WRONG and result.verdict:
-            reason = f"{result.reason} ({SAID})"
-            return replace(
-                result,
-                settings=settings,
-                reason=reason,
-                verdict=replace(result.verdict, reason=reason),
-            )
-        timings = tuple(
-            replace(timing, warnings=(*timing.warnings, SAID)) for timing in result.timings
-        )
-        return replace(result, settings=settings, timings=timings)
-
-    return attempt(device, packaged(), job, do_job)
-
-
-def pose(name: str, judge: GgmlLibrary) -> Problem:
-    """The problem of a case, whose reference a build's CPU backend computes."""
+def pose(library: GgmlLibrary, name: str) -> Problem:
+    """The problem of a case, whose reference the CPU backend of the build computes."""
     parsed = parse(name.partition(":")[2])
     operation = OPERATIONS.get(parsed.kernel)
     if operation is None:
         raise CannotDo(f"{PEER} is asked for no {parsed.kernel} here")
-    reference = partial(compute_reference, judge)
+    reference = partial(compute_reference, library.on_processor())
     kernel = operation.make_kernel(f"{GGML_VULKAN.name}:{parsed.kernel}", reference)
     return Problem(kernel, kernel.case({kernel.bindings[0].name: parsed.format}, parsed.shape))
+
+
+def tell_judge(result: Result, library: GgmlLibrary) -> Result:
+    """A result that says who judged it, if it was judged."""
+    if not (verdict := result.verdict):
+        return result
+    settings = f"{result.settings},judge={library.on_processor().build}"
+    if not verdict.passed:
+        reason = f"{verdict.reason} ({SAID})"
+        judged = replace(verdict, reason=reason)
+        return replace(result, settings=settings, reason=reason, verdict=judged)
+    timings = [replace(timing, warnings=(*timing.warnings, SAID)) for timing in result.timings]
+    return replace(result, settings=settings, timings=tuple(timings))
 
 
 def compute_reference(
