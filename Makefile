@@ -49,7 +49,7 @@ validate: setup ## every kernel by every variant under the validation layer (ARG
 	@$(BIN)/python tests/planted/validated.py $(ARGS)
 	@[ ! -x $(VENV)/new-lavapipe/bin/python ] || $(VENV)/new-lavapipe/bin/python tests/planted/validated.py $(ARGS)
 
-builds: setup ## eight releases of ggml-vulkan on lavapipe: judged, timed, searched for planted faults; ten minutes
+builds: setup ## eight releases of ggml-vulkan on lavapipe: judged, timed, searched for planted faults; a quarter of an hour
 	@scripts/services
 	@scripts/new-lavapipe $(VENV)
 	@scripts/ggml $(VENV) eight
