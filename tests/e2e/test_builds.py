@@ -76,6 +76,23 @@ def test_a_wrong_build_is_a_regression_of_the_program(
     assert (gone.returncode, gone.stderr) == (2, "vkbench: unknown build 'old'; there is 'wrong'\n")
 
 
+@pytest.mark.timeout(120)
+def test_operations_of_ggml_alone_are_chosen_by_their_names(
+    vkbench: Typed, ggml_folder: Path
+) -> None:
+    add_shipped(BuildStore(settings().build_folder()), ggml_folder, "one")
+    chosen = ("--case", "ggml-vulkan:timestep*", "--case", SUM, "--mode", "correctness")
+    ran = vkbench("run", "--build", "one", *chosen, "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert {(row["case"], row["verdict"]) for row in json.loads(ran.stdout)["rows"]} == {
+        ("ggml-vulkan:timestep_embedding/f32/n512_d320", "passed"),
+        (SUM, "passed"),
+    }
+    misspelt = vkbench("run", "--build", "one", "--case", "ggml-vulkan:add_ids/f32/n512_u4")
+    assert misspelt.returncode == 2
+    assert misspelt.stderr.startswith("vkbench: unknown case of ggml-vulkan")
+
+
 @pytest.mark.timeout(300)
 def test_the_first_bad_build_is_found(vkbench: Typed, ggml_folder: Path, tmp_path: Path) -> None:
     store = BuildStore(settings().build_folder())

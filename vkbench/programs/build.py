@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import BinaryIO, Final
 
-from vkbench.errors import UnknownName, UsageError
-from vkbench.words.names import nearest
+from vkbench.errors import UsageError
 
 OpenFile = Callable[[], AbstractContextManager[BinaryIO]]  # opens a file of a build to be read
 
@@ -74,10 +72,6 @@ class Build:
         return sum({file.sha: file.nbytes for file in self.files}.values())
 
 
-CommitsOf = Mapping[str, Sequence[Commit]]  # that builds were made of, by the builds' hashes
-NO_COMMITS: Final[CommitsOf] = MappingProxyType({})
-
-
 def name_build(name: str, sha: str) -> str:
     """What people read of a build: "b8390 (82201030ab12)", or its short hash alone."""
     return f"{name} ({sha[:SHA_SHOWN]})" if name else sha[:SHA_SHOWN]
@@ -86,33 +80,6 @@ def name_build(name: str, sha: str) -> str:
 def find_word(name: str, sha: str) -> str:
     """What people type to mean a build: its name, or its short hash."""
     return name or sha[:SHA_SHOWN]
-
-
-def choose_sha(word: str, builds: Mapping[str, str], commits: CommitsOf = NO_COMMITS) -> str:
-    """The hash of the one build that a word means, of builds with their names, the newest last.
-
-    A name counts before hashes that begin so, and these before commits that a build was made of.
-    UnknownName where there is none, UsageError where there are several.
-    """
-    given = word.strip()
-    shas = [sha for sha, name in builds.items() if given and name == given]
-    shas = shas or [sha for sha in builds if given and sha.startswith(given.lower())]
-    shas = shas or [
-        sha
-        for sha in builds
-        if given and any(_is_called(commit, given) for commit in commits.get(sha, ()))
-    ]
-    if not shas:
-        known = [name for name in builds.values() if name]
-        raise UnknownName("build", word, nearest(given, known), tuple(known[-3:]))
-    if len(shas) > 1:
-        some = " and ".join(sha[:SHA_SHOWN] for sha in shas[:2])
-        raise UsageError(f"several builds are called '{given}': give a hash, {some}")
-    return shas[0]
-
-
-def _is_called(commit: Commit, word: str) -> bool:
-    return word == commit.name or commit.sha.startswith(word.lower())
 
 
 def is_of_build(kernel: str, bundle: str) -> bool:

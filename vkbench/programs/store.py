@@ -34,8 +34,8 @@ from vkbench.programs.build import (
     NoBuild,
     OpenFile,
     check_build,
-    choose_sha,
 )
+from vkbench.words.names import pick_sha
 
 _PIECE_BYTES: Final = 1 << 20
 _RUNNABLE: Final = 0o555  # kept files are read and run, never written
@@ -102,9 +102,12 @@ class BuildStore:
     def find(self, word: str, program: str = "") -> Build:
         """The one build of that name, or whose hash begins so, or that was made of that commit."""
         kept = {b.sha: b for b in self.list_builds() if program in ("", b.program)}
+
+        def find_made(word: str) -> list[str]:
+            return [sha for sha, build in kept.items() if _is_made_of(build, word)]
+
         names = {sha: build.name for sha, build in kept.items()}
-        commits = {sha: build.commits for sha, build in kept.items()}
-        return kept[choose_sha(word, names, commits)]
+        return kept[pick_sha(word, names, "build", find_made)]
 
     @property
     def folder(self) -> Path:
@@ -252,6 +255,11 @@ def _merge_known(build: Build, known: Build | None) -> Build:
         commits=tuple(dict.fromkeys((*known.commits, *build.commits))),
         folder=build.folder if known.folder else "",
     )
+
+
+def _is_made_of(build: Build, word: str) -> bool:
+    """Whether a build was made of a commit of this name, or whose hash begins so."""
+    return any(word == commit.name or commit.sha.startswith(word) for commit in build.commits)
 
 
 def _hash_file(

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 
 from vkbench.errors import UnknownName
-from vkbench.programs.build import Build, BuildFile, choose_sha
+from vkbench.programs.build import Build, BuildFile
+from vkbench.words.names import pick_sha
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
 
@@ -52,7 +53,7 @@ def find_build_sha(tx: Connection, word: str, program: str = "") -> str:
     build = schema.build.c
     query = select(build.sha, build.name).order_by(build.added_at, build.sha)
     rows = tx.execute(query.where(build.program == program) if program else query)
-    return choose_sha(word, {row.sha: row.name for row in rows})
+    return pick_sha(word, {row.sha: row.name for row in rows}, "build")
 
 
 def builds_between(tx: Connection, first: str, last: str) -> list[str]:

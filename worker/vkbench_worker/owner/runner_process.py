@@ -44,7 +44,9 @@ class RunnerProcess:
         *,
         route: Route | None = None,
         is_lent: bool = False,
+        caches: Path | None = None,
     ) -> None:
+        """Starters of runners on a device; with `caches` they run beside the one that has it."""
         self.ready: Ready | None = None  # of the last one that became ready
         self.is_used = False  # whether it had any job
         self.is_aborted = False
@@ -55,6 +57,7 @@ class RunnerProcess:
         self._beside = beside  # supervisors of this host that share its processors, this one too
         self._route = route  # through a driver that was added, instead of the host's own
         self._is_lent = is_lent  # whether another runner has the device, and lends it
+        self._caches = caches
         self._child: Child | None = None
         self._weights = frozenset[str]()  # files that it may read, see reading.py
         self._list = identity(settings.bundle_list())  # of bundles, that it may read
@@ -84,7 +87,7 @@ class RunnerProcess:
         """Replace the process, and wait until it has the device; RunnerFailed says why not."""
         self.close()
         self.is_used, self._list = False, identity(self._settings.bundle_list())
-        given = (self._command(), self._variables(), self._tell, "the runner")
+        given = (self._command(), self._environ(), self._tell, "the runner")
         child = self._child = self._parent.submit(Child, *given).result()
         if self.is_aborted:  # while there was no process to kill
             child.kill()
@@ -158,13 +161,15 @@ class RunnerProcess:
             with suppress(OSError):
                 child.close()
 
+    def _environ(self) -> dict[str, str]:
+        given = (self._route.variables if self._route else environment.of)(self._settings)
+        return {**given, **environment.homes(self._caches)} if self._caches else given
+
     def _command(self) -> list[str]:
         numbers = ("--parent", str(os.getpid()), "--beside", str(self._beside))
         device = self._route.arguments() if self._route else ("--device", self._selector)
         flags = [*["--strange"] * self._strange, *["--lent"] * self._is_lent]
-        return contained_command(
-            self._settings.runner, *device, *numbers, *flags, reads=map(Path, sorted(self._weights))
-        )
-
-    def _variables(self) -> dict[str, str]:
-        return (self._route.variables if self._route else environment.of)(self._settings)
+        written = [self._caches] if self._caches else []
+        arguments = [*device, *numbers, *flags, *(f"--caches={folder}" for folder in written)]
+        reads = map(Path, sorted(self._weights))
+        return contained_command(self._settings.runner, *arguments, reads=reads, writes=written)
