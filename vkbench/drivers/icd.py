@@ -91,11 +91,12 @@ def _find_library(manifest: Path, named: str, inside: Path | None) -> Path | Non
     """Where the library lies: beside the manifest, if a path leads there, or in the system."""
     folders = (manifest.absolute().parent,) if os.sep in named else _SYSTEM_FOLDERS
     places = [Path(folder, named) for folder in folders]
-    found = [place.resolve() for place in places if place.exists()]
+    libraries = [place.resolve() for place in places if place.exists()]
     if inside:
         copies = sorted(place.resolve() for place in inside.rglob(Path(named).name))
-        found = [place for place in [*found, *copies] if place in copies] or found
-    return found[0] if found else None
+        inner = [place for place in [*libraries, *copies] if place in copies]
+        libraries = inner or libraries
+    return libraries[0] if libraries else None
 
 
 def _check_library(library: Path) -> None:
@@ -112,8 +113,8 @@ def _check_library(library: Path) -> None:
 
 
 def _check_processor(library: Path, header: bytes) -> None:
-    with open("/proc/self/exe", "rb") as ours:
-        own = ours.read(_HEADER_BYTES)
+    with open("/proc/self/exe", "rb") as program:
+        own = program.read(_HEADER_BYTES)
     if header[4] != own[4]:
         bits, own_bits = (_BITS.get(kind[4], 0) for kind in (header, own))
         raise UsageError(f"{library} is a library of {bits} bits, and vkbench runs with {own_bits}")

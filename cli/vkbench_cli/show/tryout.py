@@ -1,4 +1,4 @@
-"""What a try-out found, for people and for scripts."""
+"""The verdicts of a try-out, for people and for scripts."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
 
 
 def _name_drivers(tx: Connection) -> dict[str, tuple[str, ...]]:
-    """The names of each environment's driver: its version, its name, and both.
+    """The names of the driver of every environment: its version, its name, and both.
 
     One that a user added has a name of theirs and a hash, too.
     """

@@ -1,4 +1,4 @@
-"""Pairs of two drivers on one device: a runner of each stays, and they take turns.
+"""Pairs of two drivers on one device: their runners stay, and take turns.
 
 The supervisor's own runner has the device all the while, and lends it: it does nothing meanwhile.
 """
@@ -88,7 +88,7 @@ class DriverArms:
         self._note_environment(runner.start(time.monotonic() + START_SECONDS).environment)
         return runner
 
-    def _end_others(self, wanted: Collection[str]) -> None:
-        """End the runners of all drivers but these: each holds a part of the device's memory."""
-        for sha in self._runners.keys() - set(wanted):
+    def _end_others(self, kept: Collection[str]) -> None:
+        """End the runners of all drivers but these: they hold a part of the device's memory."""
+        for sha in self._runners.keys() - set(kept):
             self._runners.pop(sha).close()

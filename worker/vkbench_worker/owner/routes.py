@@ -42,7 +42,7 @@ class Route:
         return environment.through_driver(environment.of(settings), self.manifest)
 
     def arguments(self) -> tuple[str, ...]:
-        """What a runner is told of its device."""
+        """The arguments by which a runner opens the device."""
         cache = self.driver.sha[:SHA_SHOWN]
         return ("--device", self.selector, "--key", self.facts.key, "--cache", cache)
 

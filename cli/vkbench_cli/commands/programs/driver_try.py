@@ -111,9 +111,9 @@ def try_drivers(
         view = partial(RunProgress, database)
         ended = time_rounds(database, settings, run, devices, limit, view)
         with database.reading() as tx:
-            found = tryout_of(tx, run, old=drivers[0].name, new=drivers[1].name)
-    show_tryout(found, output, all_rows=all_rows, markdown=markdown)
-    return exit_code_of(found) if ended else EXIT_INTERRUPTED
+            tryout = tryout_of(tx, run, old=drivers[0].name, new=drivers[1].name)
+    show_tryout(tryout, output, all_rows=all_rows, markdown=markdown)
+    return exit_code_of(tryout) if ended else EXIT_INTERRUPTED
 
 
 def _choose_drivers(old: str, new: str, settings: Settings) -> tuple[Driver, Driver]:

@@ -208,9 +208,9 @@ def devices(settings: Settings) -> list[ListedDevice]:
     with Instance(settings) as instance:
         return [
             ListedDevice(
-                facts=found.facts,
-                environment=found.physical.environment(),
-                pci_address=found.physical.pci_address,
+                facts=candidate.facts,
+                environment=candidate.physical.environment(),
+                pci_address=candidate.physical.pci_address,
             )
-            for found in candidates(instance, settings.host)
+            for candidate in candidates(instance, settings.host)
         ]
