@@ -293,6 +293,8 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
 
 def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
     """What is known of a candidate: by its own step, or by one of the same files."""
+    from vkbench_detection.bisect.course import note_of
+
     sha = bisection.candidates[place].sha
     if sha and sha == bisection.candidates[0].sha:
         return {"verdict": "good", "note": _same_files(bisection, 0)}
@@ -309,7 +311,7 @@ def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
         "p": step.p,
         "pairs": step.pairs,
         "run": step.run,
-        "note": step.note,
+        "note": note_of(bisection, step),
     }
 
 
