@@ -72,16 +72,17 @@ def build(
     seeds: Collection[int] = (),
     *,
     batches: bool = False,
+    sources: Path | None = None,
 ) -> Built:
     """The bundle of the kernel that a file declares, with its cases or those of other shapes.
 
     With seeds it also has these cases with the inputs of each, but for those whose inputs a file
     brings. With batches it has the parts of its cases, by which a worker checks whether a row's
-    bits depend on how many there are.
+    bits depend on how many there are. The sources lie in the declaration's folder, or in another.
 
     UsageError says in one line what is wrong, and where.
     """
-    declared = declaration.read(path, owner)
+    declared = declaration.read(path, owner, sources)
     try:
         draft = _draft(declared)
         tables = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
@@ -130,7 +131,7 @@ def _head(table: Declaration) -> OwnKernel:
                 exact=each.exact,
                 values=each.values,
             )
-            for each in table.bindings
+            for each in (() if table.shadows else table.bindings)
         ),
         params=table.params,
         variants=tuple(
