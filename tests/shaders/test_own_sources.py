@@ -49,6 +49,9 @@ def test_glslc_compiles_as_it_ships(flags: str, need: object, tmp_path: Path) ->
     assert one.units["glsl"].by == "glslc"
     assert one.units["glsl"].interface.sized_by == ("THREADS", "", "")
     assert built_from(tmp_path / "two", words, {}).bundle.sha == one.bundle.sha
+    idle = {"layout(local": "layout(constant_id = 9) const uint IDLE = 1;\nlayout(local"}
+    given = words | {"THREADS = 32 }": "THREADS = 32, IDLE = 2 }"}
+    assert built_from(tmp_path / "three", given, idle).units["glsl"].by == "glslc"
 
 
 def test_a_name_stands_for_whatever_number_the_code_has(tmp_path: Path) -> None:
@@ -81,6 +84,37 @@ def test_a_change_of_what_is_included_is_a_change(tmp_path: Path) -> None:
     assert digest_of_sources(path, "lab", tree) != before
 
 
+def test_a_constant_has_all_its_names(tmp_path: Path) -> None:
+    """glslang gives the number of N to what is declared as N, and the module has both names."""
+    source = {
+        "void main": "layout(constant_id = 8) const uint N = 1;\nconst uint WIDE = N;\nvoid main",
+        "i < p.count": "i < p.count * WIDE",
+    }
+    for name in ("N", "WIDE", "8"):
+        words = {"THREADS = 32": f"THREADS = 32, {name} = 1"}
+        built = built_from(tmp_path / name, words, source)
+        given = built.kernel.cases[0].launches["glsl"].constants
+        assert sorted(given.values()) == [0, 1, 32]
+
+
+def test_a_matrix_makes_variants(tmp_path: Path) -> None:
+    axes = "\n[matrix]\ndefines = { TWICE_OF = [1, 2] }\nconstants = { THREADS = [32, 64] }\n"
+    words = {
+        "constants = { THREADS = 32 }\n": "",
+        "[[cases]]": f"{axes}\n[[cases]]",
+        "ceil_div(n, THREADS)": "ceil_div(n, THREADS) * TWICE_OF",
+    }
+    kernel = built_from(tmp_path, words, {}).kernel
+    launches = kernel.cases[0].launches
+    names = [f"glsl_TWICE_OF{turns}_THREADS{threads}" for turns in (1, 2) for threads in (32, 64)]
+    assert [variant.name for variant in kernel.variants] == names
+    assert [launches[name].groups[0] for name in names] == [7, 4, 14, 8]
+    assert [launches[name].constants["THREADS"] for name in names] == [32, 64, 32, 64]
+    named = words | {'name = "glsl"': 'name = "w{THREADS}_{TWICE_OF}"'}
+    kernel = built_from(tmp_path, named, {}).kernel
+    assert [variant.name for variant in kernel.variants] == ["w32_1", "w64_1", "w32_2", "w64_2"]
+
+
 SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
     ({"include = ": "compiler = 'gcc'\ninclude = "}, {}, "which the compiler 'gcc' does not read"),
     ({'"parts"': '"part"'}, {}, "include: part is no folder in"),
@@ -108,6 +142,26 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
     ({"THREADS = 32": "THREADS = 32, 0 = 64"}, {}, "the constant THREADS is given twice, as 0"),
     ({"THREADS = 32": "THREADS = 0.5"}, {}, "the constant THREADS is u32, not 0.5"),
     ({"THREADS = 32": "n = 32"}, {"THREADS": "n"}, "formulas mean the size or parameter n"),
+    (
+        {"[[cases]]": "[matrix]\nconstants = { THREADS = [] }\n\n[[cases]]"},
+        {},
+        "[matrix] has no value of THREADS",
+    ),
+    (
+        {"[[cases]]": "[matrix]\ndefine = { THREADS = [1] }\n\n[[cases]]"},
+        {},
+        "unknown field of [matrix] 'define'; did you mean 'defines'",
+    ),
+    (
+        {'name = "glsl"': 'name = "w{T}"\n', "[[cases]]": "[matrix]\ndefines.W = [1]\n[[cases]]"},
+        {},
+        "the variant w{T} names T, and [matrix] has W",
+    ),
+    (
+        {"[[cases]]": f"[matrix]\ndefines = {{ W = {list(range(300))} }}\n\n[[cases]]"},
+        {},
+        "[matrix] makes 300 variants; 256 are allowed",
+    ),
     ({}, {"uint THREADS": "uint64 THREADS"}, "scale.comp:4: '' : syntax error"),
     (
         {},

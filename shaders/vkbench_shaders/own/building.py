@@ -35,6 +35,7 @@ from vkbench_shaders.own.records import (
     OwnVariant,
     UnfitDeclaration,
 )
+from vkbench_shaders.own.sources import Compiled
 from vkbench_shaders.own.units import OwnUnit, launch_of, unit_of
 from vkbench_shaders.tolerance import limits_of, path_of
 
@@ -103,8 +104,10 @@ def _draft(declared: Declared) -> _Draft:
     head = _head(table)
     records.check_head(head)
     bindings = posing.outline_kernel(head).bindings
+    compiled: dict[str, Compiled] = {}
     units = {
-        variant.name: unit_of(declared, variant, head.name, bindings) for variant in table.variants
+        variant.name: unit_of(declared, variant, head.name, bindings, compiled)
+        for variant in table.variants
     }
     variants = (
         replace(variant, requires=units[variant.name].features) for variant in head.variants

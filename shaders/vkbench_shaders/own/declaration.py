@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from vkbench.errors import UsageError
 from vkbench.process.toml_file import read_toml
 from vkbench_shaders.own.formulas import Formula
+from vkbench_shaders.own.matrix import MatrixTable, combine
 from vkbench_shaders.own.records import WORD, UnfitDeclaration
 
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
@@ -93,6 +94,7 @@ class Declaration:
     bindings: tuple[BindingTable, ...] = ()
     params: Mapping[str, int | float] = field(default_factory=dict)
     sizes: Mapping[str, Formula] = field(default_factory=dict)  # that follow from others
+    matrix: MatrixTable | None = None
     variants: tuple[VariantTable, ...]
     cases: tuple[CaseTable, ...]
 
@@ -122,23 +124,20 @@ class Declared:
         return _file_in(self.path.resolve().parent, self.path.name, name, endings, most_bytes)
 
     def recipe(self, variant: VariantTable, most_bytes: int) -> Recipe:
-        """How a variant is compiled: as the declaration says for all, and for this one."""
-        table, folder = self.table, self._source_folder
+        """How a variant is compiled."""
+        folder = self._source_folder
         whose = f"--sources {self.sources}" if self.sources else self.path.name
-        defines = {**table.defines, **variant.defines}
         return Recipe(
             source=_file_in(folder, whose, variant.source, _ENDINGS, most_bytes),
             entry=variant.entry,
-            compiler=variant.compiler or table.compiler,
+            compiler=variant.compiler,
             defines={
                 name: str(int(value) if isinstance(value, bool) else value)
-                for name, value in defines.items()
+                for name, value in variant.defines.items()
                 if value is not False
             },
-            include=tuple(
-                _include_folder(folder, name) for name in (*variant.include, *table.include)
-            ),
-            flags=(*table.flags, *variant.flags),
+            include=tuple(_include_folder(folder, name) for name in variant.include),
+            flags=variant.flags,
         )
 
     @property
@@ -182,7 +181,42 @@ def read(path: Path, owner: str, sources: Path | None = None) -> Declared:
             )
     for binding in declaration.bindings:
         _check_fields(path, declaration, binding)
-    return Declared(path=path, table=replace(declaration, owner=owner), sources=sources)
+    try:
+        variants = tuple(_variants_of(declaration))
+    except UnfitDeclaration as error:
+        raise UsageError(f"{path}: {error}") from error
+    table = replace(declaration, owner=owner, variants=variants)
+    return Declared(path=path, table=table, sources=sources)
+
+
+def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
+    """The variants, each once for each combination of [matrix], compiled as is said for all."""
+    by_name = {variant.name: variant for variant in declaration.variants}
+    matrix = declaration.matrix
+    if matrix is None or len(by_name) < len(declaration.variants):
+        yield from (_join(declaration, variant) for variant in declaration.variants)
+        return  # where two have one name, that is said later
+    for each in combine(matrix, list(by_name)):
+        variant = _join(declaration, by_name[each.of])
+        yield replace(
+            variant,
+            name=each.name,
+            defines={**variant.defines, **each.defines},
+            constants={**variant.constants, **each.constants},
+        )
+
+
+def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
+    """A variant with what all are compiled with; SPIR-V is not compiled."""
+    if variant.source.endswith(".spv"):
+        return variant
+    return replace(
+        variant,
+        compiler=variant.compiler or declaration.compiler,
+        defines={**declaration.defines, **variant.defines},
+        include=(*variant.include, *declaration.include),
+        flags=(*declaration.flags, *variant.flags),
+    )
 
 
 def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -> None:

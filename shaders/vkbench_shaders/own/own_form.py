@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vkbench_shaders.compile import spirv
-from vkbench_shaders.compile.spirv import Decoration, Instruction, MalformedSpirv, Op
+from vkbench_shaders.compile.spirv import Decoration, Instruction, MalformedSpirv, Op, text_of
 from vkbench_shaders.own import uses
 
 _MAIN: Final = (struct.unpack("<I", b"main")[0], 0)
@@ -43,7 +43,7 @@ def own_form(code: bytes, entry: str) -> bytes:
 
 def _entry(instructions: Sequence[Instruction], name: str) -> int:
     """The number of the entry point asked for."""
-    numbers = {_text(ops[2:]): ops[1] for op, ops in instructions if op == _ENTRY_POINT}
+    numbers = {text_of(ops[2:]): ops[1] for op, ops in instructions if op == _ENTRY_POINT}
     if name in numbers:
         return numbers[name]
     if name or len(numbers) != 1:
@@ -58,14 +58,16 @@ def _keep_instruction(instruction: Instruction, entry: int) -> Instruction | Non
     if op == _ENTRY_POINT:
         if ops[1] != entry:
             return None
-        words = len(_text(ops[2:]).encode()) // 4 + 1
+        words = len(text_of(ops[2:]).encode()) // 4 + 1
         return op, (*ops[:2], *_MAIN, *ops[2 + words :])
     return None if op in _MODES and ops[0] != entry else instruction
 
 
 def _without_lines(instructions: list[Instruction], body: bytes) -> tuple[list[Instruction], bytes]:
     """A module without lines and names of source files, unless other instructions point at them."""
-    if any(op == _IMPORT and _text(ops[1:]).startswith("NonSemantic.") for op, ops in instructions):
+    if any(
+        op == _IMPORT and text_of(ops[1:]).startswith("NonSemantic.") for op, ops in instructions
+    ):
         return instructions, body
     words = memoryview(body).cast("I")
     kept = [one for one in instructions if one[0] not in _OF_SOURCES]
@@ -99,12 +101,14 @@ def _numbers(instructions: Sequence[Instruction]) -> Iterator[Instruction]:
     glslang makes a constant of its own for a workgroup's size that another constant has the number
     of: it gets that one's name.
     """
-    named = {ops[0]: text for op, ops in instructions if op == Op.NAME and (text := _text(ops[1:]))}
+    named = {
+        ops[0]: text for op, ops in instructions if op == Op.NAME and (text := text_of(ops[1:]))
+    }
     special = [
         ops for op, ops in instructions if op == Op.DECORATE and ops[1] == Decoration.SPEC_ID
     ]
     by_number = {ops[2]: named[ops[0]] for ops in special if ops[0] in named}
-    members = {ops[:2] for op, ops in instructions if op == Op.MEMBER_NAME and _text(ops[2:])}
+    members = {ops[:2] for op, ops in instructions if op == Op.MEMBER_NAME and text_of(ops[2:])}
     for target, _, number in special:
         if target not in named:
             yield Op.NAME, (target, *_words(by_number.get(number, str(number))))
@@ -118,7 +122,3 @@ def _numbers(instructions: Sequence[Instruction]) -> Iterator[Instruction]:
 def _words(text: str) -> tuple[int, ...]:
     padded = text.encode().ljust(len(text) // 4 * 4 + 4, b"\0")
     return struct.unpack(f"<{len(padded) // 4}I", padded)
-
-
-def _text(words: Sequence[int]) -> str:
-    return struct.pack(f"<{len(words)}I", *words).split(b"\0")[0].decode(errors="replace")

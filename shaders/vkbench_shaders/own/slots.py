@@ -6,7 +6,6 @@ more than that, whoever declares a kernel has its code's numbers changed to thes
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +44,7 @@ class Buffer:
 def buffers_of(code: bytes) -> list[Buffer]:
     """The variables that a module binds, by set and number."""
     _, head, _ = spirv.read(code)
-    names = {ops[0]: _text(ops[1:]) for op, ops in head if op == Op.NAME}
+    names = {ops[0]: spirv.text_of(ops[1:]) for op, ops in head if op == Op.NAME}
     types = {ops[0]: ops[2] for op, ops in head if op == Op.TYPE_POINTER}
     structs = {ops[0] for op, ops in head if op == Op.TYPE_STRUCT}
     old = {ops[0] for op, ops in head if op == Op.DECORATE and ops[1] == _BUFFER_BLOCK}
@@ -127,7 +126,3 @@ def _move(instruction: spirv.Instruction, numbers: Mapping[int, int]) -> spirv.I
     if ops[1] == _DESCRIPTOR_SET:
         return op, (*ops[:2], 0)
     return (op, (*ops[:2], numbers[ops[0]])) if ops[1] == Decoration.BINDING else instruction
-
-
-def _text(words: Sequence[int]) -> str:
-    return struct.pack(f"<{len(words)}I", *words).split(b"\0")[0].decode(errors="replace")

@@ -23,6 +23,7 @@ from vkbench_shaders.own.declaration import BindingTable, Declared, VariantTable
 from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
 from vkbench_shaders.own.interfaces import Taken
 from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
+from vkbench_shaders.own.sources import Compiled
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
 _AXES: Final = "xyz"
@@ -62,11 +63,21 @@ class OwnUnit:
 
 
 def unit_of(
-    declared: Declared, variant: VariantTable, kernel: str, bindings: Sequence[Binding]
+    declared: Declared,
+    variant: VariantTable,
+    kernel: str,
+    bindings: Sequence[Binding],
+    compiled: dict[str, Compiled],
 ) -> OwnUnit:
-    """A variant's code; UnfitDeclaration or UsageError says why no worker would run it."""
+    """A variant's code; UnfitDeclaration or UsageError says why no worker would run it.
+
+    What was compiled the same way for another variant is not compiled again.
+    """
     where = f"variant {variant.name}"
-    made = sources.compile_source(declared.recipe(variant, sources.MOST_SOURCE_BYTES))
+    recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
+    made = compiled.setdefault(
+        repr(recipe), compiled.get(repr(recipe)) or sources.compile_source(recipe)
+    )
     try:
         taken = interfaces.taken_by(made.code, made.named)
         places = slots.slots_of(_places(declared, bindings), made.buffers)
@@ -94,8 +105,9 @@ def launch_of(
     variant: VariantTable, unit: OwnUnit, known: Mapping[str, Number], case: str
 ) -> OwnLaunch:
     """The launch of a variant for a case, by its formulas; it fits the variant's code."""
+    macros = {n: v for n, v in variant.defines.items() if isinstance(v, int | float)}
     try:
-        constants, names = _constants(variant, unit, known)
+        constants, names = _constants(variant, unit, {**macros, **known})
         push = _pushes(variant, unit, names)
         groups = _three("groups", [whole_number(formula, names) for formula in variant.groups])
         launch = OwnLaunch(groups=groups, push=push, constants=constants)
@@ -215,7 +227,8 @@ def _constants(
                 f"the constant {called} is {value}, and formulas mean the size or parameter "
                 f"{called} by this name, which is {names[called]}: give the constant by its number"
             )
-        if written != called and called not in unit.taken.aliases:
+        may_lack = written != called or called in unit.taken.dropped
+        if may_lack and called not in unit.taken.aliases:
             continue
         aliases = unit.taken.aliases
         name = aliases[words.pick(called, aliases, "specialisation constant of the code")]
