@@ -1,6 +1,6 @@
 """Programs and their builds: when each came, how its cases ended, and what changed with it.
 
-What a page shows is read for few builds at a time: their jobs are found by the index of attempts.
+What a page shows is read for few builds at a time: their jobs are counted from their index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vkbench.job import JobState, Mode
 from vkbench.programs.build import Build
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_db.work.builds import files_of, find_build_sha
+from vkbench_db.work.builds import files_of, find_build_sha, is_of_build
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +150,11 @@ def builds(tx: Connection, program: str = "") -> list[BuildRow]:
 def build(tx: Connection, word: str) -> BuildRow:
     """The build of a name or a hash, with its first run."""
     sha = find_build_sha(tx, word)
-    job, run, attempt = schema.job.c, schema.run.c, schema.attempt.c
-    of_build = select(attempt.job_id).where(attempt.bundle == sha)
+    job, run = schema.job.c, schema.run.c
+    runs = select(job.run_id).where(is_of_build(schema.job), job.bundle == sha)
     first = tx.execute(
         select(run.id, run.user_name)
-        .join(schema.job, job.run_id == run.id)
-        .where(job.id.in_(of_build), job.bundle == sha)
+        .where(run.id.in_(runs))
         .order_by(run.created_at, run.id)
         .limit(1)
     ).first()
@@ -238,8 +237,7 @@ def _with_changes(row: BuildOnDevice, changes: Sequence[BuildChange]) -> BuildOn
 
 def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]:
     """Finished checks and timings of builds, by build and device."""
-    job, attempt, device = schema.job.c, schema.attempt.c, schema.device.c
-    ran = select(attempt.job_id).where(attempt.bundle.in_(shas))
+    job, device = schema.job.c, schema.device.c
     query = (
         select(
             job.bundle.label("sha"),
@@ -250,7 +248,7 @@ def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]
             func.max(job.finished_at).label("newest_at"),
         )
         .where(
-            *(job.id.in_(ran), job.bundle.in_(shas), job.finished_at.is_not(None)),
+            *(is_of_build(schema.job), job.bundle.in_(shas), job.finished_at.is_not(None)),
             job.mode.in_((Mode.CORRECTNESS, Mode.PERFORMANCE)),
         )
         .group_by(job.bundle, job.device_id)

@@ -32,6 +32,7 @@ from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json, Moment
 # PostgreSQL dialect (30 ms) into every command.
 FINISHED_ONLY = {"where": "finished_at IS NOT NULL"}
 UNPASSED_ONLY = {"where": "outcome <> 'passed'"}
+BUILDS_ONLY = {"where": "arm_kind = 'build'"}
 
 
 class BundleColumns(Columns):
@@ -173,6 +174,13 @@ job = Table(
         "ix_job_series",
         *("case_id", "device_id", "mode", "variant", "finished_at", "id"),
         info=FINISHED_ONLY,
+    ),
+    # what a build did: all of it, and the newest job of each piece of work
+    Index(
+        "ix_job_build",
+        *("bundle", "case_id", "device_id", "mode", "variant", "finished_at", "id", "state"),
+        "arm_kind",  # SQLite looks it up otherwise
+        info=BUILDS_ONLY,
     ),
 )
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Text, bindparam, select, update
 
 from vkbench.errors import UnknownName, UsageError
+from vkbench.job import ArmKind
 from vkbench.programs.build import Build, BuildFile
 from vkbench.words import names
 from vkbench_db import schema
@@ -23,6 +24,12 @@ def store_build(tx: Connection, build: Build) -> None:
     if build.name:
         known = schema.build.c
         tx.execute(update(schema.build).where(known.sha == build.sha).values(name=build.name))
+
+
+def is_of_build(job: FromClause) -> ColumnElement[bool]:
+    """Whether jobs are of builds, in the words of the index that has these alone."""
+    build = bindparam("build", ArmKind.BUILD, Text(), unique=True, literal_execute=True)
+    return job.c.arm_kind == build
 
 
 def find_build(tx: Connection, word: str) -> Build | None:
