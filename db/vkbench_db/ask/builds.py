@@ -45,6 +45,11 @@ class BuildRow:
     first_run: int | None = None
     first_user: str = ""
 
+    @property
+    def is_name_alone(self) -> bool:
+        """Whether it is known by its name alone, of imported results."""
+        return Build(program=self.program, files=files_of(self.files)).is_name_alone
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOnDevice:
@@ -58,6 +63,7 @@ class BuildOnDevice:
     wrong: int
     failed: int
     newest_at: float
+    imported: int = 0  # of the results
     before: str = ""  # the build before it that has results there; "" for the first one
     slower: int = 0  # confirmed changes of times
     faster: int = 0
@@ -237,7 +243,7 @@ def _with_changes(row: BuildOnDevice, changes: Sequence[BuildChange]) -> BuildOn
 
 def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]:
     """Finished checks and timings of builds, by build and device."""
-    job, device = schema.job.c, schema.device.c
+    job, run, device = schema.job.c, schema.run.c, schema.device.c
     query = (
         select(
             job.bundle.label("sha"),
@@ -245,8 +251,10 @@ def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]
             func.count().label("results"),
             func.count().filter(job.state == JobState.WRONG).label("wrong"),
             func.count().filter(job.state == JobState.FAILED).label("failed"),
+            func.count().filter(run.imported_at.is_not(None)).label("imported"),
             func.max(job.finished_at).label("newest_at"),
         )
+        .join(schema.run, run.id == job.run_id)
         .where(
             *(is_of_build(schema.job), job.bundle.in_(shas), job.finished_at.is_not(None)),
             job.mode.in_((Mode.CORRECTNESS, Mode.PERFORMANCE)),
@@ -258,7 +266,7 @@ def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]
         select(
             *(query.c.sha, device.key.label("device"), device.name.label("device_name")),
             *(schema.host.c.name.label("host"), query.c.results, query.c.wrong, query.c.failed),
-            query.c.newest_at,
+            *(query.c.newest_at, query.c.imported),
         )
         .join(schema.device, device.id == query.c.device_id)
         .join(schema.host, schema.host.c.id == device.host_id)

@@ -179,7 +179,7 @@ job = Table(
     Index(
         "ix_job_build",
         *("bundle", "case_id", "device_id", "mode", "variant", "finished_at", "id", "state"),
-        "arm_kind",  # SQLite looks it up otherwise
+        *("run_id", "arm_kind"),  # the latter for SQLite, which looks it up otherwise
         info=BUILDS_ONLY,
     ),
 )

@@ -55,6 +55,15 @@ def is_build(tx: Connection, sha: str) -> bool:
     return tx.execute(select(build.sha).where(build.sha == sha)).first() is not None
 
 
+def has_files(tx: Connection, sha: str) -> bool:
+    """Whether a hash names a build whose files are known, so that some host may run it."""
+    build = schema.build.c
+    row = tx.execute(select(build.program, build.files).where(build.sha == sha)).first()
+    if not row:
+        return False
+    return not Build(program=row.program, files=files_of(row.files)).is_name_alone
+
+
 def find_build_sha(tx: Connection, word: str, program: str = "") -> str:
     """The hash of the build that a name, or the beginning of a hash, means; UsageError of several.
 

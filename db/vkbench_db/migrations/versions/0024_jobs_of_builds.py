@@ -13,6 +13,7 @@ depends_on = None
 def upgrade() -> None:
     op.execute(
         "CREATE INDEX ix_job_build ON job "
-        "(bundle, case_id, device_id, mode, variant, finished_at, id, state, arm_kind) "
+        "(bundle, case_id, device_id, mode, variant, finished_at, id, state, run_id, "
+        "arm_kind) "
         "WHERE arm_kind = 'build'"
     )
