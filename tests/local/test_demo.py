@@ -55,9 +55,14 @@ def test_the_detection_finds_what_is_planted_and_nothing_else(lab: Path) -> None
         ("slower", "environment", "softmax", "open"),
         ("wrong", "kernel", "get_rows", "open"),
         ("faster", "kernel", "mul_mat", "open"),
+        ("slower", "build", "mul_mat_vec", "open"),
     }
     [(regressions,)] = asked(lab, "SELECT count(DISTINCT regression) FROM v_regressions")
-    assert regressions == 6
+    assert regressions == 7
+    by_build = "SELECT DISTINCT program, before_build, after_build FROM v_regressions"
+    assert asked(lab, f"{by_build} WHERE cause = 'build'") == [
+        ("simulated-library", "v1.1", "v1.2")
+    ]
     by_driver = {row[4] for row in found if row[1] == "environment"}
     assert by_driver == {"Simulated desktop GPU, 24 GB"}
 

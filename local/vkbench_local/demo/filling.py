@@ -19,12 +19,14 @@ from vkbench_db.transfer.intake import import_records
 from vkbench_db.transfer.lines import EnvironmentLine, JobLine, RunLine
 from vkbench_db.transfer.transcript import Line
 from vkbench_db.work import store
+from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import StoredBundle
 from vkbench_detection.steps import conclude, detect, scan
 from vkbench_local.demo import calibration, story
 from vkbench_local.demo.nights import BEGINS, ENDED, Lab, job_lines, run_line
 from vkbench_local.demo.pairs import measure_again
 from vkbench_local.demo.recording import load
+from vkbench_local.demo.releases import PROGRAM, RELEASES, release_lines, release_of
 
 NIGHTS = 60
 WATCHED = (
@@ -65,6 +67,8 @@ def fill(
         demonstration.mark(tx)
         for number, bundle in enumerate(_bundles()):
             store.store_bundle(tx, bundle, lab.midnight(story.BUILDS[number].night))
+        for release in RELEASES:
+            store_build(tx, replace(release.build, added_at=lab.midnight(release.night)))
     watched = set[int]()
     for night in range(nights):
         suspected = _night(database, lab, night)
@@ -116,7 +120,7 @@ def _night(database: Database, lab: Lab, night: int) -> frozenset[int]:
 def _work(
     lab: Lab, night: int, began: float, date: str
 ) -> Iterator[tuple[RunLine, Sequence[JobLine]]]:
-    """The runs of a night: calibrations of devices with a new driver, then what is timed."""
+    """The runs of a night: calibrations of devices with a new driver, our kernels, the program."""
     fresh = [machine for machine in lab.machines if night == 0 or machine.is_new_driver(night)]
     if fresh:
         run = calibration.run_line(lab, night, f"calibration {date}", began)
@@ -126,7 +130,12 @@ def _work(
     is_wide = lab.is_wide(night)
     cases = [lab.by_name[name] for name in (lab.by_name if is_wide else lab.nightly)]
     label = f"{'all kernels' if is_wide else 'nightly'} {date}"
-    yield run_line(lab, night, label, began), list(job_lines(lab, night, cases, began, 0))
+    jobs = list(job_lines(lab, night, cases, began, 0))
+    yield run_line(lab, night, label, began), jobs
+    if release := release_of(night):
+        began = max(job.finished_at or began for job in jobs) + 60
+        run = run_line(lab, night, f"{PROGRAM} {release.name} {date}", began)
+        yield run, list(release_lines(lab, night, release, began))
 
 
 def _announce(database: Database, lab: Lab, night: int, now: float) -> None:
