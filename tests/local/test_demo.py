@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from commands import read_rows
 from demonstrated import UNTIL
 from vkbench.errors import UsageError
 from vkbench.settings import Settings
@@ -117,6 +118,16 @@ def test_commands_say_that_it_is_a_demonstration(lab: Path, capsys: Captured) ->
     assert shown.err.splitlines()[0] == demonstration.NOTE
     with Database.open(f"sqlite:///{lab}") as database, database.reading() as tx:
         assert demonstration.is_demonstration(tx)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_what_moved_between_two_builds_is_the_build(lab: Path, capsys: Captured) -> None:
+    changed = read_rows(capsys, "compare", "build:v1.1", "build:v1.2", "--database", str(lab))
+    assert {row["variant"] for row in changed} == {"simulated-library"}
+    assert {row["moved"].partition(",")[0] for row in changed if row["change"] == "slower"} == {
+        "build"
+    }
 
 
 def test_a_seed_makes_the_same_results_each_time(tmp_path: Path) -> None:

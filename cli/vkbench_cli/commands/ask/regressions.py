@@ -92,7 +92,7 @@ def list_(
         list[str],
         Option(
             metavar="PROGRAM",
-            help="Only what builds of this program show; globs are allowed.",
+            help="Only what builds of this program computed; globs are allowed.",
             autocompletion=completion.programs,
         ),
     ] = [],  # noqa: B006
@@ -274,8 +274,8 @@ def confirm(
 ) -> int:
     """Measure suspected changes of this machine's devices again, with no server.
 
-    The old and the new bundle run in turns, where both are kept: 4 to 24 pairs per change, some
-    seconds per pair. Where a scheduler runs, it does this by itself.
+    The old and the new bundle, or build, run in turns, where both are kept: 4 to 24 pairs per
+    change, some seconds per pair. Where a scheduler runs, it does this by itself.
     """
     from vkbench_cli.show.waiting import RunProgress
     from vkbench_detection.regress import inbox
