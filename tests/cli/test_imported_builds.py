@@ -91,6 +91,7 @@ def test_a_build_that_is_known_joins_the_series_of_its_runs(
     words = ("--google-benchmark", str(file), "--device", DEVICE.key, "--build", "b8121")
     assert "1 job new" in run_command(capsys, "import", *words)[0]
     assert "1 known" in run_command(capsys, "import", *words)[0]
+    assert "no change is suspected" in run_command(capsys, "regressions", "suspected")[1]
     with past.database.reading() as tx:
         chosen = series.SeriesFilter(texts={"variant": [PROGRAM]})
         [row] = series.page(tx, chosen)

@@ -51,6 +51,7 @@ SHOWN = STATES[:3]  # what users have to look at
 BAD = ("slower", "wrong", "failed")
 KERNELS_SHOWN = 2
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
+NONE_SUSPECTED = "no change is suspected: times are judged from the third result of a series on"
 
 Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
 Numbers = Annotated[list[int], Argument(metavar="ID...", help="Regressions, by their numbers.")]
@@ -201,7 +202,7 @@ def list_suspected(*, device: Devices = [], store: Store, output: Output) -> Non
             return
         changes = inbox.suspected_changes(tx, devices=device, states=UNCERTAIN)
     rows = [asdict(row) for row in changes]
-    show(Table(columns=SUSPECTED, rows=rows), output)
+    show(Table(columns=SUSPECTED, rows=rows, nothing=NONE_SUSPECTED), output)
 
 
 @app.command()
