@@ -242,10 +242,7 @@ attempt = Table(
 
 
 class VerdictColumns(Columns):
-    """How the output of the attempt that settled the job compared with its reference.
-
-    The fields of vkbench.result.Verdict have columns of the same names.
-    """
+    """What vkbench.result.Verdict says of the output of the attempt that settled the job."""
 
     job_id: Named[int] = Column(primary_key=True)
     token: Named[int]
@@ -275,10 +272,7 @@ verdict = Table(
 
 
 class MeasurementColumns(Columns):
-    """One metric of one side, of the attempt that settled the job.
-
-    The fields of vkbench.result.Timing have columns of the same names.
-    """
+    """One vkbench.result.Timing, of a metric and a side, of the attempt that settled the job."""
 
     job_id: Named[int] = Column(primary_key=True)
     metric: Named[str] = Column(Text, primary_key=True)

@@ -51,7 +51,7 @@ def _is_running(database: Database, device: str) -> bool:
 
 
 def _pair(lab: Lab, machine: Machine, night: int, job: Job, now: float) -> Result:
-    case, kernel = _computed(lab, machine, job)
+    case, kernel = _find_code(lab, machine, job)
     rng = np.random.default_rng([lab.seed, night, job.id])
     return Result(
         job=job.id,
@@ -71,7 +71,7 @@ def _pair(lab: Lab, machine: Machine, night: int, job: Job, now: float) -> Resul
     )
 
 
-def _computed(lab: Lab, machine: Machine, job: Job) -> tuple[RecordedCase, str]:
+def _find_code(lab: Lab, machine: Machine, job: Job) -> tuple[RecordedCase, str]:
     """What computes a job's case there, and its hash: a release, or a kernel of the new bundle."""
     if release := find_release(job.bundle):
         return computed_by(lab, job.case, release), release.sha
