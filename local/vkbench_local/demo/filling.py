@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from vkbench.job import ArmKind
 from vkbench.messages.wire import Announcement
 from vkbench_db import demonstration
 from vkbench_db.database import Database
@@ -26,7 +27,7 @@ from vkbench_local.demo import calibration, story
 from vkbench_local.demo.nights import BEGINS, ENDED, Lab, job_lines, run_line
 from vkbench_local.demo.pairs import measure_again
 from vkbench_local.demo.recording import load
-from vkbench_local.demo.releases import PROGRAM, RELEASES, release_lines, release_of
+from vkbench_local.demo.releases import CASES, PROGRAM, RELEASES, Release, computed_by, release_of
 
 NIGHTS = 60
 WATCHED = (
@@ -135,7 +136,16 @@ def _work(
     if release := release_of(night):
         began = max(job.finished_at or began for job in jobs) + 60
         run = run_line(lab, night, f"{PROGRAM} {release.name} {date}", began)
-        yield run, list(release_lines(lab, night, release, began))
+        yield run, list(_release_lines(lab, night, release, began))
+
+
+def _release_lines(lab: Lab, night: int, release: Release, began: float) -> Iterator[JobLine]:
+    """The jobs of a night by the release that runs in it; their noise is not that of kernels."""
+    cases = [[computed_by(release, lab.by_name[name][0])] for name in CASES]
+    sha, kind = release.sha, ArmKind.BUILD
+    for line in job_lines(lab, night, cases, began, 2):
+        tried = tuple(replace(each, kernel_sha=sha, bundle=sha) for each in line.attempts)
+        yield replace(line, attempts=tried, variant=PROGRAM, bundle=sha, arm_kind=kind)
 
 
 def _announce(database: Database, lab: Lab, night: int, now: float) -> None:

@@ -74,7 +74,7 @@ def _pair(lab: Lab, machine: Machine, night: int, job: Job, now: float) -> Resul
 def _find_code(lab: Lab, machine: Machine, job: Job) -> tuple[RecordedCase, str]:
     """What computes a job's case there, and its hash: a release, or a kernel of the new bundle."""
     if release := find_release(job.bundle):
-        return computed_by(lab, job.case, release), release.sha
+        return computed_by(release, lab.by_name[job.case][0]), release.sha
     case = machine.runs(lab.by_name[job.case]) or lab.by_name[job.case][0]
     build = lab.bundles.index(job.bundle)
     return case, story.kernel_sha(case.case, case.variant, build)
@@ -91,7 +91,7 @@ def _arm(
 ) -> Timing:
     sha = job.arms[ARMS.index(arm)].name
     if release := find_release(sha):
-        case = computed_by(lab, job.case, release)
+        case = computed_by(release, lab.by_name[job.case][0])
     build = None if release else lab.bundles.index(sha)
     [metric] = [
         n

@@ -7,22 +7,17 @@ says that it is simulated. Its file is a name and a hash: no device could run it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 
-from vkbench.job import ArmKind
 from vkbench.programs.build import Build, BuildFile
 from vkbench.result import HOT
-from vkbench_db.transfer.lines import JobLine
 from vkbench_local.demo.lab import ANY
-from vkbench_local.demo.nights import Lab, job_lines
 from vkbench_local.demo.recording import RecordedCase
 
 PROGRAM = "simulated-library"
 SLOWER = 1.3  # than our kernels, all its cases
-SALT = 2  # its noise is not that of the kernels' nights
 CASES = (
     *("mul_mat_vec/q4_0/m4096_n1_k14336", "mul_mat_vec/q8_0/m4096_n1_k14336"),
     *("layer_norm/f32/b1_c1_h16384_w8192", "add/f32/b1_c1_h4096_w4096"),
@@ -70,24 +65,14 @@ def find_release(sha: str) -> Release | None:
     return next((release for release in RELEASES if release.sha == sha), None)
 
 
-def computed_by(lab: Lab, case: str, release: Release) -> RecordedCase:
-    """What a case needs by a release, on the recorded device."""
+def computed_by(release: Release, recorded: RecordedCase) -> RecordedCase:
+    """What a case that was recorded needs by a release, on the recorded device."""
     factor = SLOWER
     for made in RELEASES[: RELEASES.index(release) + 1]:
-        factor *= made.factor if fnmatchcase(case, made.cases) else 1.0
-    recorded = lab.by_name[case][0]
+        factor *= made.factor if fnmatchcase(recorded.case, made.cases) else 1.0
     timings = [
         replace(timing, seconds=timing.seconds * factor, mad=timing.mad * factor)
         for timing in recorded.timings
         if timing.metric == HOT
     ]
     return replace(recorded, variant=PROGRAM, needs=ANY[-1], timings=tuple(timings))
-
-
-def release_lines(lab: Lab, night: int, release: Release, began: float) -> Iterator[JobLine]:
-    """The jobs of a night by the release that runs in it."""
-    cases: Sequence[Sequence[RecordedCase]] = [[computed_by(lab, c, release)] for c in CASES]
-    sha, kind = release.sha, ArmKind.BUILD
-    for line in job_lines(lab, night, cases, began, SALT):
-        tried = tuple(replace(each, kernel_sha=sha, bundle=sha) for each in line.attempts)
-        yield replace(line, attempts=tried, variant=PROGRAM, bundle=sha, arm_kind=kind)
