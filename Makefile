@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang,programs$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test attack chaos soak validate quick plans snapshots screenshots pages check offline lock docs clean
+.PHONY: help setup bench test attack chaos soak validate builds quick plans snapshots screenshots pages check offline lock docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -48,6 +48,12 @@ validate: setup ## every kernel by every variant under the validation layer (ARG
 	@scripts/new-lavapipe $(VENV) || true
 	@$(BIN)/python tests/planted/validated.py $(ARGS)
 	@[ ! -x $(VENV)/new-lavapipe/bin/python ] || $(VENV)/new-lavapipe/bin/python tests/planted/validated.py $(ARGS)
+
+builds: setup ## eight releases of ggml-vulkan on lavapipe: judged, timed, searched for planted faults; a quarter of an hour
+	@scripts/services
+	@scripts/new-lavapipe $(VENV)
+	@scripts/ggml $(VENV) eight
+	@$(VENV)/new-lavapipe/bin/python tests/planted/eight_builds.py $(ARGS)
 
 quick: setup ## formatter, linter, types, and tests without servers and GPUs, in two minutes (ARGS="-k name")
 	@$(BIN)/ruff format --check --quiet .

@@ -15,6 +15,7 @@ class Mode(StrEnum):
     CORRECTNESS = "correctness"
     PERFORMANCE = "performance"  # the output is checked too: a timing counts only if it is right
     BATCH = "batch"  # whether a row's bits depend on how many rows there are
+    COMPILE = "compile"  # how long a driver without caches takes to make the kernel ready
     PEER = "peer"  # another program, named by the variant, and our kernel timed in turns
     PAIRED = "paired"  # two bundles timed in turns: old, new, new, old, or new, old, old, new
     SHARDED = "sharded"  # divided among devices of a host by `vkbench shard`; it is never queued
@@ -23,6 +24,7 @@ class Mode(StrEnum):
 
 
 CHECKS = (Mode.CORRECTNESS, Mode.BATCH)  # modes that time nothing
+PROPERTIES = (Mode.BATCH, Mode.COMPILE)  # modes of single kernels, beside checks and timings
 
 
 class JobState(StrEnum):

@@ -15,6 +15,7 @@ from vkbench.job import Outcome
 
 HOT: Final = "hot"  # launches over the same buffers
 COLD: Final = "cold"  # launches over buffers that no cache holds
+COMPILE: Final = "compile"  # what a kernel takes before its launches are fast, without caches
 COPIES: Final = "copies"  # of shards: hot ones, with uploads before and read-backs after them
 STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of one label
 # What telemetry tells of a whole model: the bytes and numbers of its tensors, and the most device
@@ -95,7 +96,7 @@ class Verdict:
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
-    metric: str  # hot | cold; of shards, hot | copies
+    metric: str  # hot | cold; of shards, hot | copies; compile
     seconds: float  # median of the samples
     mad: float  # median absolute deviation
     low: float  # order-statistic interval of the median

@@ -75,11 +75,15 @@ def maker_of(
     )
 
 
-def workshop_of(settings: Settings) -> Workshop:
-    """What makes the builds of a bisection on this machine, and says so."""
-    from vkbench_local.making import Workshop
+def workshop_of(settings: Settings, *, of_fleet: bool = False) -> Workshop:
+    """What makes the builds of a bisection on this machine, for itself or for the fleet."""
+    from vkbench_local.making import Workshop, keep_here
 
-    return Workshop(settings=settings, tell=tell, watch=Elapsed)
+    def send_to_fleet(build: Build) -> None:
+        _send_build(build, settings)
+
+    deliver = send_to_fleet if of_fleet else keep_here
+    return Workshop(settings=settings, tell=tell, watch=Elapsed, deliver=deliver)
 
 
 def build_chosen(word: str, bundle: str, settings: Settings) -> Build | None:
@@ -103,15 +107,15 @@ def build_for_fleet(database: Database, word: str, bundle: str = "") -> Build | 
     return find_for_fleet(database, word)
 
 
-def find_for_fleet(database: Database, word: str) -> Build:
+def find_for_fleet(database: Database, word: str, program: str = "") -> Build:
     """The build of a name or a hash, kept here, or submitted from elsewhere and in the database."""
     from vkbench_db.work.builds import find_build
 
     try:
-        return kept_builds(settings()).find(word)
+        return kept_builds(settings()).find(word, program)
     except UnknownName:
         with database.reading() as tx:
-            known = find_build(tx, word)
+            known = find_build(tx, word, program)
         if known and known.is_name_alone:
             raise UsageError(
                 f"build '{word}' is known from imported results alone: `vkbench program build add "

@@ -1,23 +1,28 @@
-"""A bisection on one device of this machine, with no server."""
+"""A bisection that this machine does with no server, or for which it makes the builds."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
+from vkbench.programs.making import never
 from vkbench.settings import Settings
 from vkbench.words.visible import visible
 from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import RUNNING, Bisection
+from vkbench_detection.bisect.course import open_steps
 from vkbench_detection.confirm.pairs import pair_results
 from vkbench_local.executor import Executor, Show, stoppable
 from vkbench_local.machine import all_devices
 from vkbench_local.making import Workshop
 from vkbench_scheduler.watch.bisect import step_one
+
+LOOK_SECONDS: Final = 0.5
 
 
 def devices_of(database: Database, number: int) -> list[DeviceFacts]:
@@ -61,6 +66,27 @@ def search(
                         executor.work(step.run, devices)
                     _check(database, executor, step.run)
     return False
+
+
+def feed(
+    database: Database, number: int, workshop: Workshop, wait: Callable[[int], object]
+) -> None:
+    """Make the builds that the fleet's bisection asks for, until it ends.
+
+    `wait` returns when a run of it has ended.
+    """
+    told_steps: set[int] = set()
+    while True:
+        with database.reading() as tx:
+            bisection = bisections.find(tx, number)
+        _tell(bisection, told_steps)
+        if bisection.state != RUNNING:
+            return
+        if workshop.make_next(database, bisection, never):
+            continue
+        for step in open_steps(bisection):
+            wait(step.run)
+        time.sleep(LOOK_SECONDS)  # the scheduler looks at what has ended once a second
 
 
 def _check(database: Database, executor: Executor, run: int) -> None:

@@ -281,6 +281,39 @@ def redis(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
+def builds(settings: Settings) -> Iterator[CheckResult]:
+    """Where builds of programs lie for all hosts, and whose builds this host runs."""
+    from vkbench_worker.policy import describe_builds
+
+    yield attempt(
+        "place of builds",
+        partial(_reach_builds, settings),
+        fix="have VKBENCH_STORE name a folder or a URL that all hosts reach (docs/howto/builds.md)",
+        needed_for="builds in a fleet",
+    )
+    yield attempt(
+        "policy of builds",
+        partial(describe_builds, settings.builds),
+        fix="have VKBENCH_BUILDS name a file of the public SSH keys of those whose builds may run",
+        needed_for="builds in a fleet",
+    )
+
+
+def _reach_builds(settings: Settings) -> str:
+    """Where builds lie, once that has answered."""
+    from vkbench.programs.places.folder import FolderPlace
+    from vkbench.programs.places.opening import open_place
+    from vkbench.programs.places.place import key_of_file
+
+    place = open_place(settings)
+    if not settings.store:
+        return f"{place.name}, of this machine alone (VKBENCH_STORE)"
+    if isinstance(place, FolderPlace) and not place.folder.is_dir():
+        raise VkbenchError(f"there is no folder {place.name}: the first submission makes it")
+    place.has(key_of_file("0" * 64), 0)
+    return f"{place.name} answers"
+
+
 def clock(settings: Settings) -> Iterator[CheckResult]:
     """Whether this host's clock is that of Redis: dates of results are by the clocks of hosts."""
     try:
@@ -338,6 +371,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     redis,
     clock,
     signing,
+    builds,
     validation_layer,
     slang,
 )

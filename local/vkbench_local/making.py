@@ -1,4 +1,7 @@
-"""Makes the builds of a bisection on this machine, each when its turn has come."""
+"""Makes the builds of a bisection on this machine, each when its turn has come.
+
+A bisection of the fleet waits for them; this machine's own makes them between its pairs.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,26 @@ from vkbench_db.work.builds import store_build
 from vkbench_detection.bisect.course import places_to_make
 
 Watch = Callable[[str], AbstractContextManager[object]]  # shows what lasts, by its label
+Deliver = Callable[[Build], object]  # takes a build to whoever runs it
+
+
+def keep_here(build: Build) -> None:
+    """Take a build nowhere: this machine runs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
-    """Makes builds of revisions, and says so."""
+    """Makes builds of revisions, delivers them, and says so."""
 
     settings: Settings
     tell: Tell
     watch: Watch
+    deliver: Deliver = keep_here
 
     def make(
         self, source: Source, revision: Revision, is_over: Callable[[], bool] = never
     ) -> Build:
-        """The build of a revision; NotBuilt says why there is none."""
+        """The build of a revision, delivered; NotBuilt says why there is none."""
         maker = Maker(
             store=BuildStore(self.settings.build_folder()),
             program=ProgramStore(self.settings.program_folder()).find(source.program),
@@ -45,7 +54,9 @@ class Workshop:
         if not maker.find_made(revision):
             self.tell(f"building {revision.label}")
         with self.watch(f"building {revision.name}"):
-            return maker.make(revision)
+            build = maker.make(revision)
+        self.deliver(build)
+        return build
 
     def make_next(
         self, database: Database, bisection: Bisection, is_over: Callable[[], bool]

@@ -30,12 +30,13 @@ def choose_own_cases(
 ) -> Selection:
     """The selection with the build's own cases by their whole names, each of which it has.
 
-    One that is open chooses nothing: then all of the program's own cases run, if it has any.
+    One that is open chooses nothing: then all of the program's own cases run, if it has any and
+    computes little of the catalogue.
     """
     program = ProgramStore(settings.program_folder()).find(build.program)
     asked = [name for name in selection.cases if program_of(name) == program.name]
-    if program.adapter == GGML or not (asked or is_open):
-        return selection
+    if not asked and (not is_open or program.adapter == GGML):
+        return selection  # an open one of ggml is of the catalogue, as those of our kernels are
     listed = list_own_cases(build, settings, complain)
     if is_open:
         return replace(selection, suite="", cases=tuple(listed)) if listed else selection

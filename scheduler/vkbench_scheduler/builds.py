@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_headers(self, key: str, _: str = "") -> int:
         """Say how long a file is; returns where to begin."""
         size = self._builds.folder.size_of(key)
-        if size is None:
+        if size is None or (self.command == "HEAD" and self._is_damaged(key, size)):
             raise NotThere(f"no {key}")
         header = self.headers.get("Range", "")
         match = _RANGE.fullmatch(header)
@@ -156,6 +156,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
         self.end_headers()
         return start
+
+    def _is_damaged(self, key: str, size: int) -> bool:
+        """Whether a file is not what it was, so that who asks whether it is there sends it anew."""
+        if not key.startswith("files/") or self._builds.folder.has(key, size):
+            return False
+        log.warn(_log, "build_file_damaged", key=key)
+        return True
 
     def _send_file(self, key: str, _: str) -> None:
         start = self._send_headers(key)

@@ -105,7 +105,9 @@ def add_build(folder: Path) -> tuple[BuildStore, Build]:
     return store, store.add("ggml-vulkan", opens)
 
 
-def test_a_build_goes_in_and_comes_out(place: HttpPlace, key: Path, tmp_path: Path) -> None:
+def test_a_build_goes_in_and_comes_out(
+    server: BuildServer, place: HttpPlace, key: Path, tmp_path: Path
+) -> None:
     store, build = add_build(tmp_path / "here")
     assert send(build, sign_for(place, GGML_VULKAN, build, key), store, place) == len(DATA)
     assert send(build, sign_for(place, GGML_VULKAN, build, key), store, place) == 0
@@ -118,6 +120,11 @@ def test_a_build_goes_in_and_comes_out(place: HttpPlace, key: Path, tmp_path: Pa
         assert b"".join(pieces) == DATA[-7:]
     with pytest.raises(NotThere), place.read(key_of_file("ab" * 32)):
         pass
+    damaged = server.folder.folder / key_of_file(SHA)
+    damaged.chmod(0o644)
+    damaged.write_bytes(DATA[::-1])
+    assert send(build, sign_for(place, GGML_VULKAN, build, key), store, place) == len(DATA)
+    assert damaged.read_bytes() == DATA
 
 
 @pytest.mark.parametrize(
@@ -228,11 +235,11 @@ def test_who_says_nothing_keeps_few_waiting(
     ]
     time.sleep(0.5)
     with pytest.raises(PlaceUnreachable):
-        place.size_of(key_of_file(SHA))
+        place.has(key_of_file(SHA), len(DATA))
     for connection in silent:
         connection.close()
     time.sleep(0.5)
-    assert place.size_of(key_of_file(SHA)) == len(DATA)
+    assert place.has(key_of_file(SHA), len(DATA))
 
 
 def test_a_full_disk_takes_nothing(
@@ -252,5 +259,5 @@ def test_a_server_without_keys_does_not_start(tmp_path: Path) -> None:
 def test_a_server_that_is_gone_is_one_line(keys: Keys) -> None:
     gone = HttpPlace(f"http://127.0.0.1:{free_port()}", partial(sign_request, keys=keys))
     with pytest.raises(PlaceUnreachable, match=r"does not answer: .*refused") as error:
-        gone.size_of(key_of_file(SHA))
+        gone.has(key_of_file(SHA), len(DATA))
     assert "\n" not in str(error.value)

@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 import pytest
 
 from commands import Captured
+from ssh_keys import allow, new_ssh_key
 from vkbench.errors import VkbenchError
+from vkbench.messages.keys import new_keys
 from vkbench.settings import Settings, settings
 from vkbench_cli import main as cli
 from vkbench_local import diagnosis
@@ -79,6 +81,41 @@ def test_what_only_a_fleet_needs_does_not_fail() -> None:
     finding = only(diagnosis.redis, nowhere)
     assert (finding.ok, finding.for_run) == (False, False)
     assert finding.detail == "Connection refused"
+
+
+def test_the_place_and_the_policy_of_builds_are_told(tmp_path: Path) -> None:
+    place, policy = diagnosis.builds(settings())
+    assert (place.ok, policy.ok) == (True, True)
+    assert place.detail.endswith(", of this machine alone (VKBENCH_STORE)")
+    assert policy.detail == "none run here (VKBENCH_BUILDS)"
+    key, allowed = new_ssh_key(tmp_path / "ann"), tmp_path / "allowed"
+    shared = replace(settings(), store=str(tmp_path), builds=str(allow(allowed, {"ann@lab": key})))
+    place, policy = diagnosis.builds(shared)
+    assert (place.ok, place.detail) == (True, f"{tmp_path} answers")
+    assert policy.detail == f"those run here that one of ann@lab signed ({allowed})"
+
+
+@pytest.mark.parametrize(
+    ("changes", "details"),
+    [
+        ({"store": "{tmp}/gone"}, ["there is no folder {tmp}/gone", None]),
+        ({"store": "http://127.0.0.1:1", "keys": "{tmp}/keys"}, ["Connection refused", None]),
+        ({"store": "http://127.0.0.1:1"}, ["`vkbench key new FOLDER` makes keys", None]),
+        ({"builds": "{tmp}/none"}, [None, "{tmp}/none (VKBENCH_BUILDS) cannot be read: "]),
+        ({"builds": "{tmp}/empty"}, [None, "{tmp}/empty (VKBENCH_BUILDS) has no key"]),
+    ],
+)
+def test_what_keeps_builds_away_is_told(
+    tmp_path: Path, changes: dict[str, str], details: list[str | None]
+) -> None:
+    new_keys(tmp_path / "keys")
+    (tmp_path / "empty").write_text("# nobody\n")
+    here = {name: value.format(tmp=tmp_path) for name, value in changes.items()}
+    findings = list(diagnosis.builds(replace(settings(), **here)))  # type: ignore[arg-type]
+    for finding, detail in zip(findings, details, strict=True):
+        assert finding.ok == (detail is None)
+        assert (detail or "").format(tmp=tmp_path) in finding.detail
+        assert not finding.for_run
 
 
 def test_a_database_that_is_none_is_found_out(tmp_path: Path) -> None:

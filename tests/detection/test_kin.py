@@ -48,6 +48,18 @@ def test_a_slower_kernel_in_the_third_result_of_a_series(young: Nights) -> None:
     assert rows(young, "SELECT cause, state FROM regression") == [("kernel", "open")]
 
 
+@one_engine
+def test_a_slower_kernel_before_another_new_one(young: Nights) -> None:
+    """A program has a new build each time: the slower one need not be the last one that came."""
+    for each, factor in ((FIRST, 1.0), (SECOND, 1.2), (THIRD, 1.2)):
+        young.bundle = each.sha
+        young.pass_by(1, factor)
+    young.confirm({FIRST.sha: 1.0, SECOND.sha: 1.2, THIRD.sha: 1.2}.__getitem__)
+    assert rows(young, CHANGES) == [("kin", "slower", "confirmed", "kernel")]
+    [(title,)] = rows(young, "SELECT title FROM regression")
+    assert f" since {SECOND.sha[:7]} (" in title
+
+
 def test_a_small_change_that_another_device_confirmed(young: Nights) -> None:
     """3 % is within what results of a CPU usually scatter by; the same kernels tell."""
     lab = young.lab

@@ -76,6 +76,23 @@ def test_a_wrong_build_is_a_regression_of_the_program(
     assert (gone.returncode, gone.stderr) == (2, "vkbench: unknown build 'old'; there is 'wrong'\n")
 
 
+@pytest.mark.timeout(120)
+def test_operations_of_ggml_alone_are_chosen_by_their_names(
+    vkbench: Typed, ggml_folder: Path
+) -> None:
+    add_shipped(BuildStore(settings().build_folder()), ggml_folder, "one")
+    chosen = ("--case", "ggml-vulkan:timestep*", "--case", SUM, "--mode", "correctness")
+    ran = vkbench("run", "--build", "one", *chosen, "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert {(row["case"], row["verdict"]) for row in json.loads(ran.stdout)["rows"]} == {
+        ("ggml-vulkan:timestep_embedding/f32/n512_d320", "passed"),
+        (SUM, "passed"),
+    }
+    misspelt = vkbench("run", "--build", "one", "--case", "ggml-vulkan:add_ids/f32/n512_u4")
+    assert misspelt.returncode == 2
+    assert misspelt.stderr.startswith("vkbench: unknown case of ggml-vulkan")
+
+
 @pytest.mark.timeout(300)
 def test_the_first_bad_build_is_found(vkbench: Typed, ggml_folder: Path, tmp_path: Path) -> None:
     store = BuildStore(settings().build_folder())
@@ -143,6 +160,28 @@ def test_what_makes_no_sense_is_one_line(
     assert out == ""
     assert err.startswith(f"vkbench: {complaint.format(tmp=tmp_path / 'empty')}")
     assert err.count("\n") == 1
+
+
+def test_a_try_looks_among_the_builds_of_its_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATA", str(tmp_path))
+    store = BuildStore(settings().build_folder())
+    for program, path, name in (
+        ("ggml-vulkan", "a", "b1"),
+        ("other", "b", "b1"),
+        ("other", "c", "b2"),
+    ):
+        store.add(program, {path: io.BytesIO}, name)
+    words = ["try", "ggml-vulkan", "--database", str(tmp_path / "x.db"), "--old", "b1", "--new"]
+    assert main([*words, "b1"]) == 7
+    assert main([*words, "b2"]) == 2
+    assert main([*words, "b3"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "vkbench: b1 and b1 have the same files: there is nothing to compare",
+        "vkbench: b2 is a build of other, not of ggml-vulkan",
+        "vkbench: unknown build 'b3'; did you mean 'b1'?",
+    ]
 
 
 @pytest.mark.timeout(300)

@@ -235,3 +235,16 @@ def test_a_corrupt_bundle_is_one_line_and_stores_no_run(
     assert (ended.code, ended.err.count("\n")) == (4, 1)
     assert "not what its hash says" in ended.err
     assert number(database, "SELECT count(*) FROM run") == 0
+
+
+def test_compiling_has_a_series_in_which_nothing_is_suspected(vkbench: Vkbench) -> None:
+    case = "add/f32/b1_c1_h8_w64"
+    ended = vkbench("run", "--case", case, "--property", "compile", "--json")
+    assert ended.code == 0, ended.err
+    [row] = ended.rows
+    assert (row["case"], row["mode"], row["verdict"]) == (case, "compile", "passed")
+    assert row["compile_seconds"] > 0
+    assert (row["hot_seconds"], row["roof_fraction"]) == (None, None)
+    placed = vkbench("query", "SELECT series FROM v_results WHERE metric = 'compile'", "--json")
+    assert [row["series"] for row in placed.rows] == [1]
+    assert vkbench("query", "SELECT * FROM change_point", "--json").rows == []

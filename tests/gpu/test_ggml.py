@@ -28,6 +28,7 @@ from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import Tensor
+from vkbench_worker.peers.llama_cpp.gauge import make_gauge
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
 from vkbench_worker.peers.llama_cpp.launches import Launch
 from vkbench_worker.peers.processes import Peers
@@ -220,3 +221,11 @@ def test_a_build_that_aborts_costs_one_case(
     again = peers.in_turns(replace(job, case=SUM, measure_seconds=0.1), ready, ours, lambda: False)
     assert again
     assert (again.outcome, again.reason) == (Outcome.PASSED, "")
+
+
+def test_a_gauge_is_the_same_work_each_time(library: GgmlLibrary) -> None:
+    """Its first reading is no longer than those after it: nothing is compiled by then."""
+    gauge = make_gauge(library)
+    first, *others = [gauge() for _ in range(3)]
+    assert first < 2 * max(others)
+    assert min(others) > 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,12 @@ import pytest
 
 from planted_builds import add_shipped
 from vkbench.job import ArmKind, Job, Mode, Outcome
+from vkbench.programs.ggml_cases import CASES
 from vkbench.programs.program import GGML_VULKAN
 from vkbench.programs.store import BuildStore
 from vkbench.result import Result
 from vkbench.settings import Settings
+from vkbench_worker.peers.llama_cpp.operations.own import OPERATIONS
 from vkbench_worker.peers.llama_cpp.operations.table import ROWS
 from vkbench_worker.peers.processes import Peers
 from vkbench_worker.protocol import Ready
@@ -133,14 +136,49 @@ NEWER = (
     "gated_delta_net/f32/s2_t7_h6_g2_d64",
     "gated_delta_net/f32/s1_t9_h2_g2_d64/gate=lane",
 )
+# The same of operations that the catalogue lacks, judged by ggml's CPU backend.
+OWN_SHARED = (
+    "add_id/f32/n5_u2_m33_e4",
+    "add1/f32/h5_w33_o1",
+    "acc/f32/h9_w40_r3_v20",
+    "round/f32/h5_w333",
+    "sum/f32/h33_w65_o1",
+    "repeat_back/f32/h12_w33_r4",
+    "diag_mask_inf/f32/c2_h17_w33",
+    "tri/f32/c2_n33_w33",
+    "solve_tri/f32/b2_n32_m32_k16",
+    "top_k/f32/h3_w200_k10",
+    "timestep_embedding/f32/n5_d64",
+    "im2col_3d/f32/c2_t3_h4_w5_j54",
+)
+OWN_NEWER = (
+    "set/f32/h9_w40_r3_v20",
+    "get_rows_back/f32/n5_k33_m4",
+    "diag/f32/b2_o1_w33_v33",
+    "dsv4_hc_pre/f32/t5_s4_m64",
+    "dsv4_hc_post/f32/t5_m64_s4_d4",
+    "lightning_indexer/f32/t3_h64_k128_n64_o1",
+)
 LACKED = re.compile(r"(this build of ggml has no|ggml's Vulkan backend does not support) \w+")
 # Products that lavapipe compiles for longer: test_ggml.py, and whoever has a GPU, runs them.
 UNTRIED = {"mul_mat", "mul_mat_id"}
+OWN_UNTRIED = {"dsv4_hc_comb"}  # the backend does not support it there
 
 
 def test_every_row_is_tried() -> None:
     tried = {case.partition("/")[0] for case in (*SHARED, *NEWER)}
     assert tried ^ ROWS.keys() == UNTRIED
+
+
+def test_every_operation_that_only_ggml_has_is_tried_and_declared() -> None:
+    assert {case.partition("/")[0] for case in CASES} == OPERATIONS.keys()
+    tried = {case.partition("/")[0] for case in (*OWN_SHARED, *OWN_NEWER)}
+    assert tried ^ OPERATIONS.keys() == OWN_UNTRIED
+
+
+def name_own(cases: Sequence[str]) -> list[str]:
+    """The whole names of cases that only ggml has."""
+    return [f"{GGML_VULKAN.name}:{case}" for case in cases]
 
 
 def run_cases(
@@ -164,7 +202,7 @@ def run_cases(
     answers: dict[str, Result] = {}
     with ThreadPoolExecutor(1) as parent:
         peers = Peers(host, parent)
-        for case in (*SHARED, *NEWER):
+        for case in (*SHARED, *NEWER, *name_own(OWN_SHARED), *name_own(OWN_NEWER)):
             answer = peers.do_builds(replace(blank, case=case), ready, lambda: False)
             assert answer
             answers[case] = answer
@@ -187,12 +225,13 @@ def test_a_build_of_2025_is_right_or_says_what_it_lacks(
     older_ggml_folder: Path, tmp_path: Path, gpu_settings: Settings, lavapipe: VulkanDevice
 ) -> None:
     answers = run_cases(older_ggml_folder, tmp_path, gpu_settings, lavapipe)
+    shared, newer = (*SHARED, *name_own(OWN_SHARED)), (*NEWER, *name_own(OWN_NEWER))
     outcomes = {
-        case: (a.outcome, a.reason if case in SHARED else "") for case, a in answers.items()
+        case: (a.outcome, a.reason if case in shared else "") for case, a in answers.items()
     }
     assert outcomes == {
-        **dict.fromkeys(SHARED, (Outcome.PASSED, "")),
-        **dict.fromkeys(NEWER, (Outcome.SKIPPED, "")),
+        **dict.fromkeys(shared, (Outcome.PASSED, "")),
+        **dict.fromkeys(newer, (Outcome.SKIPPED, "")),
     }
-    reasons = [answers[case].reason for case in NEWER]
+    reasons = [answers[case].reason for case in newer]
     assert [reason for reason in reasons if not LACKED.match(reason)] == []

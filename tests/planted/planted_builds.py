@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from glob import glob
 from pathlib import Path
 
 from vkbench.programs.build import Build
@@ -42,10 +43,11 @@ def add_shipped(store: BuildStore, ggml: Path, name: str = "shipped") -> Build:
         return store.add(GGML_VULKAN.name, opens, name)
 
 
-def add_planted(store: BuildStore, ggml: Path, fault: str, folder: Path) -> Build:
-    """The same build with a fault, made in a folder."""
+def add_planted(store: BuildStore, ggml: Path, fault: str, folder: Path, name: str = "") -> Build:
+    """The same build with a fault, made in a folder; its name is that of the fault by default."""
     folder.mkdir()
-    shutil.copy(ggml / "libggml-vulkan.so", folder)
+    for library in ("libggml-vulkan.so", *glob("libggml-cpu-x64.so", root_dir=ggml)):
+        shutil.copy(ggml / library, folder)
     shipped = (ggml / BASE).read_bytes()
     assert shipped.count(f"\0{BASE}\0".encode()) == 1  # its own name
     renamed = shipped.replace(f"\0{BASE}\0".encode(), f"\0{BEHIND}\0".encode())
@@ -55,7 +57,7 @@ def add_planted(store: BuildStore, ggml: Path, fault: str, folder: Path) -> Buil
     linked = ["-Wl,--no-as-needed", "-L.", f"-l:{BEHIND}", "-Wl,-rpath,$ORIGIN"]
     subprocess.run([*command, *linked], cwd=folder, check=True)
     with open_build(folder, GGML_VULKAN) as opens:
-        return store.add(GGML_VULKAN.name, opens, fault)
+        return store.add(GGML_VULKAN.name, opens, name or fault)
 
 
 def add_unloadable(store: BuildStore, lacks: str, folder: Path) -> Build:

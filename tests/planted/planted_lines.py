@@ -42,10 +42,13 @@ def add_program(
     settings: Settings, body: str, folder: Path, name: str = "", declared: Sequence[str] = CASES
 ) -> Build:
     """A build of the program, whose loop over requests has this body."""
+    return add_script(settings, script_of(body), folder, name, declared=declared)
+
+
+def script_of(body: str) -> str:
+    """The program, whose loop over requests has this body."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
-    return add_script(
-        settings, _SCRIPT.format(python=sys.executable, body=lines), folder, name, declared=declared
-    )
+    return _SCRIPT.format(python=sys.executable, body=lines)
 
 
 def add_script(

@@ -207,6 +207,18 @@ def test_some_of_each_are_spread_over_all() -> None:
     assert sizes[0] < sizes[1] < sizes[2]
 
 
+def test_what_is_compiled_is_what_is_timed() -> None:
+    chosen = {"suite": "quick", "kernels": ("mul_mat_vec", "silu")}
+    timed = planned(**chosen, mode=Mode.PERFORMANCE)
+    compiled = planned(**chosen, mode=Mode.COMPILE)
+    assert {job.mode for job in compiled} == {Mode.COMPILE}
+    assert {(job.case, job.variant) for job in compiled} == {
+        (job.case, job.variant) for job in timed
+    }
+    with pytest.raises(UsageError, match="--property is for kernels"):
+        planned(cases=("model/tiny/pp16",), mode=Mode.COMPILE)
+
+
 def test_both_modes_are_a_job_each() -> None:
     shape = {"m": 64, "n": 1, "k": 256}
     jobs = planned(kernels=("mul_mat_vec",), formats=("q4_0",), shapes=(shape,))

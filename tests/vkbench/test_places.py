@@ -33,7 +33,7 @@ from vkbench.programs.places.place import (
 from vkbench.programs.program import GGML_VULKAN
 from vkbench.programs.signed import NotSigned, SignedBuild, find_signer, get_signed, sign, sign_for
 from vkbench.programs.sources import open_build
-from vkbench.programs.store import BuildStore
+from vkbench.programs.store import BuildStore, DamagedBuild
 from vkbench.programs.transfer import Fetch, OutOfTime, send
 from vkbench.settings import Settings
 
@@ -137,6 +137,28 @@ def test_a_file_of_another_hash_is_never_kept(
     kept.write_bytes(FILES[file.path])
     Fetch(there, FolderPlace(here.folder), never)(build)
     assert there.has(build.sha)
+
+
+def test_a_damaged_file_is_sent_anew(
+    here: BuildStore, there: BuildStore, build: Build, key: Path, tmp_path: Path
+) -> None:
+    place = FolderPlace(tmp_path / "place")
+    signed = sign_for(place, GGML_VULKAN, build, key)
+    send(build, signed, here, place)
+    file = build.files[0]
+    kept = place.folder / key_of_file(file.sha)
+    kept.unlink()
+    kept.write_bytes(b"x" * file.nbytes)
+    with pytest.raises(OtherBytes, match=r"is another file: .*; submitting the build again"):
+        Fetch(there, place, never)(build)
+    assert send(build, signed, here, place) == file.nbytes
+    Fetch(there, place, never)(build)
+    assert there.lay_out(build).is_dir()
+    for damaged in (kept, here.path_of(file.sha)):
+        damaged.unlink()
+        damaged.write_bytes(b"x" * file.nbytes)
+    with pytest.raises(DamagedBuild, match=r"libggml-base.so of the build was changed, in "):
+        send(build, signed, here, place)
 
 
 def test_a_part_of_something_else_is_dropped(
@@ -248,7 +270,7 @@ def test_a_place_has_no_other_keys(tmp_path: Path) -> None:
     place = FolderPlace(tmp_path / "place")
     for key in ("../secret", "files/../../secret", "files/" + "A" * 64, "", "files", "signed/x"):
         with pytest.raises(UsageError, match="is no key"):
-            place.size_of(key)
+            place.has(key, 1)
     with pytest.raises(UsageError, match="is no key"):
         key_of_file("../" + "a" * 61)
     with pytest.raises(NotThere), place.read(key_of_file("ab" * 32)):

@@ -53,13 +53,15 @@ def peers(host: Settings) -> Iterator[Peers]:
         made.close()
 
 
-def add_build(host: Settings, folder: Path, *, samples: str, has_bench: bool = True) -> Build:
+def add_build(
+    host: Settings, folder: Path, *, samples: str, has_bench: bool = True, bench: str = BENCH
+) -> Build:
     """A build whose llama-bench takes so many nanoseconds."""
     folder.mkdir()
     for name in ("libggml-base.so", "libggml-vulkan.so"):
         (folder / name).write_text(samples)
     if has_bench:
-        script = BENCH.replace("SECRET", str(folder.parent / "secret"))
+        script = bench.replace("SECRET", str(folder.parent / "secret"))
         (folder / "llama-bench").write_text(script.replace("SAMPLES", samples))
         (folder / "llama-bench").chmod(stat.S_IRWXU)
     with open_build(folder, GGML_VULKAN) as opens:
@@ -120,3 +122,27 @@ def test_a_build_without_llama_bench_is_skipped_with_the_reason(
     assert result
     assert result.outcome is Outcome.SKIPPED
     assert result.reason == "this build has no llama-bench, which runs whole models"
+
+
+def test_a_build_that_sees_no_vulkan_device_is_not_timed_on_the_processor(
+    host: Settings, peers: Peers, tmp_path: Path
+) -> None:
+    (tmp_path / "one.gguf").write_text("GGUF")
+    blind = BENCH.replace("  Vulkan0: llvmpipe (1 MiB, 1 MiB free)", "Available devices:")
+    build = add_build(host, tmp_path / "build", samples="2000000, 2000000", bench=blind)
+    result = peers.do_builds(job_of(build, tmp_path / "one.gguf"), READY, lambda: False)
+    assert result
+    assert result.outcome is Outcome.SKIPPED
+    assert result.reason == "ggml has no backend for llvmpipe: it has none"
+
+
+def test_a_build_whose_llama_bench_dies_has_crashed(
+    host: Settings, peers: Peers, tmp_path: Path
+) -> None:
+    (tmp_path / "one.gguf").write_text("GGUF")
+    dying = BENCH.replace("head -c 4", "echo last words >&2\nkill -SEGV $$\nhead -c 4")
+    build = add_build(host, tmp_path / "build", samples="1", bench=dying)
+    result = peers.do_builds(job_of(build, tmp_path / "one.gguf"), READY, lambda: False)
+    assert result
+    assert result.outcome is Outcome.CRASHED
+    assert result.reason == "llama-bench ended with SIGSEGV: last words"

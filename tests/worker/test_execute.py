@@ -105,6 +105,21 @@ def test_timings_come_hot_and_cold_with_all_their_samples(bundle: Bundle) -> Non
         assert timing.flops == 17 * 129
 
 
+def test_compiling_is_one_sample_of_a_kernel_that_is_right(bundle: Bundle) -> None:
+    result = run(bundle, SMALL, mode=Mode.COMPILE)
+    assert result.outcome is Outcome.PASSED
+    [timing] = result.timings
+    assert (timing.metric, timing.count, timing.clock) == ("compile", 1, "host")
+    assert (timing.bytes_moved, timing.flops) == (0, 0)
+
+    def planted(posed: Problem, shown: Shown) -> None:
+        run_reference(posed, shown)
+        shown["y"][0] += 1
+
+    result = run(bundle, SMALL, planted, mode=Mode.COMPILE)
+    assert (result.outcome, result.timings) == (Outcome.WRONG, ())
+
+
 def test_right_when_checked_and_wrong_when_timed(bundle: Bundle) -> None:
     def planted(posed: Problem, shown: Shown) -> None:
         run_reference(posed, shown)

@@ -78,6 +78,16 @@ def test_a_process_is_kept_for_the_next_job_and_closed(peers: Peers) -> None:
     assert children() == before
 
 
+def test_a_peer_is_contained_as_a_runner_is(peers: Peers) -> None:
+    before = children()
+    asked(peers)
+    [process] = children() - before
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines()
+    )
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+
+
 def test_a_peer_that_dies_is_the_reason_and_the_next_job_has_a_fresh_one(peers: Peers) -> None:
     before = children()
     asked(peers)

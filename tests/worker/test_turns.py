@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
+from threading import Barrier
 
 import pytest
 
-from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result, Timing, pack_samples
-from vkbench_worker.peers.turns import KNOWN_WELL, in_turns
+from vkbench.job import Arm, ArmKind, Job, Mode, Outcome, Pair
+from vkbench.result import HOT, Result, Timing, pack_samples
+from vkbench_worker.peers.turns import KNOWN_WELL, in_turns, pair_in_turns
 from vkbench_worker.timing.statistics import interval
 
 JOB = Job(id=7, token=3, case="c", mode=Mode.PEER, variant="numpy", measure_seconds=0.6)
@@ -172,3 +173,64 @@ def test_our_own_failure_stays_one() -> None:
 def test_nothing_comes_of_a_job_that_is_cancelled() -> None:
     asked: list[tuple[str, Job]] = []
     assert in_turns(JOB, Side(asked, "ours", None), Side(asked, "theirs", passed([1, 1]))) is None
+
+
+PAIR = replace(
+    JOB,
+    mode=Mode.PAIRED,
+    variant="ggml-vulkan",
+    bundle="new",
+    arm_kind=ArmKind.BUILD,
+    pair=Pair(old=Arm(name="old", kind=ArmKind.BUILD), metric=HOT),
+)
+
+
+class Build(Side):
+    """A side that checks a case only while the other one does so too."""
+
+    def __init__(self, asked: list[tuple[str, Job]], name: str, both: Barrier, *answers: Result):
+        super().__init__(asked, name, *answers)
+        self._both = both
+
+    def __call__(self, job: Job) -> Result | None:
+        if job.mode is Mode.CORRECTNESS:
+            self._both.wait(timeout=60)
+        return super().__call__(job)
+
+
+CHECKED = Result(job=7, token=3, outcome=Outcome.PASSED)
+
+
+def test_builds_that_meet_a_case_first_check_it_at_the_same_time() -> None:
+    asked: list[tuple[str, Job]] = []
+    both = Barrier(2)
+    no_memory = failed(Outcome.ERROR, "not enough memory for both")
+    result = pair_in_turns(
+        PAIR,
+        {
+            "old": Build(asked, "old", both, CHECKED, passed([1, 1]), passed([1, 1])),
+            "new": Build(asked, "new", both, no_memory, passed([2, 2]), passed([2, 2])),
+        },
+        is_new=True,
+    )
+    assert result
+    assert {name for name, job in asked[:2] if job.mode is Mode.CORRECTNESS} == {"old", "new"}
+    assert [name for name, _ in asked[2:]] == ["old", "new", "new", "old"]
+    assert {timing.side: timing.seconds for timing in result.timings} == {"old": 1, "new": 2}
+    spent = result.telemetry["spent_checks"]
+    assert 0 < spent < 60
+    assert result.seconds == 4 + spent
+
+
+def test_a_build_that_hangs_at_its_check_is_not_asked_again() -> None:
+    asked: list[tuple[str, Job]] = []
+    both = Barrier(2)
+    hung = failed(Outcome.TIMED_OUT, "no answer within 9 s")
+    result = pair_in_turns(
+        PAIR,
+        {"old": Build(asked, "old", both, CHECKED), "new": Build(asked, "new", both, hung)},
+        is_new=True,
+    )
+    assert result
+    assert (result.outcome, result.reason) == (Outcome.TIMED_OUT, "new: no answer within 9 s")
+    assert len(asked) == 2

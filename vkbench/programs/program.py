@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from vkbench.programs.ggml_cases import CASES
+
 GGML, LINES, GOOGLE, NVBENCH = "ggml", "lines", "google-benchmark", "nvbench"
 ADAPTERS: Final = {  # how builds of a program are asked
     GGML: "by the C API of ggml's shared libraries",
@@ -70,7 +72,8 @@ GGML_VULKAN: Final = Program(
     description="ggml's Vulkan backend, as llama.cpp and others ship it",
     adapter=GGML,
     needs=("libggml-base.so*", "libggml-vulkan.so*"),
-    takes=("libggml.so*", "libggml-cpu*.so*", "libllama*.so*", "libmtmd.so*", "llama-bench"),
+    takes=("libggml.*", "libggml-cpu*.so*", "libllama*.so*", "libmtmd.so*", "llama-bench"),
     build=Recipe(command=_MAKE_GGML, folder="out/bin"),
+    cases=OwnCases(names=CASES),
 )
 BUILT_IN: Final = {program.name: program for program in (GGML_VULKAN,)}

@@ -24,7 +24,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from vkbench.errors import UnknownName, UsageError, VkbenchError
+from vkbench.errors import VkbenchError
 from vkbench.process.plain_file import replace_file
 from vkbench.programs.build import (
     MOST_BYTES,
@@ -35,6 +35,7 @@ from vkbench.programs.build import (
     OpenFile,
     check_build,
 )
+from vkbench.words.names import pick_sha
 
 _PIECE_BYTES: Final = 1 << 20
 _RUNNABLE: Final = 0o555  # kept files are read and run, never written
@@ -100,16 +101,13 @@ class BuildStore:
 
     def find(self, word: str, program: str = "") -> Build:
         """The one build of that name, or whose hash begins so, or that was made of that commit."""
-        builds = [build for build in self.list_builds() if program in ("", build.program)]
-        matching = [build for build in builds if build.name == word]
-        matching = matching or [build for build in builds if word and build.sha.startswith(word)]
-        matching = matching or [build for build in builds if word and _is_made_of(build, word)]
-        if not matching:
-            raise UnknownName("build", word, known=tuple(build.name for build in builds[-3:]))
-        if len(matching) > 1:
-            shas = " and ".join(build.sha[:12] for build in matching[:2])
-            raise UsageError(f"several builds are called '{word}': give a hash, {shas}")
-        return matching[0]
+        kept = {b.sha: b for b in self.list_builds() if program in ("", b.program)}
+
+        def find_made(word: str) -> list[str]:
+            return [sha for sha, build in kept.items() if _is_made_of(build, word)]
+
+        names = {sha: build.name for sha, build in kept.items()}
+        return kept[pick_sha(word, names, "build", find_made)]
 
     @property
     def folder(self) -> Path:

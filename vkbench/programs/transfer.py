@@ -37,11 +37,11 @@ class OutOfTime(VkbenchError):
 
 
 def send(build: Build, signed: bytes, store: BuildStore, place: Place) -> int:
-    """Put a signed build into a place; returns the bytes of those files that it lacked."""
+    """Put a signed build into a place; returns the bytes of what it lacked, or had damaged."""
     sent = 0
     for file in {file.sha: file for file in build.files}.values():
-        if place.size_of(key_of_file(file.sha)) != file.nbytes:
-            with store.place_of(build, file).open("rb") as content:
+        if not place.has(key_of_file(file.sha), file.nbytes):
+            with store.check_file(build, file).open("rb") as content:
                 checked = CheckedFile(content, file.nbytes, file.sha)
                 place.write(key_of_file(file.sha), checked)
             sent += file.nbytes
@@ -114,7 +114,10 @@ class Fetch:
             except OtherBytes as error:
                 os.truncate(part, 0)
                 if not resumed:  # all of it came from there
-                    raise OtherBytes(f"{self._about(file)} is another file: {error}") from error
+                    raise OtherBytes(
+                        f"{self._about(file)} is another file: {error}; submitting the build again "
+                        "sends it anew"
+                    ) from error
             except PlaceUnreachable:
                 if attempt == TRIES - 1:
                     raise

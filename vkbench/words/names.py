@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from vkbench.errors import UnknownName
+from vkbench.errors import UnknownName, UsageError
 
 MOST_TOLD = 12  # names that an error message lists
+_SHA_SHOWN = 12  # digits of a hash
 
 
 def pick(typed: str, known: Iterable[str], what: str) -> str:
@@ -33,6 +34,30 @@ def matching(pattern: str, known: Iterable[str], what: str) -> list[str]:
     if not fitting:
         raise UnknownName(what, pattern, nearest(pattern, known))
     return fitting
+
+
+def pick_sha(
+    typed: str,
+    known: Mapping[str, str],
+    what: str,
+    otherwise: Callable[[str], Sequence[str]] = lambda typed: (),
+) -> str:
+    """The one hash that a word means, of hashes with their names, the newest last.
+
+    A name counts before hashes that begin so, and these before what `otherwise` finds.
+    UnknownName where there is none, UsageError where there are several.
+    """
+    word = typed.strip()
+    shas: Sequence[str] = [sha for sha, name in known.items() if word and name == word]
+    shas = shas or [sha for sha in known if word and sha.startswith(word.lower())]
+    shas = shas or (otherwise(word) if word else ())
+    if len(shas) > 1:
+        some = " and ".join(sha[:_SHA_SHOWN] for sha in shas[:2])
+        raise UsageError(f"several {what}s are called '{word}': give a hash, {some}")
+    if not shas:
+        names = [name for name in known.values() if name]
+        raise UnknownName(what, typed, nearest(word, names), tuple(names[-3:]))
+    return shas[0]
 
 
 def nearest(typed: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:

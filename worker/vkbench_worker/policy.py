@@ -47,6 +47,21 @@ def check_builds_run(policy: str) -> None:
         raise BuildForbidden("this host runs no builds of programs (VKBENCH_BUILDS)")
 
 
+def describe_builds(policy: str) -> str:
+    """Whose builds run here, in words; BuildForbidden where a policy's file lets nobody in."""
+    if policy == NONE:
+        return "none run here (VKBENCH_BUILDS)"
+    path = Path(policy).expanduser()
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildForbidden(f"{path} (VKBENCH_BUILDS) cannot be read: {error}") from error
+    owners = dict.fromkeys(line.split()[0] for line in lines if line.strip() and line[0] != "#")
+    if not owners:
+        raise BuildForbidden(f"{path} (VKBENCH_BUILDS) has no key")
+    return f"those run here that one of {', '.join(owners)} signed ({path})"
+
+
 def check_build(policy: str, sha: str, signed: SignedBuild) -> str:
     """Who signed a build, as the policy calls him; BuildForbidden unless it allows him to."""
     check_builds_run(policy)

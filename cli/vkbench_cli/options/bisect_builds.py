@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkbench.errors import UsageError
-
 if TYPE_CHECKING:
     from vkbench_db.database import Database
     from vkbench_db.upkeep.bisections import Candidate, Source
@@ -24,15 +22,6 @@ class Search:
     source: Source | None = None  # of candidates that are made when their turn comes
 
 
-def refuse_program(word: str) -> None:
-    """UsageError where --program asks the fleet for builds, which this machine makes in between."""
-    if word:
-        raise UsageError(
-            "--program makes builds on this machine, as they are needed: leave out --submit, or "
-            "make them by `vkbench program build make`, and give --builds"
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class RevisionRange:
     """Revisions of a program to be searched, those that change a folder."""
@@ -44,7 +33,9 @@ class RevisionRange:
     folder: str
 
 
-def store_revisions(database: Database, case: str, span: RevisionRange) -> Search:
+def store_revisions(
+    database: Database, case: str, span: RevisionRange, *, of_fleet: bool
+) -> Search:
     """The candidates of --program: both ends are built, and others when their turn comes."""
     from vkbench.process.git import revisions
     from vkbench.settings import settings
@@ -58,7 +49,7 @@ def store_revisions(database: Database, case: str, span: RevisionRange) -> Searc
     repository = span.repository.resolve()
     searched = revisions(repository, span.good, span.bad, span.folder)
     source = Source(program=program.name, repository=str(repository))
-    workshop = workshop_of(settings())
+    workshop = workshop_of(settings(), of_fleet=of_fleet)
     ends = [workshop.make(source, revision) for revision in (searched[0], searched[-1])]
     candidates = candidates_of_revisions(searched, *ends)
     with database.transaction() as tx:

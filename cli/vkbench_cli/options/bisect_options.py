@@ -187,7 +187,7 @@ def begin(
 
 def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     if options.program:
-        return store_revisions(database, options.case, _range_of(options))
+        return store_revisions(database, options.case, _range_of(options), of_fleet=of_fleet)
     if options.builds:
         return _store_builds(database, options, of_fleet)
     return _store_bundles(database, options)

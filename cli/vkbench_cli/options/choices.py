@@ -18,9 +18,10 @@ class Aim(StrEnum):
 
 
 class Property(StrEnum):
-    """Properties of kernels that can be checked beside right results."""
+    """Properties of kernels beside right results and fast launches."""
 
     BATCH = Mode.BATCH.value
+    COMPILE = Mode.COMPILE.value
 
 
 class CacheFormat(StrEnum):

@@ -162,8 +162,8 @@ class Selecting:
     property: Annotated[
         Property | None,
         Option(
-            help="Check a property instead. batch: the bits of a row do not depend on how many "
-            "rows there are.",
+            help="Look at a property instead. batch: the bits of a row do not depend on how many "
+            "rows there are. compile: how long the driver takes to compile each kernel.",
             case_sensitive=False,
         ),
     ] = None
@@ -247,6 +247,7 @@ class Selecting:
             else cases_of(bundle, self.build_own_kernel(effort.repeat))
         )
         anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
+        has_no_series = self.property is Property.BATCH or effort.track.casefold() == NO_TRACK
         return Selection(
             suite=self.suite if any(anything) else DEFAULT_SUITE,
             kernels=tuple(self.kernel),
@@ -258,7 +259,7 @@ class Selecting:
             variant=self.variant,
             bundle=self.bundle,
             priority=effort.priority,
-            track="" if self.property or effort.track.casefold() == NO_TRACK else effort.track,
+            track="" if has_no_series else effort.track,
             repeat=effort.repeat,
             peers=tuple(filter(None, self.peer.split(","))),
             measure_seconds=effort.seconds,
@@ -303,7 +304,7 @@ class Selecting:
         if not self.property:
             return Mode(self.mode)
         if self.mode is not Aim.BOTH or self.model or self.peer:
-            raise UsageError("--property is checked alone: leave out --mode, --model and --peer")
+            raise UsageError("--property is looked at alone: leave out --mode, --model and --peer")
         return Mode(self.property)
 
     def _is_of_catalogue(self) -> bool:

@@ -24,7 +24,7 @@ from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
 from vkbench_db.work.builds import find_build_sha, is_of_build, names_of_builds
 
-_MODES = (*CHECKS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
+_MODES = (*CHECKS, Mode.COMPILE, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
 _SWEEPS = select(schema.run.c.id).where(schema.run.c.kind == RunKind.SWEEP)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Text, bindparam, select, update
 
-from vkbench.errors import UnknownName, UsageError
+from vkbench.errors import UnknownName
 from vkbench.job import ArmKind
 from vkbench.programs.build import Build, BuildFile
-from vkbench.words import names
+from vkbench.words.names import pick_sha
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
 
@@ -32,12 +32,12 @@ def is_of_build(job: FromClause) -> ColumnElement[bool]:
     return job.c.arm_kind == build
 
 
-def find_build(tx: Connection, word: str) -> Build | None:
-    """The one build that a name or a hash means; None where none or several are."""
+def find_build(tx: Connection, word: str, program: str = "") -> Build | None:
+    """The one build that a name or a hash means; None where none is, UsageError of several."""
     build = schema.build.c
     try:
-        sha = find_build_sha(tx, word)
-    except UsageError:
+        sha = find_build_sha(tx, word, program)
+    except UnknownName:
         return None
     query = select(build.name, build.program, build.files).where(build.sha == sha)
     row = tx.execute(query).one()
@@ -65,22 +65,11 @@ def has_files(tx: Connection, sha: str) -> bool:
 
 
 def find_build_sha(tx: Connection, word: str, program: str = "") -> str:
-    """The hash of the build that a name, or the beginning of a hash, means; UsageError of several.
-
-    A name counts before hashes that begin so.
-    """
+    """The hash of the build that a name, or the beginning of a hash, means."""
     build = schema.build.c
-    query = select(build.sha, build.name)
-    rows = tx.execute(query.where(build.program == program) if program else query).all()
-    given = word.strip()
-    shas: list[str] = [row.sha for row in rows if given and row.name == given]
-    shas = shas or [row.sha for row in rows if given and row.sha.startswith(given.lower())]
-    if not shas:
-        known = [row.name for row in rows if row.name]
-        raise UnknownName("build", word, names.nearest(given, known))
-    if len(shas) > 1:
-        raise UsageError(f"several builds are called '{given}': give a hash")
-    return shas[0]
+    query = select(build.sha, build.name).order_by(build.added_at, build.sha)
+    rows = tx.execute(query.where(build.program == program) if program else query)
+    return pick_sha(word, {row.sha: row.name for row in rows}, "build")
 
 
 def builds_between(tx: Connection, first: str, last: str) -> list[str]:

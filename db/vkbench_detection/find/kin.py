@@ -1,10 +1,11 @@
 """Judges levels too young for the screen, by scatter and by the same case on other devices.
 
 The screen needs 20 results of a level. Until then the results before the last new kernel are held
-against those after it, by the scatter of the series or of its device. Where kin show the same
-change, the same case on another device with the same two kernels, its size alone counts. Pairs of
-both bundles decide alone: what came before is too little to hold results against. A new environment
-is held against the results with the same kernel before it, once it has lasted.
+against those after it, by the scatter of the series or of its device. Of several new kernels in a
+row, as builds of a program come, that one is taken which describes the results best. Where kin show
+the same change, the same case on another device with the same two kernels, its size alone counts.
+Pairs of both bundles decide alone: what came before is too little to hold results against. A new
+environment is held against the results with the same kernel before it, once it has lasted.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from vkbench_detection.find.levels import changes_of
 from vkbench_detection.series import screens
 from vkbench_detection.series.points import Origin, origins
 from vkbench_detection.series.profiles import device_sigmas
+from vkbench_detection.statistics.onsets import find_onset
 from vkbench_detection.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST, Direction
 
 FEWEST = 3  # results of a level
@@ -122,9 +124,9 @@ def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Sus
 
 
 def _last_move(level: Level, moments: Mapping[int, Origin]) -> _Move | None:
-    """Where the kernel moved last, or after that the environment, for LASTING results."""
+    """Where the kernel moved, or after that the environment, for LASTING results."""
     made_with = [moments.get(job, Origin()) for job, _ in level]
-    start, place = 0, _last_change([origin.kernel for origin in made_with])
+    start, place = 0, _new_kernel([origin.kernel for origin in made_with], level)
     driver = _last_change([origin.environment for origin in made_with])
     if driver > place and _have_moved(level[place:driver], level[driver:]):
         start, place = place, driver
@@ -154,10 +156,23 @@ def _middle(level: Level) -> float:
     return median(value for _, value in level)
 
 
+def _new_kernel(kernels: Sequence[str], level: Level) -> int:
+    """The place of the last new kernel, or of one shortly before it that describes results best."""
+    places = _changes(kernels)
+    if not places:
+        return 0
+    onset = find_onset([value for _, value in level], places[-1], places)
+    return onset.index if onset.is_moved else places[-1]
+
+
 def _last_change(values: Sequence[str]) -> int:
     """The last place whose value is another than the one before it; 0 where all are the same."""
-    places = range(1, len(values))
-    return max((place for place in places if values[place - 1] != values[place]), default=0)
+    return max(_changes(values), default=0)
+
+
+def _changes(values: Sequence[str]) -> list[int]:
+    """The places whose value is another than the one before it."""
+    return [place for place in range(1, len(values)) if values[place - 1] != values[place]]
 
 
 def _is_asked(row: ChangePoint, move: _Move) -> bool:

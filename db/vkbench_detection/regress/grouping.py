@@ -70,13 +70,19 @@ def _name_computed(members: Sequence[Member]) -> str:
     program = members[0].program
     if any(member.program != program for member in members):
         return _name_kernels(
-            [f"{member.program or ''} {member.kernel}".strip() for member in members]
+            [f"{member.program or ''} {_name_kernel(member)}".strip() for member in members]
         )
-    kernels = _name_kernels([member.kernel for member in members])
+    kernels = _name_kernels([_name_kernel(member) for member in members])
     if not program:
         return kernels
-    computed = {(member.kernel, member.format) for member in members}
-    return " ".join((program, *(computed.pop() if len(computed) == 1 else (kernels,))))
+    computed = {(_name_kernel(member), member.format) for member in members}
+    words = computed.pop() if len(computed) == 1 else (kernels,)
+    return " ".join(filter(None, (program, *words)))
+
+
+def _name_kernel(member: Member) -> str:
+    """A kernel; what a program has of its own, by its name within the program."""
+    return member.kernel.removeprefix(f"{member.program}:")
 
 
 def _name_kernels(kernels: Sequence[str]) -> str:

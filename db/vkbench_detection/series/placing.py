@@ -27,6 +27,7 @@ from vkbench_detection.series.impossible import SUSPECT, is_impossible
 from vkbench_detection.series.points import CHECKED, Identity, series_ids
 
 SCREENED = (Mode.PERFORMANCE, Mode.SHARDED)  # modes whose timings may be suspected
+_KEPT = (Mode.PEER, Mode.COMPILE)  # modes whose timings have series, and are not
 BATCH = 500  # jobs of a transaction: the collector waits for it on SQLite, up to half a second
 SCAN_SECONDS = 86_400.0  # after a new result its series' history waits so long for others
 PATIENCE_SECONDS = 60.0  # for the announcement of the environment that a result names
@@ -94,9 +95,9 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     passed = [row for row in tracked if row.state == JobState.PASSED]
     timed = [row for row in passed if row.mode in SCREENED and row.track != PEERS]
     touched, suspects = _place(tx, timed, known, off)
-    # Series of peers are kept, and never suspected: what changes there is no kernel of ours.
-    of_peers = [row for row in passed if row.mode == Mode.PEER or row.track == PEERS]
-    _place(tx, of_peers, known, off)
+    # Series of peers and of compiling are kept, and never suspected: no pairs would decide them.
+    kept = [row for row in passed if row.mode in _KEPT or row.track == PEERS]
+    _place(tx, kept, known, off)
     own = [row.id for row in tracked if row.mode != Mode.PEER]
     wrong = record_wrong_jobs(tx, own, now)
     failing = record_failed_jobs(
@@ -239,7 +240,7 @@ def _environment_class(job: _FreshJob, known: dict[str, str]) -> str:
 def _shares(
     timing: _Timing, job: _FreshJob, reached: Mapping[roofs.Place, roofs.Roofs]
 ) -> dict[str, float | None]:
-    if job.mode == Mode.SHARDED:  # a roof is one device's
+    if job.mode in (Mode.SHARDED, Mode.COMPILE):  # a roof is one device's, and of launches
         return {"of_roof": None, "of_path": None}
     load = _load(timing, job)
     known = reached.get((job.device_id, job.environment))

@@ -53,7 +53,7 @@ def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str
 def _cases_of_modes(own: OwnCases, chosen: Mode) -> list[tuple[Mode, Sequence[str]]]:
     """The single modes that a mode stands for, each with its cases."""
     known = (*own.cases, *own.seeded)
-    by_mode: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in CHECKS]
+    by_mode: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in (*CHECKS, Mode.COMPILE)]
     by_mode.append((Mode.PERFORMANCE, own.timed))
     modes = (Mode.CORRECTNESS, Mode.PERFORMANCE) if chosen is Mode.BOTH else (chosen,)
     return [(mode, cases) for mode, cases in by_mode if mode in modes]

@@ -14,7 +14,7 @@ from vkbench.case import parse as parse_case
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
-from vkbench.job import CHECKS, ArmKind, Mode, PlannedJob
+from vkbench.job import CHECKS, PROPERTIES, ArmKind, Mode, PlannedJob
 from vkbench.selector import choose
 from vkbench.words import names
 from vkbench_scheduler.planning.models import (
@@ -193,7 +193,7 @@ def _model_tasks(suite: Suite, selection: Selection) -> Iterator[Task]:
     """The tasks of a suite's models; none if the selection chooses among kernels."""
     if selection.kernels or selection.formats or selection.shapes or selection.weights:
         return
-    if selection.mode is Mode.BATCH:
+    if selection.mode in PROPERTIES:
         return
     variants = list(VARIANTS) if selection.variant.casefold() == ALL else [AUTO]
     for row in suite.models:
@@ -209,7 +209,7 @@ def _tasks_named_by(selection: Selection) -> dict[Task, None]:
         )
     models = [name for name in selection.cases if is_model(name)]
     of_program = cases_of_program(selection)
-    if models and selection.mode is Mode.BATCH:
+    if models and selection.mode in PROPERTIES:
         raise UsageError(f"{models[0]} is a whole model's: --property is for kernels")
     for name in models:
         if not seeded_of(name):
@@ -267,7 +267,7 @@ def _row_tasks(
 def _cases(
     row: SuiteRow, selection: Selection, kernel: str, fmt: str, shape: Mapping[str, int], mode: Mode
 ) -> list[Case]:
-    timed = mode is Mode.PERFORMANCE
+    timed = mode not in CHECKS
     if selection.weights:
         # The tensor says which format it is, whatever formats the suite would have chosen.
         declared = kernel_named(kernel)
@@ -338,6 +338,8 @@ def _fits(name: str, globs: Sequence[str]) -> bool:
 def _modes(row: SuiteRow, selection: Selection) -> list[Mode]:
     if selection.mode is Mode.BATCH:
         return [] if row.mode is Mode.PERFORMANCE else [Mode.BATCH]
+    if selection.mode is Mode.COMPILE:
+        return [] if row.mode is Mode.CORRECTNESS else [Mode.COMPILE]
     chosen = {row.mode, selection.mode} - {Mode.BOTH}
     both = (Mode.CORRECTNESS, Mode.PERFORMANCE)
     return [mode for mode in both if not chosen or chosen == {mode}]

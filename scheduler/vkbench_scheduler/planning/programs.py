@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vkbench.case import program_of
 from vkbench.errors import UsageError
-from vkbench.job import ArmKind, Mode
+from vkbench.job import PROPERTIES, ArmKind, Mode
 from vkbench.process.git import Revision
 from vkbench.programs.build import Build
 from vkbench.programs.program import GGML_VULKAN
@@ -27,7 +27,7 @@ def check_program(selection: Selection) -> None:
         raise UsageError("a build times whole models and judges none: leave out --mode")
     if selection.peers or selection.variant.casefold() != AUTO:
         raise UsageError("--build has no code paths or peers: leave out --variant and --peer")
-    if selection.mode is Mode.BATCH:
+    if selection.mode in PROPERTIES:
         raise UsageError("--build is checked and timed: leave out --property")
 
 

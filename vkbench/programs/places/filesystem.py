@@ -28,12 +28,12 @@ class FilesystemPlace:
         self.name = hide_password(url)
         self._files, self._folder = _open_filesystem(url, self.name)
 
-    def size_of(self, key: str) -> int | None:
+    def has(self, key: str, nbytes: int) -> bool:
         with self._report_trouble(key):
             try:
-                return int(self._files.size(self._place(key)))
+                return int(self._files.size(self._place(key))) == nbytes
             except FileNotFoundError:
-                return None
+                return False
 
     @contextmanager
     def read(self, key: str, start: int = 0) -> Iterator[Iterator[bytes]]:

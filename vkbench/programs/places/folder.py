@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from vkbench.programs.places.place import (
     NotThere,
     PlaceUnreachable,
     check_key,
+    sha_of_key,
 )
 
 
@@ -29,12 +31,23 @@ class FolderPlace:
         return str(self.folder)
 
     def size_of(self, key: str) -> int | None:
+        """The bytes under a key; None if there is nothing."""
         try:
             return (self.folder / check_key(key)).stat().st_size
         except FileNotFoundError:
             return None
         except OSError as error:
             raise PlaceUnreachable(f"cannot look into {self.folder}: {error.strerror}") from error
+
+    def has(self, key: str, nbytes: int) -> bool:
+        return self.size_of(key) == nbytes and self._hash_of(key) == sha_of_key(key)
+
+    def _hash_of(self, key: str) -> str:
+        digest = hashlib.sha256()
+        with self.read(key) as pieces:
+            for piece in pieces:
+                digest.update(piece)
+        return digest.hexdigest()
 
     @contextmanager
     def read(self, key: str, start: int = 0) -> Iterator[Iterator[bytes]]:

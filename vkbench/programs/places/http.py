@@ -40,13 +40,12 @@ class HttpPlace:
         self._sign = sign
         self.name = url
 
-    def size_of(self, key: str) -> int | None:
+    def has(self, key: str, nbytes: int) -> bool:
         try:
             with self._ask("HEAD", key) as answer:
-                length = answer.headers.get("Content-Length", "")
-                return int(length) if length.isdecimal() else None
+                return answer.headers.get("Content-Length") == str(nbytes)
         except NotThere:
-            return None
+            return False
 
     @contextmanager
     def read(self, key: str, start: int = 0) -> Iterator[Iterator[bytes]]:

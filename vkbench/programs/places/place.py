@@ -30,8 +30,8 @@ class Place(Protocol):
     def name(self) -> str:
         """Where it is, without passwords."""
 
-    def size_of(self, key: str) -> int | None:
-        """The bytes under a key; None if there is nothing."""
+    def has(self, key: str, nbytes: int) -> bool:
+        """Whether a file of so many bytes lies there; folders and servers also hash it."""
 
     def read(self, key: str, start: int = 0) -> AbstractContextManager[Iterator[bytes]]:
         """What lies under a key from a byte on, in pieces; NotThere if nothing does."""

@@ -43,12 +43,19 @@ def hand_down_variables(settings: Settings, variables: Mapping[str, str]) -> dic
         **passed,
         **own,
         f"{PREFIX}BUNDLES": str(settings.bundle_list() or settings.bundles),  # from our own home
-        "HOME": str(home),
-        "TMPDIR": str(home / "tmp"),
-        "XDG_CACHE_HOME": str(home / "cache"),
+        **homes(home),
         "XDG_DATA_HOME": data_home,  # the loader looks for drivers and layers of the user there
         # Python would look for the user's packages in the other home folder.
         "PYTHONUSERBASE": site.getuserbase(),
+    }
+
+
+def homes(folder: Path) -> dict[str, str]:
+    """The variables by which drivers find where to keep their caches."""
+    return {
+        "HOME": str(folder),
+        "TMPDIR": str(folder / "tmp"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
     }
 
 

@@ -19,7 +19,7 @@ from vkbench_shaders.bundle import packaged_sha
 
 Files = frozenset[str]
 
-_ALONE: Final = (Mode.PAIRED, Mode.PEER)
+_ALONE: Final = (Mode.PAIRED, Mode.PEER, Mode.COMPILE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,8 +34,16 @@ class RunnerProcess:
     """A runner for one device; `start` makes a fresh one of it."""
 
     def __init__(
-        self, selector: str, settings: Settings, parent: ThreadPoolExecutor, tell: Tell, beside: int
+        self,
+        selector: str,
+        settings: Settings,
+        parent: ThreadPoolExecutor,
+        tell: Tell,
+        beside: int,
+        *,
+        caches: Path | None = None,
     ) -> None:
+        """Starters of runners on a device; with `caches` they run beside the one that has it."""
         self.ready: Ready | None = None  # of the last one that became ready
         self.is_used = False  # whether it had any job
         self.is_aborted = False
@@ -44,6 +52,7 @@ class RunnerProcess:
         self._parent = parent  # the kernel ends a process with the thread that started it
         self._tell = tell
         self._beside = beside  # supervisors of this host that share its processors, this one too
+        self._caches = caches
         self._child: Child | None = None
         self._weights = frozenset[str]()  # files that it may read, see reading.py
         self._list = identity(settings.bundle_list())  # of bundles, that it may read
@@ -73,7 +82,7 @@ class RunnerProcess:
         """Replace the process, and wait until it has the device; RunnerFailed says why not."""
         self.close()
         self.is_used, self._list = False, identity(self._settings.bundle_list())
-        given = (self._command(), environment.of(self._settings), self._tell, "the runner")
+        given = (self._command(), self._environ(), self._tell, "the runner")
         child = self._child = self._parent.submit(Child, *given).result()
         if self.is_aborted:  # while there was no process to kill
             child.kill()
@@ -146,9 +155,14 @@ class RunnerProcess:
             with suppress(OSError):
                 child.close()
 
+    def _environ(self) -> dict[str, str]:
+        given = environment.of(self._settings)
+        return {**given, **environment.homes(self._caches)} if self._caches else given
+
     def _command(self) -> list[str]:
         numbers = ("--parent", str(os.getpid()), "--beside", str(self._beside))
-        arguments = ("--device", self._selector, *numbers, *["--strange"] * self._strange)
-        return contained_command(
-            self._settings.runner, *arguments, reads=map(Path, sorted(self._weights))
-        )
+        arguments = ["--device", self._selector, *numbers, *["--strange"] * self._strange]
+        written = [self._caches] if self._caches else []
+        arguments += [f"--caches={folder}" for folder in written]
+        reads = map(Path, sorted(self._weights))
+        return contained_command(self._settings.runner, *arguments, reads=reads, writes=written)

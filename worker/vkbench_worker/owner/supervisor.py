@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from vkbench.job import CHECKS, Job, Mode
@@ -24,6 +25,7 @@ from vkbench_worker.containment import kernel
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.answers import Answers, Emit
 from vkbench_worker.owner.child import NoAnswer
+from vkbench_worker.owner.compiling import ask_fresh_runners
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.ownership import Ownership
 from vkbench_worker.owner.reading import Group, first_group
@@ -59,7 +61,10 @@ class Supervisor(Closing):
         self._stock = Stock(settings, tell)
         # The kernel ends a runner with the thread that started it: this one lives as long as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
-        self._runner = RunnerProcess(selector, settings, self._parent, tell, beside)
+        self._make_runner = partial(
+            RunnerProcess, settings=settings, parent=self._parent, tell=tell, beside=beside
+        )
+        self._runner = self._make_runner(selector)
         self._peers = Peers(settings, self._parent, program_of)
         self._ownership = Ownership(settings, origin or settings.database_url())
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand
@@ -171,6 +176,9 @@ class Supervisor(Closing):
             if waiting[0].mode is Mode.PEER or waiting[0].builds:
                 self._ask_programs(waiting.popleft(), answers)
                 continue
+            if waiting[0].mode is Mode.COMPILE:
+                self._ask_fresh_runners(waiting.popleft(), answers)
+                continue
             self._stream(waiting, group.jobs, ahead, answers)
             if not self._runner.is_there:
                 # A driver may have died of the pipeline of a later job, and an innocent one have
@@ -240,6 +248,27 @@ class Supervisor(Closing):
             result = self._peers.in_turns(job, ready, ask_runner, is_over)
         if result:
             answers.give(result)
+
+    def _ask_fresh_runners(self, job: Job, answers: Answers) -> None:
+        """Have runners without caches compile a job's kernel."""
+        ready = self._runner.ready
+        assert ready
+        self._ownership.mark(job)
+        make = partial(self._make_runner, ready.facts.key)
+        began = time.monotonic()
+
+        def is_over() -> bool:
+            return self._runner.is_aborted or answers.cancelled(job)
+
+        try:
+            result = ask_fresh_runners(job, lambda caches: make(caches=caches), is_over)
+        except RunnerFailed as error:
+            answers.fail_unopened(job, str(error))
+        except NoAnswer as error:
+            answers.give(answers.end(job, error.outcome, str(error), began))
+        else:
+            if result:
+                answers.give(result)
 
     def _ask_runner(self, job: Job, answers: Answers) -> Result | None:
         """The runner's result of a job, or how it failed; None if it is not to be reported."""

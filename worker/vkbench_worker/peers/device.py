@@ -159,8 +159,14 @@ class PeerRecording(EagerRecording, Generic[M]):
 class PeerDevice(EagerDevice, Generic[M]):
     """A device of this host as a library uses it."""
 
-    def __init__(self, library: Library[M], facts: DeviceFacts, environment: Environment) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        library: Library[M],
+        facts: DeviceFacts,
+        environment: Environment,
+        gauge: Callable[[], float] | None = None,
+    ) -> None:
+        super().__init__(gauge)
         self.facts, self.environment = facts, environment
         self.clock = library.clock
         self.tick_seconds = library.tick_seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,11 +27,20 @@ from vkbench_worker.timing.timed import check, time_work
 M = TypeVar("M")
 
 
-def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job: Job) -> Result:
-    """Check a case by a peer, and time it if it is right; whatever happens is in the result."""
+def execute_peer(
+    library: Library[M],
+    device: PeerDevice[M],
+    bundle: Bundle,
+    job: Job,
+    pose: Callable[[str], Problem] = problem,
+) -> Result:
+    """Check a case by a peer, and time it if it is right; whatever happens is in the result.
+
+    A case that is none of the catalogue's is posed by another function.
+    """
 
     def do_job(blank: Result) -> Result:
-        posed = problem(job.case)
+        posed = pose(job.case)
         row = row_of(posed, library)
         path = path_of(row, library, posed)
         prepared = SHELF.get(posed, job.source, path)

@@ -1,13 +1,14 @@
 """The processes of other programs that a supervisor asks beside its runner, each of them kept.
 
-A peer has one, which is this host's own affair. A build under test has one of its own, contained as
-a runner is: it comes from anybody.
+A peer has one, and each build under test. All are contained as a runner is: a peer's libraries are
+those of this host, a build comes from anybody.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -33,6 +34,8 @@ from vkbench_worker.containment import environment
 from vkbench_worker.containment.environment import contained_command
 from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.child import Child, NoAnswer
+from vkbench_worker.peers.llama_cpp.api import PEER
+from vkbench_worker.peers.llama_cpp.program import places_read
 from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns, pair_in_turns
 from vkbench_worker.protocol import Ready, line_of, read_line
 
@@ -53,15 +56,20 @@ class Peers:
         programs = ProgramStore(settings.program_folder())
         self._program_of = program_of or (lambda build: programs.find(build.program))
         self._children: dict[str, Child] = {}  # by the peer's name, or what `_name_process` says
+        self._met: dict[str, set[str]] = defaultdict(set)  # cases that a process was asked for
 
     def in_turns(
         self, job: Job, ready: Ready, ask_runner: Ask, is_over: Callable[[], bool]
     ) -> Result | None:
         """The result of a job of a peer, which takes turns with the runner."""
 
+        name = _name_process(job.variant, job)
+        for other in self._children.keys() - {name}:
+            if other.split(" ")[0] == job.variant:  # it may read another model
+                self._end(other)
+
         def ask_peer(visit: Job) -> Result | None:
-            command = partial(_peer_command, job.variant)
-            return self._ask(job.variant, command, visit, ready, is_over)
+            return self._ask(name, partial(self._peer_command, job), visit, ready, is_over)
 
         is_brief = not is_model(job.case)
         rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
@@ -73,6 +81,7 @@ class Peers:
         Processes of other builds end: each holds a part of the device's memory.
         """
         wanted = {_name_process(sha, job) for sha in job.builds}
+        is_new = len(wanted) > 1 and any(job.case not in self._met[name] for name in wanted)
         for name in self._children.keys() - {*wanted, *BY_NAME}:
             self._end(name)
         if not job.pair:
@@ -84,7 +93,8 @@ class Peers:
             Side.OLD: partial(self._ask_build, job.pair.old, ready=ready, is_over=is_over),
             Side.NEW: partial(self._ask_build, job.arm, ready=ready, is_over=is_over),
         }
-        return pair_in_turns(job, asks, rounds=CPU_ROUNDS if ready.facts.type == "cpu" else 1)
+        rounds = CPU_ROUNDS if ready.facts.type == "cpu" else 1
+        return pair_in_turns(job, asks, rounds=rounds, is_new=is_new and not is_model(job.case))
 
     def _ask_build(
         self, arm: Arm, job: Job, ready: Ready, is_over: Callable[[], bool]
@@ -100,6 +110,12 @@ class Peers:
             return result_of_end(job, Outcome.ERROR, str(error), began)
         return result and replace(result, variant=job.variant, kernel_sha=arm.name, bundle=arm.name)
 
+    def _peer_command(self, job: Job) -> Sequence[str]:
+        """The command of a peer's process, which reads its libraries and the job's model."""
+        reads = places_read(self._settings) if job.variant == PEER else []
+        arguments = ("--peer", job.variant, "--parent", str(os.getpid()))
+        return contained_command(_MODULE, *arguments, reads=[*reads, *_model_files(job)])
+
     def _build_command(self, sha: str, job: Job) -> Sequence[str]:
         """The command of a build's process; its files are laid out, and what they were.
 
@@ -111,8 +127,7 @@ class Peers:
         arguments = ("--peer", program.adapter, "--folder", str(folder))
         parent = ("--parent", str(os.getpid()))
         if program.adapter == GGML:
-            files = [Path(job.source.path)] if job.source else []
-            reads = [folder, *list_linked(folder), *files]
+            reads = [folder, *list_linked(folder), *_model_files(job)]
             return contained_command(_MODULE, *arguments, *parent, reads=reads)
         # our own process, which starts the program contained and judges what it answers
         declared = msgspec.json.encode(replace(program, build=None, cases=None)).decode()
@@ -131,6 +146,7 @@ class Peers:
         deadline = began + job.limit_seconds
         try:
             child = self._have_child(name, command, ready)
+            self._met[name].add(job.case)
             child.send(line_of(job))
             result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
         except NoAnswer as error:
@@ -154,14 +170,15 @@ class Peers:
         return self._children[name]
 
     def _end(self, name: str) -> None:
+        self._met.pop(name, None)
         with suppress(OSError):
             self._children.pop(name).close()
 
 
-def _name_process(sha: str, job: Job) -> str:
-    """What a build's process is known by: its hash, and the file that it may read."""
-    return f"{sha} {job.source.path}" if job.source else sha
+def _name_process(program: str, job: Job) -> str:
+    """What a process of a peer or of a build's hash is known by: that, and what it may read."""
+    return f"{program} {job.source.path}" if job.source else program
 
 
-def _peer_command(peer: str) -> Sequence[str]:
-    return python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
+def _model_files(job: Job) -> list[Path]:
+    return [Path(job.source.path)] if job.source else []

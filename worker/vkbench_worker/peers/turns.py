@@ -4,12 +4,17 @@ The order is theirs, ours, ours, theirs, so that what drifts meanwhile meets bot
 which others use too, it is gone through several times. It is gone through again until the medians
 of both sides are known well, or the time for that is over. Both are judged at every visit. The
 peer begins, so that a case that it cannot do costs nothing else. Builds take the turns of a pair.
+
+A backend compiles what a case needs when it first meets it, which may take ten times as long as a
+visit. So both builds of a pair first check a case that is new to one of them, at the same time.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +30,7 @@ CPU_ROUNDS: Final = 3
 KNOWN_WELL: Final = 0.02  # half the interval of a median, as a share of it
 MOST_TIMES: Final = 4  # as many rounds as were asked for, however badly the medians are known
 _OURS, _THEIRS = "ours", "theirs"
+_CHECKS: Final = PREFIX + "checks"  # before the turns
 
 Ask = Callable[[Job], Result | None]  # None: whoever wanted the answer does not want it any more
 
@@ -46,9 +52,17 @@ def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Re
     return _together(job, turns.answers[_OURS], turns.answers[_THEIRS])
 
 
-def pair_in_turns(job: Job, asks: Mapping[str, Ask], *, rounds: int = 1) -> Result | None:
-    """The result of a pair of builds: their timings, or which of them is wrong or failed."""
-    visit = replace(_visit_of(job, rounds), pair=None)
+def pair_in_turns(
+    job: Job, asks: Mapping[str, Ask], *, rounds: int = 1, is_new: bool = False
+) -> Result | None:
+    """The result of a pair of builds: their timings, or which of them is wrong or failed.
+
+    A case that is new to one of them is checked by both before they take turns.
+    """
+    visit, began = replace(_visit_of(job, rounds), pair=None), time.monotonic()
+    if is_new and (late := _check_together(visit, asks)):
+        return late
+    checked = time.monotonic() - began
     turns = _take_turns(job, visit, asks, order(job), rounds)
     if turns is None:
         return None
@@ -57,15 +71,34 @@ def pair_in_turns(job: Job, asks: Mapping[str, Ask], *, rounds: int = 1) -> Resu
         answer = answers[turns.ended_by][-1]
         if answer.outcome is Outcome.WRONG:
             return _blame(job, visit, answers, asks)
-        return replace(answer, timings=(), reason=f"{turns.ended_by}: {answer.reason}")
+        return _fail(answer, turns.ended_by)
     visits = [*answers[Side.OLD], *answers[Side.NEW]]
     return replace(
         answers[Side.NEW][-1],
         timings=tuple(_merge_timings(Side(side), answers[side]) for side in ARMS),
-        started=min(visit.started for visit in visits),
-        seconds=sum(visit.seconds for visit in visits),
-        telemetry={**answers[Side.NEW][-1].telemetry, **_sum_phases(visits)},
+        started=min(visit.started for visit in visits) - checked,
+        seconds=sum(visit.seconds for visit in visits) + checked,
+        telemetry={**answers[Side.NEW][-1].telemetry, **_sum_phases(visits), _CHECKS: checked},
     )
+
+
+def _check_together(visit: Job, asks: Mapping[str, Ask]) -> Result | None:
+    """Have both builds check a case at the same time; a result only if one did not end in time.
+
+    Whatever else goes wrong does so again at a visit, unless there was no memory for both at once.
+    """
+    check = replace(visit, mode=Mode.CORRECTNESS)
+    with ThreadPoolExecutor(len(asks)) as pool:
+        answers = pool.map(lambda ask: ask(check), asks.values())
+    for side, answer in zip(asks, answers, strict=True):
+        if answer and answer.outcome is Outcome.TIMED_OUT:
+            return _fail(answer, side)
+    return None
+
+
+def _fail(answer: Result, side: str) -> Result:
+    """The result of a pair whose one build failed."""
+    return replace(answer, timings=(), reason=f"{side}: {answer.reason}")
 
 
 def _blame(

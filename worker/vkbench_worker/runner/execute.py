@@ -28,6 +28,7 @@ from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported, VulkanFailure
 from vkbench_worker.runtime.program import POISON_A
 from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.compiling import time_compiling
 from vkbench_worker.timing.timed import Judged, check, time_work
 
 
@@ -123,6 +124,10 @@ def _check_case(device: Device, bundle: Bundle, job: Job, blank: Result) -> Resu
     arithmetic = chosen.variant.arithmetic
     prepared = SHELF.get(problem, job.source, arithmetic)
     with closing_stack() as stack:
+        if job.mode is Mode.COMPILE:
+            verdict, timing = time_compiling(device, planned, prepared, arithmetic, stack)
+            timings = (timing,) if verdict.passed else ()
+            return _conclude(replace(result, timings=timings), verdict)
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode not in CHECKS:
             with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples
@@ -135,6 +140,10 @@ def _check_case(device: Device, bundle: Bundle, job: Job, blank: Result) -> Resu
             timed = time_work(device, bench, judged, job, stack)
             verdict = timed.verdict
             result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
+    return _conclude(result, verdict)
+
+
+def _conclude(result: Result, verdict: Verdict) -> Result:
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
 

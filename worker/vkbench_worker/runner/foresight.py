@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vkbench.job import Job
+from vkbench.job import Job, Mode
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import read_line
@@ -57,7 +57,10 @@ class Foresight:
             plans = self._plan_job(job)
         except Exception:  # said by the job itself
             return Needs()
-        programs = [program for planned in plans for program, _ in planned.launches.passes]
+        is_timed = job.mode is Mode.COMPILE  # the making itself
+        programs = [
+            program for planned in plans for program, _ in planned.launches.passes if not is_timed
+        ]
         path = plans[0].chosen.variant.arithmetic
         case = Need(problem=plans[0].problem, source=job.source, path=path)
         return Needs(case=case, programs=programs)

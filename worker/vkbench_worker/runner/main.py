@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from vkbench.case import is_model
@@ -82,11 +83,13 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
     answers = _claim_stdout()
     current = settings()
     opening = replace(current, robust=current.robust and options.strange)
+    is_fresh = options.caches is not None
+    if is_fresh:
+        opening = replace(opening, cache=options.caches)
     with ExitStack() as stack:
+        lock = (lambda facts: None) if is_fresh else partial(_lock, current, stack)
         try:
-            device = stack.enter_context(
-                VulkanDevice.open(options.device, opening, partial(_lock, current, stack))
-            )
+            device = stack.enter_context(VulkanDevice.open(options.device, opening, lock))
         except VkbenchError as error:
             print(error, file=sys.stderr)
             return FAILED_STATUS
@@ -101,9 +104,8 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
         stack.enter_context(SHELF.helped_by(preparers(device.facts, options.beside)))
         bundle_of = _bundles(current)
         # Readings with bounds checked are not those of other runners.
-        canary = (
-            None if device.checks_bounds else CanaryTimer(device, bundle_of, canary_folder(current))
-        )
+        has_canary = not (device.checks_bounds or is_fresh)
+        canary = CanaryTimer(device, bundle_of, canary_folder(current)) if has_canary else None
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
 
 
@@ -238,6 +240,11 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="", help="index, part of a name, UUID or device key")
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     parser.add_argument("--beside", type=int, default=1, help="runners that share the processors")
+    parser.add_argument(
+        "--caches",
+        type=Path,
+        help="keep a driver's caches in this folder, beside a runner that has the device's lock",
+    )
     parser.add_argument("--strange", action="store_true", help="do jobs of other bundles")
     return parser.parse_args(arguments)
 

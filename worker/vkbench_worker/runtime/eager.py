@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from vkbench_worker.runtime.load import Load
@@ -40,9 +40,9 @@ class EagerDevice:
     checks_bounds = False
     makes_ahead = False
 
-    def __init__(self) -> None:
+    def __init__(self, gauge: Callable[[], float] | None = None) -> None:
         self.pci_address = ""
-        self.load = Load()
+        self.load = Load(gauge)
         self.patience_seconds = 600.0
 
     def make_ahead(self, program: Program) -> None:

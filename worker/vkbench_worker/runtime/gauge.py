@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
-from vkbench.device import NVIDIA
+from vkbench.device import NVIDIA, DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.bundle import GAUGE, packaged
 from vkbench_worker.runtime.device import Barrier, Device, Dispatch, Stamp, Step
@@ -20,9 +20,14 @@ _BYTES: Final = 4 * 32  # of gauge.slang's threads
 _LAUNCHES: Final = 3  # the fastest one counts: a GPU that slept begins late
 
 
+def keeps_memory_clock(facts: DeviceFacts) -> bool:
+    """Whether the clock of a GPU's memory stays up with the one that a gauge measures."""
+    return facts.vendor_id == NVIDIA
+
+
 def of(device: Device) -> Callable[[], float] | None:
     """What measures a device's clock; None where that cannot be told."""
-    if device.facts.vendor_id != NVIDIA or device.clock != "gpu":
+    if not keeps_memory_clock(device.facts) or device.clock != "gpu":
         return None
     try:
         code, sha = packaged().code(GAUGE.key), packaged().entry(GAUGE.key).sha256

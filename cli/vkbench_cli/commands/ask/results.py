@@ -39,6 +39,7 @@ class OfResults(StrEnum):
     CORRECTNESS = Mode.CORRECTNESS.value
     PERFORMANCE = Mode.PERFORMANCE.value
     BATCH = Mode.BATCH.value
+    COMPILE = Mode.COMPILE.value
     PEER = Mode.PEER.value
     PAIRED = Mode.PAIRED.value
     SHARDED = Mode.SHARDED.value

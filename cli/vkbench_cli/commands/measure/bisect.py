@@ -14,7 +14,6 @@ from vkbench.process.user import user_name
 from vkbench_cli.builds import workshop_of
 from vkbench_cli.commands.measure.run import open_alone
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options.bisect_builds import refuse_program
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -24,6 +23,7 @@ from vkbench_cli.store import open_database, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
+    from vkbench_db.database import Database
     from vkbench_db.upkeep.bisections import Bisection
 
 COLUMNS = (
@@ -77,7 +77,10 @@ def bisect(
         ),
     ] = False,
     resume: Annotated[
-        int, Option(metavar="ID", help="Continue a bisection that was stopped on this machine.")
+        int,
+        Option(
+            metavar="ID", help="Continue a bisection whose command was stopped on this machine."
+        ),
     ] = 0,
     store: Store,
     output: Output,
@@ -89,7 +92,8 @@ def bisect(
     a program, and the few that are needed are built by its own command on this machine. Each
     candidate is timed against the good one in 4 to 48 pairs (old, new, new, old). A candidate that
     cannot be judged is skipped. If the last candidate crashes or loses the device, the first one
-    that does so is looked for. With --submit, identical devices of the fleet share the work.
+    that does so is looked for. With --submit, identical devices of the fleet share the work; a
+    command with --program stays, and sends them each build when they need it.
 
     \b
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
@@ -104,8 +108,9 @@ def bisect(
         raise UsageError("--resume continues a bisection unchanged: leave out the other options")
     if not (resume or options.regression):
         check(options)
+    if submit and (resume or options.program):
+        return _feed_fleet(options, device, resume, store, output)
     if submit:
-        refuse_program(options.program)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 
@@ -147,17 +152,70 @@ def stop(*, number: Number, store: Store) -> None:
 
 
 def _submit(options: BisectOptions, device: list[str], store: Store) -> int:
-    from vkbench_cli.show.waiting import warn
-    from vkbench_db.ask.devices.names import served_keys
-
     with open_database(store.settings()) as database:
-        with database.reading() as tx:
-            keys = served_keys(tx, device or options.devices(tx))
-        number = begin(database, options, keys, of_fleet=True)
+        number = _begin_in_fleet(database, options, device)
         say(str(number))
         tell(f"bisection {number}: `vkbench bisect show {number}`")
-        warn(database, f"bisection {number}", devices=keys)
+        _warn_of_absence(database, number)
     return 0
+
+
+def _begin_in_fleet(database: Database, options: BisectOptions, device: list[str]) -> int:
+    from vkbench_db.ask.devices.names import served_keys
+
+    with database.reading() as tx:
+        keys = served_keys(tx, device or options.devices(tx))
+    return begin(database, options, keys, of_fleet=True)
+
+
+def _warn_of_absence(database: Database, number: int) -> None:
+    """Tell which service has to be started before a bisection of the fleet goes on."""
+    from vkbench_cli.show.waiting import warn
+    from vkbench_db.upkeep import bisections
+
+    with database.reading() as tx:
+        devices = bisections.find(tx, number).devices
+    warn(database, f"bisection {number}", devices=devices)
+
+
+def _feed_fleet(
+    options: BisectOptions, device: list[str], resume: int, store: Store, output: Output
+) -> int:
+    """Make builds for a bisection of the fleet as it asks for them, and show how it ends."""
+    from vkbench_cli.show.waiting import wait_for
+    from vkbench_db.upkeep import bisections
+    from vkbench_detection.steps import require
+    from vkbench_local.bisect import feed
+
+    require()
+    settings = store.settings()
+    with open_database(settings) as database:
+        number = resume or _begin_in_fleet(database, options, device)
+        try:
+            _require_source(database, number)
+            tell(f"bisection {number}: this command makes its builds; the fleet times them")
+            _warn_of_absence(database, number)
+            workshop = workshop_of(settings, of_fleet=True)
+            feed(database, number, workshop, partial(wait_for, database))
+        except KeyboardInterrupt:
+            where = f" --database {store.database}" if store.database else ""
+            again = f"`vkbench bisect --resume {number} --submit{where}`"
+            tell(f"bisection {number} waits for its next build: {again} makes it")
+            return EXIT_INTERRUPTED
+        with database.reading() as tx:
+            return _show_bisection(bisections.find(tx, number), output)
+
+
+def _require_source(database: Database, number: int) -> None:
+    """UsageError unless a bisection needs builds of this machine."""
+    from vkbench_db.upkeep import bisections
+
+    with database.reading() as tx:
+        if not bisections.find(tx, number).source:
+            raise UsageError(
+                f"bisection {number} has all its candidates: leave out --submit, if it is of this "
+                "machine; the fleet goes on with its own"
+            )
 
 
 def _search_here(
@@ -238,6 +296,8 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
 
 def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
     """What is known of a candidate: by its own step, or by one of the same files."""
+    from vkbench_detection.bisect.course import note_of
+
     sha = bisection.candidates[place].sha
     if sha and sha == bisection.candidates[0].sha:
         return {"verdict": "good", "note": _same_files(bisection, 0)}
@@ -254,7 +314,7 @@ def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
         "p": step.p,
         "pairs": step.pairs,
         "run": step.run,
-        "note": step.note,
+        "note": note_of(bisection, step),
     }
 
 

@@ -16,6 +16,7 @@ from vkbench.errors import (
     EXIT_OK,
     EXIT_REGRESSION,
     NothingToDo,
+    UnknownName,
     UsageError,
     VkbenchError,
     WaitTimeout,
@@ -149,9 +150,9 @@ class _Here:
         self._settings = settings
         self._devices: Sequence[DeviceFacts] = ()
 
-    def find(self, word: str) -> Build:
-        """The build of a name, among those kept here."""
-        return kept_builds(self._settings).find(word)
+    def find(self, word: str, program: str = "") -> Build:
+        """The build of a name, among those of a program, or all, kept here."""
+        return kept_builds(self._settings).find(word, program)
 
     def begin(self, builds: TriedBuilds, selection: Selection, selectors: Sequence[str]) -> int:
         """Store a first round on the chosen devices; the number of its run."""
@@ -180,9 +181,9 @@ class _Fleet:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def find(self, word: str) -> Build:
-        """The build of a name, kept here or known to the database."""
-        return find_for_fleet(self._database, word)
+    def find(self, word: str, program: str = "") -> Build:
+        """The build of a name, of a program or any, kept here or known to the database."""
+        return find_for_fleet(self._database, word, program)
 
     def begin(self, builds: TriedBuilds, selection: Selection, selectors: Sequence[str]) -> int:
         """Store a first round on the chosen devices; the number of its run."""
@@ -225,13 +226,25 @@ def _choose_builds(lab: _Here | _Fleet, program: str, old: str, new: str) -> Tri
     from vkbench.settings import settings
 
     known = kept_programs(settings()).find(program)
-    builds = TriedBuilds(old=lab.find(old), new=lab.find(new))
-    for build in (builds.old, builds.new):
-        if build.program != known.name:
-            raise UsageError(f"{build.label} is a build of {build.program}, not of {known.name}")
+    builds = TriedBuilds(
+        old=_find_build(lab, old, known.name), new=_find_build(lab, new, known.name)
+    )
     if builds.old.sha == builds.new.sha:
         raise NothingToDo(f"{old} and {new} have the same files: there is nothing to compare")
     return builds
+
+
+def _find_build(lab: _Here | _Fleet, word: str, program: str) -> Build:
+    """The build of a program that a word means; UsageError where it is another program's."""
+    try:
+        return lab.find(word, program)
+    except UnknownName as unknown:
+        try:
+            other = lab.find(word)
+        except UsageError:
+            raise unknown from None
+        reason = f"{other.label} is a build of {other.program}, not of {program}"
+        raise UsageError(reason) from unknown
 
 
 def _words(builds: TriedBuilds) -> RunWords:

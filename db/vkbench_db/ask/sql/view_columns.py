@@ -57,7 +57,7 @@ _RESULTS = {
     "path": "arithmetic path whose limits applied",
     "nmse": "error against the float64 reference",
     "max_abs": "error against the float64 reference",
-    "metric": "`hot` or `cold`; with `sharded`, `copies` includes uploads and read-backs",
+    "metric": "`hot`, `cold`, `compile`; with `sharded`, `copies` includes uploads and read-backs",
     "seconds": "median of the samples, for one launch",
     "mad": "median absolute deviation, seconds",
     "low": "interval of the median, seconds",

@@ -26,7 +26,7 @@ from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.printed import setting
 
 PEER: Final = "ggml"
-BASE, VULKAN = "ggml-base", "ggml-vulkan"  # libraries of a build
+BASE, VULKAN, CPU = "ggml-base", "ggml-vulkan", "ggml-cpu"  # libraries of a build
 
 Pointer = ctypes.c_void_p
 Address = int  # of what the library has made
@@ -34,6 +34,12 @@ Address = int  # of what the library has made
 _DEVICES: Final = "GGML_VK_VISIBLE_DEVICES"
 _NO_BACKTRACE: Final = "GGML_NO_BACKTRACE"
 _OURS: Final = (_DEVICES, _NO_BACKTRACE)  # variables that are set here
+
+# Functions of the CPU backend: one makes it, one has it compute by its plainest code, and one says
+# whether its instructions are this processor's.
+_START: Final = "ggml_backend_cpu_init"
+_USE_PLAINEST: Final = "ggml_backend_cpu_set_use_ref"
+_SCORE: Final = "ggml_backend_score"
 
 # Where the libraries lie, from the folder of llama.cpp's programs, and from their own.
 _PLACES: Final = (".", "../lib", "../lib/*-linux-gnu")
@@ -131,6 +137,7 @@ class Api:
         if self("ggml_tensor_overhead") != _OBJECT_BYTES + ctypes.sizeof(Tensor):
             raise CannotDo(f"{vulkan.parent} is a build of {PEER} with tensors of another form")
         self.build = _identify_build(self._base, vulkan)
+        self._folder = base.parent
 
     def __call__(self, function: str, *arguments: Any) -> Any:
         """Call one of the functions that every build has."""
@@ -169,6 +176,21 @@ class Api:
         size = (tensors + 1) * self("ggml_tensor_overhead") + more
         return int(self("ggml_init", Init(size, None, True)))
 
+    def start_processor(self) -> tuple[Address, str]:
+        """The CPU backend of the build, by its plainest code, and what its library is called."""
+        for path in sorted(self._folder.glob(f"*{CPU}*"), key=_rank_processor):
+            try:
+                library = ctypes.CDLL(str(path))
+            except OSError:
+                continue  # it needs what the host lacks
+            if not hasattr(library, _START) or not _runs_here(library):
+                continue
+            backend = self._declare(library, _START, Pointer, ())()
+            if hasattr(library, _USE_PLAINEST):
+                self._declare(library, _USE_PLAINEST, None, (Pointer, c_bool))(backend, True)
+            return int(backend), path.name
+        raise CannotDo(f"this build has no {CPU} for this host, which judges operations of its own")
+
     @staticmethod
     def _declare(library: ctypes.CDLL, name: str, result: Any, types: tuple[Any, ...]) -> Any:
         try:
@@ -194,6 +216,16 @@ def find_libraries(folder: str) -> tuple[Path, Path]:
                     return base, next(filter(None, vulkan))
     where = folder or "the folders of PATH or near them"
     raise CannotDo(f"{PEER}'s libraries are not in {where}: VKBENCH_GGML names their folder")
+
+
+def _runs_here(library: ctypes.CDLL) -> bool:
+    """Whether a library for processors is for this one; the only one of a build does not say."""
+    return not hasattr(library, _SCORE) or library[_SCORE]() > 0
+
+
+def _rank_processor(path: Path) -> tuple[bool, str]:
+    """Libraries for any processor of a kind first, then those for some, by their names."""
+    return not re.search(r"-(x64|cpu)\.", path.name), path.name
 
 
 def _find_library(name: str, folder: str) -> Path | None:

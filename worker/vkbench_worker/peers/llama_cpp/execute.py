@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
-from vkbench.case import is_model
+from vkbench.case import is_model, program_of
 from vkbench.configuration import text_of
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Outcome
@@ -24,10 +25,13 @@ from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
+from vkbench_worker.peers.llama_cpp.gauge import make_gauge
 from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary
 from vkbench_worker.peers.llama_cpp.models import BENCH, LlamaBench
-from vkbench_worker.peers.llama_cpp.program import TooSlow, program
+from vkbench_worker.peers.llama_cpp.own_cases import pose, tell_judge
+from vkbench_worker.peers.llama_cpp.program import Died, TooSlow, program
 from vkbench_worker.protocol import Ready
+from vkbench_worker.runtime.gauge import keeps_memory_clock
 from vkbench_worker.timing.measure import few
 from vkbench_worker.timing.summary import Sampling, timing_of
 
@@ -50,7 +54,11 @@ class Ggml:
 
     @cached_property
     def _device(self) -> PeerDevice[GgmlMemory]:
-        return PeerDevice(self._library, self._ready.facts, self._ready.environment)
+        facts, gauge = self._ready.facts, None
+        if keeps_memory_clock(facts):
+            with suppress(CannotDo):
+                gauge = make_gauge(self._library)
+        return PeerDevice(self._library, facts, self._ready.environment, gauge)
 
     @cached_property
     def _bench(self) -> LlamaBench:
@@ -60,7 +68,7 @@ class Ggml:
             if self._build:
                 raise CannotDo(f"this build has no {BENCH}, which runs whole models") from None
             raise
-        return LlamaBench(self._ready.facts, path)
+        return LlamaBench(self._ready.facts, path, is_build=bool(self._build))
 
     def __call__(self, job: Job) -> Result:
         """Judge and time a case within the job's limit; what cannot be done is in the result."""
@@ -68,13 +76,22 @@ class Ggml:
         try:
             if is_model(job.case):
                 return self._of_model(job, began)
+            if program_of(job.case):
+                return self._of_own_case(job)
             return execute_peer(self._library, self._device, packaged(), job)
         except CannotDo as error:
-            return replace(result_of_end(job, Outcome.SKIPPED, str(error), began), variant=PEER)
+            crashed = self._build and isinstance(error, Died)
+            outcome = Outcome.CRASHED if crashed else Outcome.SKIPPED
+            return replace(result_of_end(job, outcome, str(error), began), variant=PEER)
         except TooSlow as error:
             return replace(result_of_end(job, Outcome.TIMED_OUT, str(error), began), variant=PEER)
         except (VkbenchError, ValueError) as error:  # what the program prints makes no sense
             return replace(result_of_end(job, Outcome.ERROR, str(error), began), variant=PEER)
+
+    def _of_own_case(self, job: Job) -> Result:
+        posing = partial(pose, self._library)
+        result = execute_peer(self._library, self._device, packaged(), job, posing)
+        return tell_judge(result, self._library)
 
     def _of_model(self, job: Job, began: float) -> Result:
         timed = self._bench.time_model(job, began + job.limit_seconds)

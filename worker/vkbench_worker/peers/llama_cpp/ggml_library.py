@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -17,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from vkbench.device import DeviceFacts
+from vkbench.programs.program import GGML_VULKAN
 from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.kernel import Layout
 from vkbench_worker.peers.library import Call, CannotDo, Row
@@ -24,6 +26,8 @@ from vkbench_worker.peers.llama_cpp.api import PEER, Address, Api, Tensor
 from vkbench_worker.peers.llama_cpp.arrays import GgmlArray, GgmlMemory
 from vkbench_worker.peers.llama_cpp.launches import Graph, Launch
 from vkbench_worker.peers.llama_cpp.operations.chains import CHAINS
+from vkbench_worker.peers.llama_cpp.operations.own import CHAINS as OWN_CHAINS
+from vkbench_worker.peers.llama_cpp.operations.own import ROWS as OWN_ROWS
 from vkbench_worker.peers.llama_cpp.operations.signatures import (
     ABORTS,
     FUNCTIONS,
@@ -57,21 +61,35 @@ class GgmlLibrary:
     def __init__(self, facts: DeviceFacts, folder: str, *, twins: int = 2) -> None:
         """The libraries of a folder; see launches.py for how many twins a launch is."""
         self.twins = twins
+        self.build = ""
+        self._processor: GgmlLibrary | None = None
         self.api = Api(folder, facts.index)
         if (seen := self.api.describe_device()) != facts.name:
             raise CannotDo(f"{PEER} sees {seen or 'no device'} where {facts.name} is")
         self.backend: Address = self.api("ggml_backend_vk_init", 0)
         if not self.backend:
             raise CannotDo(f"{PEER} cannot set up {facts.name}")
+        self.kind = "Vulkan"
         self.version = ":".join(self.api.build.values())
-        self.rows: Mapping[str, Row] = ROWS
+        self.rows: Mapping[str, Row] = {
+            **ROWS,
+            **{f"{GGML_VULKAN.name}:{name}": row for name, row in OWN_ROWS.items()},
+        }
         self.lacks: Mapping[str, str] = LACKS
-        self.chains: Mapping[str, Callable[..., None]] = CHAINS
+        self.chains: Mapping[str, Callable[..., None]] = {**CHAINS, **OWN_CHAINS}
         self.functions: Mapping[str, Callable[..., object]] = {
             **{name: partial(self._make_node, name) for name in FUNCTIONS},
             **{name: partial(self._make_gated_node, name) for name in GATED},
-            **CHAINS,  # which rows may name; nodes are made of the others
+            **self.chains,  # which rows may name; nodes are made of the others
         }
+
+    def on_processor(self) -> GgmlLibrary:
+        """The same operations by the CPU backend of the build."""
+        if self._processor is None:
+            self._processor = copy(self)
+            self._processor.backend, self._processor.build = self.api.start_processor()
+            self._processor.kind, self._processor.twins = "CPU", 1
+        return self._processor
 
     def takes(self, function: str, fmt: str) -> bool:
         """Types of ggml; the backend says of each launch what it supports, and not always right."""

@@ -47,6 +47,7 @@ class Maker(Protocol):
     functions: Mapping[str, Callable[..., object]]
     chains: Mapping[str, Callable[..., None]]
     twins: int  # chains of a launch
+    kind: str  # of the backend: Vulkan, CPU
 
     def memory(self, nbytes: int) -> GgmlMemory:
         """A buffer of the backend."""
@@ -88,7 +89,8 @@ class Nodes:
         node: Any = self._maker.functions[function](self._context, *tensors)
         at.take_result(api, node)
         if not api("ggml_backend_supports_op", self._maker.backend, node):
-            raise CannotDo(f"{PEER}'s Vulkan backend does not support {function} of this case")
+            kind = self._maker.kind
+            raise CannotDo(f"{PEER}'s {kind} backend does not support {function} of this case")
         self.made.append(int(node))
         return int(node)
 

@@ -61,14 +61,15 @@ class TimedModel:
 class LlamaBench:
     """The program on one device."""
 
-    def __init__(self, facts: DeviceFacts, path: str) -> None:
+    def __init__(self, facts: DeviceFacts, path: str, *, is_build: bool) -> None:
+        """That of a peer may serve a processor's driver by its own code for processors."""
         self._is_cpu = facts.type == "cpu"  # no clock that has to climb
         self._path = path
         self._environ = environ(facts)
         listed = run([self._path, "--list-devices"], self._environ, _ANSWER_SECONDS)
         lines = filter(None, map(_LISTED.fullmatch, listed.splitlines()))
         backends = {line[1]: line[2] for line in lines}
-        self.backend = backend_of(facts, {**backends, PROCESSOR: ""})
+        self.backend = backend_of(facts, backends if is_build else {**backends, PROCESSOR: ""})
         self._settled: dict[str, _Repetitions] = {}  # of the last visit to each case
 
     def time_model(self, job: Job, end: float) -> TimedModel:

@@ -27,6 +27,10 @@ class TooSlow(Exception):
     """The program did not answer in time."""
 
 
+class Died(CannotDo):
+    """The program was ended by a signal, as it is by an abort of its own."""
+
+
 def program(name: str, settings: Settings) -> str:
     """The path of one of llama.cpp's programs; CannotDo if it is not there."""
     folders = [os.path.join(settings.ggml, place) for place in _PLACES] if settings.ggml else []
@@ -39,6 +43,20 @@ def program(name: str, settings: Settings) -> str:
     raise CannotDo(f"llama.cpp's {name} is not in {where}: VKBENCH_GGML names its folder")
 
 
+def places_read(settings: Settings) -> list[Path]:
+    """Folders of this host that a contained process of the peer reads, in which its files are.
+
+    A folder of a build tree or of an installation may link to files of its neighbours.
+    """
+    if not settings.ggml:
+        return []  # PATH's programs are the system's, or Python's
+    folder = Path(settings.ggml).absolute()
+    neighbours = (folder, folder.parent / "bin", folder.parent / "lib")
+    files = (file for place in neighbours for file in place.glob("*.so*"))
+    linked = {file.resolve().parent for file in files if file.is_symlink()}
+    return [*filter(Path.exists, neighbours), *sorted(linked)]
+
+
 def environ(facts: DeviceFacts) -> dict[str, str]:
     """The variables by which llama.cpp's backends see this device alone."""
     seen = {"GGML_VK_VISIBLE_DEVICES": str(facts.index), "GGML_NO_BACKTRACE": "1"}
@@ -49,7 +67,7 @@ def environ(facts: DeviceFacts) -> dict[str, str]:
 
 
 def run(command: Sequence[str], variables: Mapping[str, str], seconds: float) -> str:
-    """What a program prints; CannotDo if it cannot or dies, TooSlow if it takes longer."""
+    """What a program prints; CannotDo if it cannot, Died if it dies, TooSlow if it takes longer."""
     try:
         done = subprocess.run(
             command,
@@ -66,8 +84,8 @@ def run(command: Sequence[str], variables: Mapping[str, str], seconds: float) ->
         raise CannotDo(f"cannot start {command[0]}: {error.strerror}") from error
     if done.returncode not in (0, 1):  # 1: some test failed
         words = next(filter(None, reversed(done.stderr.strip().splitlines())), "")
-        how = ending(done.returncode)
-        raise CannotDo(f"{Path(command[0]).name} ended with {how}: {words}"[:300])
+        how = f"{Path(command[0]).name} ended with {ending(done.returncode)}: {words}"
+        raise (Died if done.returncode < 0 else CannotDo)(how[:300])
     return COLOURS.sub("", done.stdout)
 
 

@@ -1,0 +1,56 @@
+"""How fast a GPU's clock runs just now, by a build of ggml: seconds of a fixed number of sorts.
+
+Sorts of short rows keep a GPU's arithmetic busy, and its memory hardly. ggml tells no time of the
+GPU, so there are enough of them for the host's clock, which sees a graph begin and end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import ceil, prod
+from typing import Final
+
+import numpy as np
+
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.kernel import Layout
+from vkbench_worker.peers.llama_cpp.arrays import GgmlArray
+from vkbench_worker.peers.llama_cpp.launches import Graph, Launch, Maker
+from vkbench_worker.runtime.load import WARM_SECONDS
+
+_SHAPE: Final = (512, 1024)  # rows, and numbers of each
+_GRAPH_SECONDS: Final = 10e-3  # at the full clock; to begin and end one takes 0.1 ms
+_MOST_LAUNCHES: Final = 1000
+_GRAPHS: Final = 3  # the fastest one counts: a GPU that slept begins late
+
+
+def make_gauge(maker: Maker) -> Callable[[], float]:
+    """A function that gives the seconds of a graph of sorts; CannotDo if the build has no sort.
+
+    The GPU is warmed here, so that the graph fits its full clock and nothing is compiled later.
+    """
+    numbers, places = (
+        GgmlArray(
+            memory=maker.memory(prod(_SHAPE) * 4),
+            offset=0,
+            format=format_named(name),
+            layout=Layout.contiguous(_SHAPE),
+        )
+        for name in ("f32", "i32")
+    )
+    maker.write(numbers.memory, 0, np.random.default_rng(1).random(_SHAPE, np.float32))
+    launch = Launch(maker, "argsort", (numbers, 0, places))
+    began = time.perf_counter()
+    once = _seconds_of(launch)
+    while time.perf_counter() - began < WARM_SECONDS:
+        once = _seconds_of(launch)
+    count = min(_MOST_LAUNCHES, max(1, ceil(_GRAPH_SECONDS / once)))
+    graph = Graph(maker, [launch] * count)
+    return lambda: min(_seconds_of(graph) for _ in range(_GRAPHS))
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
