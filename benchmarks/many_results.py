@@ -3,7 +3,9 @@
     python benchmarks/many_results.py FILE                    SQLite, 5,000,000 results
     python benchmarks/many_results.py postgresql://...        an empty database
 
-Cases are the catalogue's and devices those of `vkbench demo`. The database says that it is made up.
+Cases are the catalogue's and devices those of `vkbench demo`. Beside the kernels, builds of a
+program ran some cases every night, one build after the other. The database says that it is made
+up.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import base64
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,6 +24,7 @@ from sqlalchemy import MetaData, Table, create_engine, text
 
 from vkbench.case import Case
 from vkbench.messages.wire import to_builtins
+from vkbench.programs.program import GGML_VULKAN as PROGRAM
 from vkbench.result import pack_samples
 from vkbench_db import schema
 from vkbench_db.database import parse_url, upgrade
@@ -44,6 +47,8 @@ class Size:
 
     cases: int  # on each device
     nights: int
+    builds: int = 0  # of a program, as many nights each
+    build_cases: int = 100  # on each device
 
     @property
     def runs(self) -> int:
@@ -54,6 +59,11 @@ class Size:
     def jobs(self) -> int:
         """Each has two results."""
         return self.runs * self.cases
+
+    @property
+    def build_jobs(self) -> int:
+        """Each has one result."""
+        return self.nights * DEVICES * self.build_cases if self.builds else 0
 
 
 def fill(url: str, size: Size) -> None:
@@ -96,14 +106,7 @@ _AFTERWARDS = {
 
 def statements(dialect: str, size: Size) -> Iterator[str]:
     """What fills the tables, a statement each."""
-    words = _WORDS[dialect]
-
-    def moment(seconds: str) -> str:
-        return words["moment"].format(f"{BEGAN} + {seconds}")
-
-    def numbers(count: int) -> str:
-        return words["numbers"].format(count) + " AS m"
-
+    moment, numbers = _functions(dialect)
     series = 2 * DEVICES * size.cases
     yield from _devices(moment(f"{size.nights} * {DAY}"))
     yield (
@@ -162,13 +165,98 @@ def statements(dialect: str, size: Size) -> Iterator[str]:
         " count, launches, stop, clock, bytes_moved, flops, warnings, samples, series_id,"
         " measured_at, roof_fraction, flag) SELECT id, CASE i WHEN 0 THEN 'hot' ELSE 'cold' END, 1,"
         " s, s / 500, s * 0.999, s * 1.001, 0.95, s * 0.99, 20, 100, 'noise', 'gpu', 1000000,"
-        f" 2000000, '[]', {words['samples']}, series, finished_at,"
+        f" 2000000, '[]', {_WORDS[dialect]['samples']}, series, finished_at,"
         " 0.2 + 0.7 * (series % 89) / 89, '' FROM"
         f" (SELECT job.id, job.finished_at, m.i, {of_series} AS series,"
         f" {level} * (1 + {noise}) AS s FROM job CROSS JOIN {numbers(2)}) AS made"
     )
     yield from _calibrations(moment("0"))
     yield from _regressions(numbers(CHANGES), numbers(REGRESSIONS), moment(f"i * {DAY}"), size)
+    if size.builds:
+        yield from _builds(dialect, size)
+
+
+def _functions(dialect: str) -> tuple[Callable[[str], str], Callable[[int], str]]:
+    """What SQL calls the moment of some seconds, and a table `m` of the first numbers."""
+    words = _WORDS[dialect]
+    return (
+        lambda seconds: words["moment"].format(f"{BEGAN} + {seconds}"),
+        lambda count: words["numbers"].format(count) + " AS m",
+    )
+
+
+def _builds(dialect: str, size: Size) -> Iterator[str]:
+    """Builds of a program that ran the first cases every night, and the changes that came."""
+    moment, numbers = _functions(dialect)
+    a_build, a_night = -(-size.nights // size.builds), DEVICES * size.build_cases
+    for number in range(size.builds):
+        yield (
+            "INSERT INTO build (sha, program, name, files, added_at) VALUES"
+            f" ('{build_sha(number)}', '{PROGRAM.name}', 'b{8000 + number}', '[]',"
+            f" {moment(str(number * a_build * DAY))})"
+        )
+    yield (
+        "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
+        f" track) SELECT {size.runs} + i + 1, 'build run' || i, {moment(f'i * {DAY}')}, 'ann', '',"
+        f" '{{}}', '{{}}', 'performance', 0, 'main' FROM {numbers(size.nights)}"
+    )
+    ended = moment(f"i / {a_night} * {DAY} + 50000 + i % {a_night}")
+    yield (
+        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
+        " arm_kind, limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries,"
+        " dispatches, dispatched_at, finished_at, settled_token, cause, reason)"
+        f" SELECT {size.jobs} + i + 1, {size.runs} + i / {a_night} + 1, i % {a_night},"
+        f" i % {DEVICES} + 1, i % {a_night} / {DEVICES} + 1, 'performance', '{PROGRAM.name}',"
+        f" build.sha, 'build', 60, 1, 0.005, 1, 'passed', 1, 0, 1, {ended}, {ended}, 1, '', ''"
+        f" FROM {numbers(size.build_jobs)}"
+        f" JOIN build ON build.name = 'b' || (8000 + i / {a_night * a_build})"
+    )
+    is_ours = f"job.id > {size.jobs}"
+    yield (
+        "INSERT INTO latest (device_id, case_id, mode, variant, job_id, state, finished_at) SELECT"
+        " device_id, case_id, mode, variant, id, state, finished_at FROM job"
+        f" WHERE run_id = {size.runs + size.nights}"
+    )
+    yield (
+        "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha, bundle,"
+        " environment, worker, started_at, seconds, telemetry, recorded_at) SELECT id, 1, 'passed',"
+        f" '', variant, bundle, bundle, '{bundle_sha('1')}', 'lab', finished_at, 1.5, '{{}}',"
+        f" finished_at FROM job WHERE {is_ours}"
+    )
+    first = 2 * DEVICES * size.cases + 1
+    yield (
+        "INSERT INTO series (id, device_id, case_id, variant, metric, environment_class, track,"
+        " noise_kind, sigma, autocorrelation, smallest_effect, screen, screened_at, screened_job)"
+        f" SELECT {first} + i, i % {DEVICES} + 1, i / {DEVICES} + 1, '{PROGRAM.name}', 'hot',"
+        f" 'default', 'main', 'normal', 0.005, 0.1, 0.015, '{_screen()}', {moment('0')}, 1"
+        f" FROM {numbers(a_night)}"
+    )
+    seconds = "(1 + case_id % 97) * 1e-5 * (1 + 0.01 * (id % 101) / 101)"
+    yield (
+        "INSERT INTO measurement (job_id, metric, token, seconds, mad, low, high, confidence, best,"
+        " count, launches, stop, clock, bytes_moved, flops, warnings, samples, series_id,"
+        " measured_at, roof_fraction, flag) SELECT id, 'hot', 1, s, s / 500, s * 0.999, s * 1.001,"
+        " 0.95, s * 0.99, 20, 100, 'noise', 'host', 1000000, 2000000, '[]',"
+        f" {_WORDS[dialect]['samples']}, {first} + position, finished_at, 0.5, '' FROM"
+        f" (SELECT id, position, finished_at, {seconds} AS s FROM job WHERE {is_ours}) AS made"
+    )
+    yield (
+        "INSERT INTO change_point (id, series_id, method, direction, before_job, after_job,"
+        " before_kernel, after_kernel, before_bundle, after_bundle, before_environment,"
+        " after_environment, found_at, ratio, low, high, p, state, cause)"
+        f" SELECT {CHANGES} + 1 + job.position, {first} + job.position, 'screen', 'slower',"
+        f" job.id - {a_night}, job.id, old.bundle, job.bundle, old.bundle, job.bundle,"
+        f" '{bundle_sha('1')}', '{bundle_sha('1')}', job.finished_at, 1.05, 1.04, 1.06, 0.0001,"
+        " 'confirmed', 'build' FROM job JOIN job AS old"
+        f" ON old.id = job.id - {a_night} AND old.bundle <> job.bundle"
+        f" WHERE {is_ours} AND job.id - {size.jobs} BETWEEN {a_night * a_build} + 1"
+        f" AND {a_night * (a_build + 1)}"
+    )
+
+
+def build_sha(number: int) -> str:
+    """A build's hash, whose first digits tell it from others."""
+    return f"{0xB00 + number:03x}" * 21 + "b"
 
 
 def cases(count: int) -> list[Case]:
@@ -287,6 +375,7 @@ def main() -> None:
     parser.add_argument("database", help="a file that is not there yet, or a URL")
     parser.add_argument("--results", type=int, default=5_000_000)
     parser.add_argument("--series", type=int, default=25_000)
+    parser.add_argument("--builds", type=int, default=20, help="of a program, besides")
     options = parser.parse_args()
     url = (
         options.database
@@ -296,11 +385,12 @@ def main() -> None:
     size = Size(
         cases=options.series // DEVICES // len(METRICS),
         nights=max(2, options.results // options.series),
+        builds=options.builds,
     )
     began = time.monotonic()
     upgrade(url)
     fill(url, size)
-    print(f"{2 * size.jobs:,} results in {time.monotonic() - began:.0f} s")
+    print(f"{2 * size.jobs + size.build_jobs:,} results in {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

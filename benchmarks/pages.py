@@ -47,6 +47,9 @@ OPTIONS = (
     *("/series?kernel={kernel}", "/series?sort=-smallest_effect&page=9"),
     *("/api/results?run={run}&limit=1000", "/api/series?limit=1000"),
     "/api/compare?old={run}&new={other}",
+    *("/results?build={build}", "/results?program={program}"),
+    "/compare?old=build:{build}&new=build:{newest}",
+    "/heatmap?device={device}&program={program}&show=change&against=build:{build}",
     "/api/query?sql=SELECT+*+FROM+v_latest+ORDER+BY+seconds+DESC+LIMIT+100",
 )
 UNREAD = ("/api/openapi.json", "/", "/api/compare", "/api/query")  # the last two need options
@@ -137,6 +140,8 @@ def _values(origin: str, url: str) -> Mapping[str, Sequence[str]]:
     ]
     series = [row["hot_series"] for row in results if row.get("hot_series")]
     runs = sorted({int(row["run"]) for row in results})
+    builds = [str(row["name"]) for row in _rows(connection, "/api/builds")] or ["none"]
+    programs = [str(row["program"]) for row in _rows(connection, "/api/programs")] or ["none"]
     newest = max((row["finished_at"] for row in results), default="2026-01-01")
     connection.close()
     return {
@@ -145,6 +150,9 @@ def _values(origin: str, url: str) -> Mapping[str, Sequence[str]]:
         "job": [str(row["job"]) for row in results],
         "series": [str(number) for number in series] or ["1"],
         "kernel": sorted({row["kernel"] for row in results}),
+        "build": builds,
+        "newest": builds[-1:],
+        "program": programs,
         "regression": [str(number) for number in range(1, 20)],
         "day": [f"{newest[:8]}{day:02}" for day in range(1, 28)],
     }
@@ -157,6 +165,8 @@ _FOLDERS = {
     "series": "series",
     "kernels": "kernel",
     "regressions": "regression",
+    "programs": "program",
+    "builds": "build",
 }
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from vkbench_scheduler.planning.selection import Selection
 
 
+_LONGEST_NAME = 100  # of a build, characters
+
+
 def kept_builds(settings: Settings) -> BuildStore:
     """The builds that are kept on this machine."""
     from vkbench.programs.store import BuildStore
@@ -112,8 +115,14 @@ def find_for_fleet(database: Database, word: str, program: str = "") -> Build:
         return kept_builds(settings()).find(word, program)
     except UnknownName:
         with database.reading() as tx:
-            if known := find_build(tx, word, program):
-                return known
+            known = find_build(tx, word, program)
+        if known and known.is_name_alone:
+            raise UsageError(
+                f"build '{word}' is known from imported results alone: `vkbench program build add "
+                f"{known.program} FOLDER --name NAME` makes its files known"
+            ) from None
+        if known:
+            return known
         raise
 
 
@@ -150,3 +159,35 @@ def _send_build(build: Build, settings: Settings) -> None:
     if sent:
         unit, [size] = rate_column([sent], "B")
         tell(f"{size} {unit} of build {build.label} sent to {place.name}")
+
+
+def find_imported_build(database: Database, word: str, program: str) -> Build:
+    """The build that a file of results is of: a known one, or one known by its name alone."""
+    from vkbench.programs.build import build_of_name
+    from vkbench_db.work.builds import find_build, find_build_sha
+    from vkbench_local.peers.benchmark_files import check_peer
+
+    with database.reading() as tx:
+        try:
+            sha = find_build_sha(tx, word, program)
+        except UnknownName:
+            sha = ""
+        known = find_build(tx, sha) if sha else None
+    if known:
+        return known
+    kept = [
+        build
+        for build in kept_builds(settings()).list_builds()
+        if word in (build.name, build.sha) and program in ("", build.program)
+    ]
+    if len(kept) == 1:
+        return kept[0]
+    if not program:
+        raise UsageError(
+            f"no build is called '{word}': give --program, and the file makes it known"
+        )
+    if not word.isprintable() or len(word) > _LONGEST_NAME:
+        raise UsageError(f"--build takes up to {_LONGEST_NAME} printable characters; got {word!a}")
+    build = build_of_name(check_peer(program, "--program"), word)
+    tell(f"build {word} of {program} is known by its name alone: pairs cannot confirm its changes")
+    return build

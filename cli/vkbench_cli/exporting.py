@@ -25,6 +25,7 @@ from vkbench_db.transfer import exchange
 from vkbench_db.transfer.intake import import_records
 
 if TYPE_CHECKING:
+    from vkbench.programs.build import Build
     from vkbench_local.peers.imported import PeerFile, PeerTest, PeerTiming
 
 T = TypeVar("T", bound="PeerTest")
@@ -71,11 +72,12 @@ def import_file(database: Database, path: Path) -> exchange.Imported:
 
 
 def import_llama_bench(
-    database: Database, path: Path, device: str, model: Path | None
+    database: Database, path: Path, device: str, model: Path | None, build: Build | None = None
 ) -> exchange.Imported:
     """Read what llama-bench printed, and store it as results of a peer.
 
     `device` names the device, and `model` the file, where what is stored does not tell them.
+    With `build` they are results of that build instead, here as in the functions below.
     """
     from vkbench_db.ask.model_results import model_names
     from vkbench_local.peers.imported import PeerFile
@@ -88,26 +90,36 @@ def import_llama_bench(
     name = name_of(open_gguf(model)) if model else ""
     if name:
         check_one_model(tests)
-    file = PeerFile(peer=PEER, label=f"llama-bench {path.name}")
+    peer = build.program if build else PEER
+    file = PeerFile(peer=peer, label=f"llama-bench {path.name}", build=build)
     with database.transaction() as tx:
         return _import_run(tx, device, file, tests, partial(llama_timing, model_names(tx), name))
 
 
-def import_ggml(database: Database, path: Path, device: str) -> exchange.Imported:
+def import_ggml(
+    database: Database, path: Path, device: str, build: Build | None = None
+) -> exchange.Imported:
     """Read what test-backend-ops printed, and store it as results of a peer."""
     from vkbench_local.peers.ggml import PEER, ggml_timing
     from vkbench_local.peers.imported import PeerFile
     from vkbench_worker.peers.llama_cpp.ggml_file import read_ops
 
     tests = read_ops(path)
-    moment = path.stat().st_mtime
-    file = PeerFile(peer=PEER, label=f"test-backend-ops {path.name}", moment=moment)
+    moment, peer = path.stat().st_mtime, build.program if build else PEER
+    label = f"test-backend-ops {path.name}"
+    file = PeerFile(peer=peer, label=label, moment=moment, build=build)
     with database.transaction() as tx:
         return _import_run(tx, device, file, tests, ggml_timing)
 
 
 def import_named(
-    database: Database, path: Path, device: str, peer: str, *, is_google: bool
+    database: Database,
+    path: Path,
+    device: str,
+    peer: str,
+    build: Build | None = None,
+    *,
+    is_google: bool,
 ) -> exchange.Imported:
     """Read what Google Benchmark or nvbench wrote, and store it as results of a peer."""
     from vkbench_local.peers import benchmark_files as files
@@ -115,10 +127,11 @@ def import_named(
     from vkbench_worker.peers.programs import benchmark_files as read
 
     program = read.GOOGLE if is_google else read.NVBENCH
-    name = files.check_peer(peer or program.lower().replace(" ", "-"))
+    own = peer or program.lower().replace(" ", "-")
+    name = build.program if build else files.check_peer(own)
     tests = (read.read_google if is_google else read.read_nvbench)(path)
     label, moment = f"{name} {path.name}", path.stat().st_mtime
-    file = PeerFile(peer=name, label=label, moment=moment, example=files.EXAMPLE)
+    file = PeerFile(peer=name, label=label, moment=moment, example=files.EXAMPLE, build=build)
     with database.transaction() as tx:
         return _import_run(tx, device, file, tests, partial(files.named_timing, program))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
 
 from vkbench.case import parse_shape
+from vkbench.errors import UsageError
 from vkbench.process.user import user_name
 
 if TYPE_CHECKING:
@@ -15,10 +18,23 @@ if TYPE_CHECKING:
     from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.own.building import Built
 
+Sources = Annotated[
+    str,
+    Option(
+        metavar="REPOSITORY[:FOLDER]",
+        help="Folder of the sources that the declaration names; default: its own.",
+    ),
+]
+
 
 @cache
 def build_own(
-    path: Path, shapes: tuple[str, ...], seeds: tuple[int, ...] = (), *, batches: bool = False
+    path: Path,
+    shapes: tuple[str, ...],
+    seeds: tuple[int, ...] = (),
+    *,
+    batches: bool = False,
+    sources: str = "",
 ) -> Built:
     """The kernel that a file declares, with its cases or those of other shapes, and more of them.
 
@@ -26,7 +42,35 @@ def build_own(
     """
     from vkbench_shaders.own.building import build
 
-    return build(path, user_name(), [parse_shape(text) for text in shapes], seeds, batches=batches)
+    sized = [parse_shape(text) for text in shapes]
+    return build(
+        path, user_name(), sized, seeds, batches=batches, sources=folder_of_sources(sources)
+    )
+
+
+def refuse_sources(text: str) -> None:
+    """UsageError for `--sources` where no declaration is given."""
+    if text:
+        raise UsageError("--sources are those of a --kernel-file FILE")
+
+
+def folder_of_sources(text: str) -> Path | None:
+    """The folder that `--sources` names; None where it names none."""
+    if not text:
+        return None
+    repository, folder = split_sources(text)
+    path = repository / folder
+    if not path.is_dir():
+        raise UsageError(f"--sources {text}: {path} is no folder")
+    return path
+
+
+def split_sources(text: str) -> tuple[Path, str]:
+    """The repository of `--sources REPOSITORY[:FOLDER]`, and the folder in it."""
+    repository, colon, folder = text.rpartition(":")
+    if not colon or Path(text).is_dir():
+        repository, folder = text, "."
+    return Path(repository), folder or "."
 
 
 def cases_of(bundle: Bundle | None, kernel: Built | None) -> OwnCases | None:

@@ -50,6 +50,7 @@ ON_DEVICES = (
     Column(key="results", heading="results", kind=ValueKind.COUNT),
     Column(key="wrong", heading="wrong", kind=ValueKind.COUNT),
     Column(key="failed", heading="failed", kind=ValueKind.COUNT),
+    Column(key="imported", heading="imported", kind=ValueKind.COUNT),
     Column(key="host", heading="host", rank=Rank.MINOR),
     Column(key="added_at", heading="added", kind=ValueKind.TIME, rank=Rank.MINOR),
     Column(key="newest_at", heading="newest result", kind=ValueKind.TIME, hidden=True),
@@ -82,12 +83,14 @@ def build_row(row: BuildRow) -> dict[str, Cell]:
     return {
         **{name: getattr(row, name) for name in ("sha", "name", "program", "bytes", "added_at")},
         "build": name_build(row.name, row.sha),
-        "files": len(row.files),
+        "files": 0 if row.is_name_alone else len(row.files),
     }
 
 
 def file_rows(row: BuildRow) -> list[dict[str, Cell]]:
-    """The files of a build."""
+    """The files of a build; none of one that is known by its name alone."""
+    if row.is_name_alone:
+        return []
     return [
         {"path": file["path"], "bytes": file["nbytes"], "sha": file["sha"]} for file in row.files
     ]

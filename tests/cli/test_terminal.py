@@ -16,6 +16,7 @@ import pytest
 
 from commands import run_command
 from planted_lab import LONG_CASE, WORDS, make_lab
+from planted_lines import add_program
 from terminals import terminal
 from vkbench.settings import settings
 from vkbench_cli import main as cli
@@ -31,7 +32,6 @@ ALIKE = {
     "submit": "results",
     "watch": "results",
     "bisect": "bisect show",
-    "try": "compare",
     "driver ls": "bundle ls",
     "driver show": "bundle ls",
     "driver try": "compare",
@@ -45,9 +45,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _in_the_lab(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_the_lab(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{lab}")
     settings.cache_clear()
+    for name in ("old", "new"):
+        add_program(settings(), f"say()  # {name}", tmp_path / name, name)
 
 
 def reading_commands() -> Mapping[str, object]:
@@ -82,7 +84,7 @@ def test_no_line_is_wider_than_the_terminal(
         assert ("not shown at" in notes) == (f"not shown at {columns} columns: " in notes)
 
 
-SLOW = ("selftest", "report", "kernels --grid", "kernel check", "accuracy", "doctor")
+SLOW = ("selftest", "report", "kernels --grid", "kernel check", "accuracy", "doctor", "try")
 NUMBERS = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)+(?:e[-+]\d+)?%?(?![\w.])")
 
 

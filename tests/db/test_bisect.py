@@ -16,7 +16,7 @@ from vkbench.result import Result, Side, Timing, WrongArm, pack_samples
 from vkbench_db.ask import queries
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import Bisection, Candidate
-from vkbench_detection.bisect.course import places_to_make
+from vkbench_detection.bisect.course import note_of, places_to_make
 from vkbench_detection.bisect.verdicts import MOST_PAIRS
 from vkbench_scheduler.watch.bisect import step, stop
 
@@ -207,7 +207,11 @@ def test_a_small_step_before_the_large_one_is_not_it(lab: Lab) -> None:
     fleet = Fleet(
         lab, {f"b{place}": 1.0 + 0.03 * (place > 2) + 0.2 * (place > 9) for place in range(16)}
     )
-    assert fleet.run(fleet.begin()).high == 10
+    bisection = fleet.run(fleet.begin())
+    assert bisection.high == 10
+    notes = {step.position: note_of(bisection, step) for step in bisection.steps}
+    went_on = [place for place, note in notes.items() if "less than half of the whole" in note]
+    assert sorted(went_on) == [place for place in sorted(notes) if 2 < place < 10]
 
 
 @pytest.mark.parametrize(

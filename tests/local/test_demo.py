@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from commands import read_rows
 from demonstrated import UNTIL
 from vkbench.errors import UsageError
 from vkbench.settings import Settings
@@ -55,9 +56,14 @@ def test_the_detection_finds_what_is_planted_and_nothing_else(lab: Path) -> None
         ("slower", "environment", "softmax", "open"),
         ("wrong", "kernel", "get_rows", "open"),
         ("faster", "kernel", "mul_mat", "open"),
+        ("slower", "build", "mul_mat_vec", "open"),
     }
     [(regressions,)] = asked(lab, "SELECT count(DISTINCT regression) FROM v_regressions")
-    assert regressions == 6
+    assert regressions == 7
+    by_build = "SELECT DISTINCT program, before_build, after_build FROM v_regressions"
+    assert asked(lab, f"{by_build} WHERE cause = 'build'") == [
+        ("simulated-library", "v1.1", "v1.2")
+    ]
     by_driver = {row[4] for row in found if row[1] == "environment"}
     assert by_driver == {"Simulated desktop GPU, 24 GB"}
 
@@ -112,6 +118,16 @@ def test_commands_say_that_it_is_a_demonstration(lab: Path, capsys: Captured) ->
     assert shown.err.splitlines()[0] == demonstration.NOTE
     with Database.open(f"sqlite:///{lab}") as database, database.reading() as tx:
         assert demonstration.is_demonstration(tx)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_what_moved_between_two_builds_is_the_build(lab: Path, capsys: Captured) -> None:
+    changed = read_rows(capsys, "compare", "build:v1.1", "build:v1.2", "--database", str(lab))
+    assert {row["variant"] for row in changed} == {"simulated-library"}
+    assert {row["moved"].partition(",")[0] for row in changed if row["change"] == "slower"} == {
+        "build"
+    }
 
 
 def test_a_seed_makes_the_same_results_each_time(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from vkbench.errors import UsageError, VkbenchError
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import Bundle, CorruptBundle, packaged
 from vkbench_shaders.own.building import build
+from vkbench_shaders.own.own_form import own_form
 from vkbench_shaders.own.posing import NotDeclared, pose_case
-from vkbench_shaders.own.sources import own_form
 
 SMALL = "shape = { m = 3, k = 96 }"
 
@@ -143,7 +143,7 @@ def test_spir_v_of_other_compilers_is_taken(tmp_path: Path) -> None:
         ('groups = ["m"]', "groups = [0]", "the launch has [0, 1, 1] workgroups"),
         ('groups = ["m"]', "groups = [1, 1, 1, 1]", "groups has 4 numbers"),
         ('groups = ["m"]', 'groups = ["n"]', "names n, which is none of eps, m, k, b"),
-        ('columns = "k", ', "", "does not give: columns"),
+        ('columns = "k", ', "", "does not give what the code reads: columns (u32)"),
         ('columns = "k"', 'columns = "k / 5"', "has to be a whole number"),
         ('columns = "k"', 'columns = "k - 97"', "columns is u32, not -1"),
         ("nmse = 1e-4", "nmse = nan", "nmse is a number of at least 0, not nan"),
@@ -178,7 +178,7 @@ def test_a_slip_is_one_line(old: str, new: str, said: str, tmp_path: Path) -> No
 def test_a_binding_is_missing(tmp_path: Path) -> None:
     lost = '[[bindings]]\nname = "scales"\naccess = "out"\nformat = "f32"\ndims = ["m", "b"]\n\n'
     path = write_own(tmp_path, {lost: "", '[sizes]\nb = "k / 32"': "[sizes]"})
-    assert "the code uses binding 2, and the declaration has 0 to 1" in complaint(path)
+    assert "the code uses binding 2 (RWStructuredBuffer, scales), and no [[b" in complaint(path)
     path = write_own(tmp_path / "more", {lost: lost + lost.replace("scales", "sums")})
     assert "the output sums is binding 3, which the code does not have" in complaint(path)
 
@@ -290,6 +290,16 @@ def test_a_stranger_s_manifest_is_checked(tmp_path: Path) -> None:
         ),
         ("w = 64 }", "w = 64 }\nnpz = 'x.npz'", "rms_norm brings its own inputs and reference"),
         ("one_pass.slang", "two.slang", "the output y is binding 3, which the code does not have"),
+        (
+            "[[variants]]",
+            "[[bindings]]\nname = 'y'\naccess = 'out'\n\n[[variants]]",
+            "y is rms_norm's, and has its access",
+        ),
+        (
+            "[[variants]]",
+            "[[bindings]]\nname = 'out'\nbinding = 2\n\n[[variants]]",
+            "unknown binding of rms_norm 'out'",
+        ),
     ],
 )
 def test_a_slip_in_a_shadow_is_one_line(old: str, new: str, said: str, tmp_path: Path) -> None:
@@ -297,6 +307,19 @@ def test_a_slip_in_a_shadow_is_one_line(old: str, new: str, said: str, tmp_path:
     source = (path.parent / "one_pass.slang").read_text()
     (path.parent / "two.slang").write_text(source.replace("vk::binding(3)", "vk::binding(2)"))
     assert said in complaint(path)
+
+
+def test_a_shadow_may_have_other_numbers(tmp_path: Path) -> None:
+    bound = (
+        "[[bindings]]\nname = 'y'\nbinding = 2\n\n[[bindings]]\nname = 'biases'\nbinding = 3\n\n"
+    )
+    path = write_shadow(tmp_path / "own", {"[[variants]]": bound + "[[variants]]"})
+    source = (path.parent / "one_pass.slang").read_text()
+    assert "vk::binding(3)" in source
+    same = build(write_shadow(tmp_path / "same"), "somebody")
+    (path.parent / "one_pass.slang").write_text(source.replace("vk::binding(3)", "vk::binding(2)"))
+    moved = build(path, "somebody")
+    assert moved.bundle.sha == same.bundle.sha
 
 
 def test_a_shadow_has_the_inputs_and_reference_of_the_catalogue(tmp_path: Path) -> None:

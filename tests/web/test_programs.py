@@ -38,7 +38,9 @@ def test_programs_are_listed_with_their_newest_build(
     assert f'href="/programs/{PROGRAM}"' in page
     assert f"b8460 ({builds[2].sha[:12]})" in page
     assert [row["name"] for row in rows(pages, "/api/builds")] == list(NAMES)
-    assert rows(pages, "/api/builds?program=other") == []
+    assert pages.get("/api/builds?program=other").status_code == 404  # as of other pages
+    assert "did you mean" in pages.get("/api/builds?program=ggml-vulcan").text
+    assert rows(pages, f"/api/builds?program={PROGRAM}") == rows(pages, "/api/builds")
 
 
 def test_a_program_says_what_came_with_each_build_on_each_device(
@@ -144,6 +146,7 @@ def test_heat_maps_keep_programs_apart_and_hold_two_builds_against_each_other(
     lab.settle(device)
     ours = rows(pages, f"/heatmap?device={device}&format=json")
     assert {row["kernel"] for row in ours} == {"softmax"}
+    assert pages.get(f"/heatmap?device={device}&build=b84").status_code == 404
     theirs = rows(pages, f"/heatmap?device={device}&program={PROGRAM}&format=json")
     assert {row["kernel"] for row in theirs} == {"mul_mat_vec", "add"}
     lab.now += 3600

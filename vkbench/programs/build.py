@@ -17,6 +17,7 @@ MOST_FILES: Final = 1000
 MOST_BYTES: Final = 4 << 30  # of all files
 MOST_PATH: Final = 255  # characters
 SHA_SHOWN: Final = 12  # digits of a hash that people read
+NAME_ALONE: Final = "known by its name alone"  # in the place of such a build's files
 _SHA_DIGITS: Final = frozenset("0123456789abcdef")
 
 
@@ -67,9 +68,21 @@ class Build:
         return self.name or self.sha[:12]
 
     @property
+    def is_name_alone(self) -> bool:
+        """Whether none of its files is known: its results come from imports."""
+        return [file.path for file in self.files] == [NAME_ALONE]
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all of its files; equal ones count once."""
         return sum({file.sha: file.nbytes for file in self.files}.values())
+
+
+def build_of_name(program: str, name: str) -> Build:
+    """A build of which the name alone is known, as of a file of results: always the same one."""
+    sha = hashlib.sha256(f"{program} {name}".encode()).hexdigest()
+    file = BuildFile(path=NAME_ALONE, sha=sha, nbytes=0)
+    return Build(program=program, name=name, files=(file,))
 
 
 def name_build(name: str, sha: str) -> str:

@@ -99,6 +99,14 @@ class BisectOptions:
             help="Declaration of a kernel of your own: its path from the root of --repository.",
         ),
     ] = ""
+    sources: Annotated[
+        str,
+        Option(
+            metavar="REPOSITORY[:FOLDER]",
+            help="Take the sources from this folder at each of --revisions, and the declaration "
+            "of --kernel-file as it is.",
+        ),
+    ] = ""
     good: Annotated[
         str, Option(metavar="X", help="The last known good revision, or one of --bundles.")
     ] = ""
@@ -331,13 +339,18 @@ def _of_revisions(posed: Problem, options: BisectOptions) -> list[Built]:
 
 
 def _of_declarations(options: BisectOptions) -> list[Built]:
-    from vkbench_scheduler.planning.candidates import of_declarations
+    from vkbench_cli.own import split_sources
+    from vkbench_scheduler.planning import candidates
 
     if options.bundles or options.folder:
         raise UsageError("--kernel-file is for --revisions: leave out --bundles and --folder")
-    file = PurePosixPath(options.kernel_file)
-    ends = _ends(options)
-    return of_declarations(options.case, options.repository, *ends, file, user_name(), _tell)
+    ends, who = _ends(options), user_name()
+    if options.sources:
+        tree = candidates.SourceTree(*split_sources(options.sources))
+        file = Path(options.kernel_file)
+        return candidates.of_sources(options.case, tree, *ends, file, who, _tell)
+    path = PurePosixPath(options.kernel_file)
+    return candidates.of_declarations(options.case, options.repository, *ends, path, who, _tell)
 
 
 def _range_of(options: BisectOptions) -> RevisionRange:

@@ -16,7 +16,7 @@ from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
 from vkbench_cli.options.choices import Aim, CacheFormat, Property, counts
-from vkbench_cli.own import build_own, cases_of
+from vkbench_cli.own import Sources, build_own, cases_of, refuse_sources
 from vkbench_scheduler.planning.selection import (
     LIMIT_SECONDS,
     NOISE,
@@ -209,6 +209,7 @@ class Selecting:
             help="Run the kernel of your own that this file declares, in all its cases.",
         ),
     ] = field(default_factory=list)
+    sources: Sources = ""
     variant: Annotated[
         str,
         Option(
@@ -276,6 +277,7 @@ class Selecting:
         Its bundle has the inputs of so many repetitions, and those that --case names.
         """
         if not self.kernel_file:
+            refuse_sources(self.sources)
             return None
         if self._is_of_catalogue() or self.bundle:
             raise UsageError(
@@ -287,13 +289,10 @@ class Selecting:
                 f"--kernel-file is given {len(self.kernel_file)} times, and a run is of one "
                 "declaration: give each a command of its own"
             )
-        seeds = {without_seed(name)[1] for name in self.case}
-        return build_own(
-            self.kernel_file[0],
-            tuple(self.shape),
-            tuple(sorted({*range(repeat), *seeds} - {0})),
-            batches=self.property is Property.BATCH,
-        )
+        is_batch = self.property is Property.BATCH
+        seeds = {*range(repeat), *(without_seed(name)[1] for name in self.case)} - {0}
+        ways = (tuple(self.shape), tuple(sorted(seeds)))
+        return build_own(self.kernel_file[0], *ways, batches=is_batch, sources=self.sources)
 
     def chooses_cases(self) -> bool:
         """Whether an option says what is to run, so that the quick suite does not."""

@@ -1,6 +1,6 @@
 """Programs and their builds: when each came, how its cases ended, and what changed with it.
 
-What a page shows is read for few builds at a time: their jobs are found by the index of attempts.
+What a page shows is read for few builds at a time: their jobs are counted from their index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vkbench.job import JobState, Mode
 from vkbench.programs.build import Build
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_db.work.builds import files_of, find_build_sha
+from vkbench_db.work.builds import files_of, find_build_sha, is_of_build
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,11 @@ class BuildRow:
     first_run: int | None = None
     first_user: str = ""
 
+    @property
+    def is_name_alone(self) -> bool:
+        """Whether it is known by its name alone, of imported results."""
+        return Build(program=self.program, files=files_of(self.files)).is_name_alone
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOnDevice:
@@ -58,6 +63,7 @@ class BuildOnDevice:
     wrong: int
     failed: int
     newest_at: float
+    imported: int = 0  # of the results
     before: str = ""  # the build before it that has results there; "" for the first one
     slower: int = 0  # confirmed changes of times
     faster: int = 0
@@ -150,12 +156,11 @@ def builds(tx: Connection, program: str = "") -> list[BuildRow]:
 def build(tx: Connection, word: str) -> BuildRow:
     """The build of a name or a hash, with its first run."""
     sha = find_build_sha(tx, word)
-    job, run, attempt = schema.job.c, schema.run.c, schema.attempt.c
-    of_build = select(attempt.job_id).where(attempt.bundle == sha)
+    job, run = schema.job.c, schema.run.c
+    runs = select(job.run_id).where(is_of_build(schema.job), job.bundle == sha)
     first = tx.execute(
         select(run.id, run.user_name)
-        .join(schema.job, job.run_id == run.id)
-        .where(job.id.in_(of_build), job.bundle == sha)
+        .where(run.id.in_(runs))
         .order_by(run.created_at, run.id)
         .limit(1)
     ).first()
@@ -238,8 +243,7 @@ def _with_changes(row: BuildOnDevice, changes: Sequence[BuildChange]) -> BuildOn
 
 def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]:
     """Finished checks and timings of builds, by build and device."""
-    job, attempt, device = schema.job.c, schema.attempt.c, schema.device.c
-    ran = select(attempt.job_id).where(attempt.bundle.in_(shas))
+    job, run, device = schema.job.c, schema.run.c, schema.device.c
     query = (
         select(
             job.bundle.label("sha"),
@@ -247,10 +251,12 @@ def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]
             func.count().label("results"),
             func.count().filter(job.state == JobState.WRONG).label("wrong"),
             func.count().filter(job.state == JobState.FAILED).label("failed"),
+            func.count().filter(run.imported_at.is_not(None)).label("imported"),
             func.max(job.finished_at).label("newest_at"),
         )
+        .join(schema.run, run.id == job.run_id)
         .where(
-            *(job.id.in_(ran), job.bundle.in_(shas), job.finished_at.is_not(None)),
+            *(is_of_build(schema.job), job.bundle.in_(shas), job.finished_at.is_not(None)),
             job.mode.in_((Mode.CORRECTNESS, Mode.PERFORMANCE)),
         )
         .group_by(job.bundle, job.device_id)
@@ -260,7 +266,7 @@ def _count_results(tx: Connection, shas: Collection[str]) -> list[BuildOnDevice]
         select(
             *(query.c.sha, device.key.label("device"), device.name.label("device_name")),
             *(schema.host.c.name.label("host"), query.c.results, query.c.wrong, query.c.failed),
-            query.c.newest_at,
+            *(query.c.newest_at, query.c.imported),
         )
         .join(schema.device, device.id == query.c.device_id)
         .join(schema.host, schema.host.c.id == device.host_id)

@@ -22,7 +22,7 @@ from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
-from vkbench_db.work.builds import find_build_sha, names_of_builds
+from vkbench_db.work.builds import find_build_sha, is_of_build, names_of_builds
 
 _MODES = (*CHECKS, Mode.COMPILE, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
@@ -198,8 +198,7 @@ def _choose_jobs(
     if chosen.program:
         where.append(work.variant.in_(_match_programs(tx, chosen.program)))
     if builds:
-        ran = select(schema.attempt.c.job_id).where(schema.attempt.c.bundle.in_(builds))
-        where += [work.id.in_(ran), work.bundle.in_(builds)]
+        where += [is_of_build(source), work.bundle.in_(builds)]
     modes = [names.pick(mode, _MODES, "mode") for mode in chosen.mode]
     if modes or chosen.is_latest:  # pairs answer another question, and are shown when asked for
         where.append(work.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)))
@@ -212,14 +211,15 @@ def _choose_jobs(
 
 def _is_newest(*, of_each_build: bool = False) -> ColumnElement[bool]:
     """Whether a job is the newest of its device, case, mode and variant, those of sweeps too."""
-    job, other = schema.job.c, schema.job.alias("newest").c
+    job, others = schema.job.c, schema.job.alias("newest")
+    other = others.c
     query = select(other.id).where(
         *(other.case_id == job.case_id, other.device_id == job.device_id),
         *(other.mode == job.mode, other.variant == job.variant),
         other.finished_at.is_not(None),
     )
     if of_each_build:
-        query = query.where(other.bundle == job.bundle)
+        query = query.where(other.bundle == job.bundle, is_of_build(others))
     return job.id == (
         query.order_by(other.finished_at.desc(), other.id.desc())
         .limit(1)

@@ -32,6 +32,7 @@ from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json, Moment
 # PostgreSQL dialect (30 ms) into every command.
 FINISHED_ONLY = {"where": "finished_at IS NOT NULL"}
 UNPASSED_ONLY = {"where": "outcome <> 'passed'"}
+BUILDS_ONLY = {"where": "arm_kind = 'build'"}
 
 
 class BundleColumns(Columns):
@@ -174,6 +175,13 @@ job = Table(
         *("case_id", "device_id", "mode", "variant", "finished_at", "id"),
         info=FINISHED_ONLY,
     ),
+    # what a build did: all of it, and the newest job of each piece of work
+    Index(
+        "ix_job_build",
+        *("bundle", "case_id", "device_id", "mode", "variant", "finished_at", "id", "state"),
+        *("run_id", "arm_kind"),  # the latter for SQLite, which looks it up otherwise
+        info=BUILDS_ONLY,
+    ),
 )
 
 
@@ -234,10 +242,7 @@ attempt = Table(
 
 
 class VerdictColumns(Columns):
-    """How the output of the attempt that settled the job compared with its reference.
-
-    The fields of vkbench.result.Verdict have columns of the same names.
-    """
+    """What vkbench.result.Verdict says of the output of the attempt that settled the job."""
 
     job_id: Named[int] = Column(primary_key=True)
     token: Named[int]
@@ -267,10 +272,7 @@ verdict = Table(
 
 
 class MeasurementColumns(Columns):
-    """One metric of one side, of the attempt that settled the job.
-
-    The fields of vkbench.result.Timing have columns of the same names.
-    """
+    """One vkbench.result.Timing, of a metric and a side, of the attempt that settled the job."""
 
     job_id: Named[int] = Column(primary_key=True)
     metric: Named[str] = Column(Text, primary_key=True)

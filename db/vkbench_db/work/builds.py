@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Text, bindparam, select, update
 
 from vkbench.errors import UnknownName
+from vkbench.job import ArmKind
 from vkbench.programs.build import Build, BuildFile
 from vkbench.words.names import pick_sha
 from vkbench_db import schema
@@ -23,6 +24,12 @@ def store_build(tx: Connection, build: Build) -> None:
     if build.name:
         known = schema.build.c
         tx.execute(update(schema.build).where(known.sha == build.sha).values(name=build.name))
+
+
+def is_of_build(job: FromClause) -> ColumnElement[bool]:
+    """Whether jobs are of builds, in the words of the index that has these alone."""
+    build = bindparam("build", ArmKind.BUILD, Text(), unique=True, literal_execute=True)
+    return job.c.arm_kind == build
 
 
 def find_build(tx: Connection, word: str, program: str = "") -> Build | None:
@@ -46,6 +53,15 @@ def is_build(tx: Connection, sha: str) -> bool:
     """Whether a hash names a build, and no bundle."""
     build = schema.build.c
     return tx.execute(select(build.sha).where(build.sha == sha)).first() is not None
+
+
+def has_files(tx: Connection, sha: str) -> bool:
+    """Whether a hash names a build whose files are known, so that some host may run it."""
+    build = schema.build.c
+    row = tx.execute(select(build.program, build.files).where(build.sha == sha)).first()
+    if not row:
+        return False
+    return not Build(program=row.program, files=files_of(row.files)).is_name_alone
 
 
 def find_build_sha(tx: Connection, word: str, program: str = "") -> str:

@@ -123,6 +123,14 @@ def words_of(bisection: Bisection) -> dict[int, Word]:
     return words
 
 
+def note_of(bisection: Bisection, judged: BisectionStep) -> str:
+    """What is said of a step: that of its pairs, or why the search goes on behind a slower one."""
+    word = words_of(bisection).get(judged.position)
+    if judged.verdict == StepVerdict.BAD and word is Word.GOOD:
+        return "it brought less than half of the whole change, so the search went on behind it"
+    return judged.note
+
+
 def _word(judged: BisectionStep, whole: BisectionStep | None) -> Word:
     if whole and whole.verdict == StepVerdict.FAILED:  # one that fails is looked for
         if judged.verdict == StepVerdict.FAILED:

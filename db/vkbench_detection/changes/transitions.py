@@ -25,6 +25,9 @@ from vkbench_detection.series.points import Origin, origins
 Key = tuple[int, int, str]  # series, first bad job, direction: one change point at most
 
 
+_TOLD = "imported from another program's file: only pairs of both builds confirm it"
+
+
 def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list[int]:
     """Store suspicions that are not known yet, with their conclusions; return the new ids."""
     if not suspicions:
@@ -42,7 +45,10 @@ def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list
         if _key(suspicion) in made:
             new.setdefault(made[_key(suspicion)], suspicion)
     for change, new_suspicion in new.items():
-        _note(tx, change, ChangeState.SUSPECTED, new_suspicion.note, now)
+        sides = (known.get(new_suspicion.before_job), known.get(new_suspicion.after_job))
+        is_told = any(side.is_told for side in sides if side)
+        note = f"{new_suspicion.note}; {_TOLD}" if is_told else new_suspicion.note
+        _note(tx, change, ChangeState.SUSPECTED, note, now)
     concluded = [
         Decision(change=change, conclusion=new_suspicion.conclusion)
         for change, new_suspicion in new.items()

@@ -99,7 +99,8 @@ def _nights(tx: Connection, runs: Sequence[_Run]) -> Iterator[Suggestion]:
 def _before(tx: Connection, run: _Run, earlier: Sequence[_Run]) -> _Run | None:
     """The newest of the earlier runs that has most of what a run did."""
     job, other = schema.job.c, schema.job.alias("other")
-    probed = tx.execute(select(job.id).where(_is_timed(run.id)).order_by(job.id).limit(PROBED))
+    of_run = select(job.id).where(_is_timed(run.id)).order_by(job.position)
+    probed = tx.execute(of_run.limit(PROBED))
     same = (getattr(other.c, name) == getattr(job, name) for name in _WORK)
     rows = tx.execute(
         select(other.c.run_id)

@@ -68,6 +68,8 @@ def next_turn(
 
 def _without_bundle(suspicion: Waiting) -> Decision:
     text = "its bundle is not kept: only more results can tell"
+    if suspicion.point.is_of_build:
+        text = "the files of its builds are not known: pairs of both cannot be measured"
     return Decision(
         change=suspicion.change, conclusion=Conclusion(state=ChangeState.AMBIGUOUS, note=text)
     )

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import SHARDS, Arm, ArmKind
 from vkbench_db import schema
 from vkbench_db.rows import fetch, select_record
-from vkbench_db.work.builds import is_build
+from vkbench_db.work.builds import has_files, is_build
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.states import DECIDED, ChangeState
@@ -103,12 +103,14 @@ def _arms(tx: Connection, row: _Suspected) -> Arms | None:
     new = row.after_bundle
     kind, is_kept = ArmKind.BUNDLE, has_bundle
     if is_build(tx, new):
-        kind, is_kept = ArmKind.BUILD, is_build
+        kind, is_kept = ArmKind.BUILD, has_files
     if not new or not (new == row.packaged or is_kept(tx, new)):
         return None
     old = row.before_bundle
     is_other = row.before_kernel != row.after_kernel and old not in ("", new)
     if not (is_other and (old == row.packaged or is_kept(tx, old))):
+        if kind == ArmKind.BUILD and "" in (row.before_environment, row.after_environment):
+            return None  # a file told these times: the new build's own say nothing of them
         old = new
     return Arms(old=Arm(name=old, kind=kind), new=Arm(name=new, kind=kind))
 

@@ -6,7 +6,8 @@ shift is that one; else it is a new suspicion. On a device that a worker serves,
 measured: so is a change that was placed badly, or dismissed, once more results keep its shift.
 Elsewhere the results alone decide. Where they cannot tell a change from the series' own wander, it
 becomes ambiguous, not dismissed: people see it. What a program's build brought stays suspected
-there: its results may be of another protocol.
+there: its results may be of another protocol. So do, on any device, changes from or to results of a
+build that a file of another program told.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class _Place:
     before: int
     after: int
     cause: Cause
+    is_told: bool  # by a file, on one side or both
 
     @property
     def jobs(self) -> tuple[int, int]:
@@ -107,10 +109,10 @@ def judge_shifts(history: History, *, is_served: bool) -> Outcome:
     claimed: set[int] = set()
     for shift, start, end in zip(shifts, ends, ends[2:], strict=False):
         # pairs can measure the newest shift alone: what is over cannot be measured again
-        decides = not is_served or shift is not shifts[-1]
         place = _place(history, shift.index, (start, end), is_served=is_served)
-        if place.cause == Cause.BUILD and not is_served:
-            decides = False  # imported results of a program are of any protocol: pairs confirm
+        # imported results of a program are of any protocol: pairs confirm
+        is_for_pairs = place.is_told or (place.cause == Cause.BUILD and not is_served)
+        decides = not is_for_pairs and (not is_served or shift is not shifts[-1])
         same = _same(history, shift, place)
         if same is None:
             suspicions.append(_suspicion(history, shift, place, decides=decides))
@@ -118,7 +120,9 @@ def judge_shifts(history: History, *, is_served: bool) -> Outcome:
         claimed.add(same.id)
         if not decides and (again := _reopening(history, same, shift, place)):
             reopenings.append(again)
-        elif _may_decide(history, same, shift, place, is_served=is_served, decides=decides):
+        elif not is_for_pairs and _may_decide(
+            history, same, shift, place, is_served=is_served, decides=decides
+        ):
             decisions[same.id] = _decision(history, same, shift, place)
     faded = [] if is_served else _decide_faded(history, claimed)
     return Outcome(
@@ -262,7 +266,9 @@ def _place(history: History, index: int, ends: tuple[int, int], *, is_served: bo
         onset = onsets.find_onset(logs, index - start, moved)
         at = start + onset.index if onset.is_moved else index
     before, after = history.points[at - 1].job, history.points[at].job
-    return _Place(before, after, cause_of(history.origins[before], history.origins[after]))
+    sides = history.origins[before], history.origins[after]
+    is_told = any(side.is_told for side in sides)
+    return _Place(before, after, cause_of(*sides), is_told=is_told)
 
 
 def _toward(ratio: Ratio) -> Direction:

@@ -52,6 +52,11 @@ class Origin:
         """Whether a build of a program computed it."""
         return is_of_build(self.kernel, self.bundle)
 
+    @property
+    def is_told(self) -> bool:
+        """Whether a file told the result of a build, and nothing of the software there."""
+        return self.is_build and not self.environment
+
 
 def series_ids(tx: Connection, given: Iterable[Identity]) -> dict[Identity, int]:
     """Series ids by identity; new series are stored."""

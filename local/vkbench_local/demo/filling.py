@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from vkbench.job import ArmKind
 from vkbench.messages.wire import Announcement
 from vkbench_db import demonstration
 from vkbench_db.database import Database
@@ -19,12 +20,14 @@ from vkbench_db.transfer.intake import import_records
 from vkbench_db.transfer.lines import EnvironmentLine, JobLine, RunLine
 from vkbench_db.transfer.transcript import Line
 from vkbench_db.work import store
+from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import StoredBundle
 from vkbench_detection.steps import conclude, detect, scan
 from vkbench_local.demo import calibration, story
 from vkbench_local.demo.nights import BEGINS, ENDED, Lab, job_lines, run_line
 from vkbench_local.demo.pairs import measure_again
 from vkbench_local.demo.recording import load
+from vkbench_local.demo.releases import CASES, PROGRAM, RELEASES, Release, computed_by, release_of
 
 NIGHTS = 60
 WATCHED = (
@@ -65,6 +68,8 @@ def fill(
         demonstration.mark(tx)
         for number, bundle in enumerate(_bundles()):
             store.store_bundle(tx, bundle, lab.midnight(story.BUILDS[number].night))
+        for release in RELEASES:
+            store_build(tx, replace(release.build, added_at=lab.midnight(release.night)))
     watched = set[int]()
     for night in range(nights):
         suspected = _night(database, lab, night)
@@ -116,7 +121,7 @@ def _night(database: Database, lab: Lab, night: int) -> frozenset[int]:
 def _work(
     lab: Lab, night: int, began: float, date: str
 ) -> Iterator[tuple[RunLine, Sequence[JobLine]]]:
-    """The runs of a night: calibrations of devices with a new driver, then what is timed."""
+    """The runs of a night: calibrations of devices with a new driver, our kernels, the program."""
     fresh = [machine for machine in lab.machines if night == 0 or machine.is_new_driver(night)]
     if fresh:
         run = calibration.run_line(lab, night, f"calibration {date}", began)
@@ -126,7 +131,21 @@ def _work(
     is_wide = lab.is_wide(night)
     cases = [lab.by_name[name] for name in (lab.by_name if is_wide else lab.nightly)]
     label = f"{'all kernels' if is_wide else 'nightly'} {date}"
-    yield run_line(lab, night, label, began), list(job_lines(lab, night, cases, began, 0))
+    jobs = list(job_lines(lab, night, cases, began, 0))
+    yield run_line(lab, night, label, began), jobs
+    if release := release_of(night):
+        began = max(job.finished_at or began for job in jobs) + 60
+        run = run_line(lab, night, f"{PROGRAM} {release.name} {date}", began)
+        yield run, list(_release_lines(lab, night, release, began))
+
+
+def _release_lines(lab: Lab, night: int, release: Release, began: float) -> Iterator[JobLine]:
+    """The jobs of a night by the release that runs in it; their noise is not that of kernels."""
+    cases = [[computed_by(release, lab.by_name[name][0])] for name in CASES]
+    sha, kind = release.sha, ArmKind.BUILD
+    for line in job_lines(lab, night, cases, began, 2):
+        tried = tuple(replace(each, kernel_sha=sha, bundle=sha) for each in line.attempts)
+        yield replace(line, attempts=tried, variant=PROGRAM, bundle=sha, arm_kind=kind)
 
 
 def _announce(database: Database, lab: Lab, night: int, now: float) -> None:

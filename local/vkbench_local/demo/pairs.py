@@ -14,6 +14,7 @@ from vkbench_local.demo import story
 from vkbench_local.demo.lab import Machine
 from vkbench_local.demo.nights import Lab, verdict_of
 from vkbench_local.demo.recording import RecordedCase, timing
+from vkbench_local.demo.releases import computed_by, find_release
 from vkbench_scheduler.watch import confirm
 
 PAIR_SECONDS = 4.0
@@ -50,16 +51,15 @@ def _is_running(database: Database, device: str) -> bool:
 
 
 def _pair(lab: Lab, machine: Machine, night: int, job: Job, now: float) -> Result:
-    case = machine.runs(lab.by_name[job.case]) or lab.by_name[job.case][0]
+    case, kernel = _find_code(lab, machine, job)
     rng = np.random.default_rng([lab.seed, night, job.id])
-    new = lab.bundles.index(job.bundle)
     return Result(
         job=job.id,
         token=job.token,
         outcome=Outcome.PASSED,
         case=job.case,
         variant=case.variant,
-        kernel_sha=story.kernel_sha(case.case, case.variant, new),
+        kernel_sha=kernel,
         bundle=job.bundle,
         verdict=verdict_of(case, is_right=True),
         timings=tuple(_arm(lab, machine, night, case, job, rng, arm) for arm in ARMS),
@@ -71,6 +71,15 @@ def _pair(lab: Lab, machine: Machine, night: int, job: Job, now: float) -> Resul
     )
 
 
+def _find_code(lab: Lab, machine: Machine, job: Job) -> tuple[RecordedCase, str]:
+    """What computes a job's case there, and its hash: a release, or a kernel of the new bundle."""
+    if release := find_release(job.bundle):
+        return computed_by(release, lab.by_name[job.case][0]), release.sha
+    case = machine.runs(lab.by_name[job.case]) or lab.by_name[job.case][0]
+    build = lab.bundles.index(job.bundle)
+    return case, story.kernel_sha(case.case, case.variant, build)
+
+
 def _arm(
     lab: Lab,
     machine: Machine,
@@ -80,7 +89,10 @@ def _arm(
     rng: np.random.Generator,
     arm: Side,
 ) -> Timing:
-    build = lab.bundles.index(job.bundles[ARMS.index(arm)])
+    sha = job.arms[ARMS.index(arm)].name
+    if release := find_release(sha):
+        case = computed_by(release, lab.by_name[job.case][0])
+    build = None if release else lab.bundles.index(sha)
     [metric] = [
         n
         for n, recorded in enumerate(case.timings)

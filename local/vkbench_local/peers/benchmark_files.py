@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.peers import BY_NAME
 from vkbench_local.peers.imported import NoCase, PeerTiming, posed_case
 from vkbench_shaders.catalogue import is_code_path
 from vkbench_worker.peers.programs.benchmark_files import NamedTest
@@ -17,12 +18,14 @@ EXAMPLE: Final = "mul_mat/f16/m4096_n512_k4096"
 _PEER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
-def check_peer(name: str) -> str:
-    """A name that a peer's results may have: short, and no code path's."""
+def check_peer(name: str, option: str = "--peer") -> str:
+    """A name that a peer's or a program's results may have: short, and no code path's."""
     if not _PEER_NAME.fullmatch(name):
-        raise UsageError(f"--peer takes up to 40 letters, digits, dots and dashes; got {name!a}")
+        raise UsageError(f"{option} takes up to 40 letters, digits, dots and dashes; got {name!a}")
     if is_code_path(name):
-        raise UsageError(f"--peer {name} is the name of a code path: choose another")
+        raise UsageError(f"{option} {name} is the name of a code path: choose another")
+    if option != "--peer" and name in BY_NAME:
+        raise UsageError(f"{option} {name} is the name of a peer: choose another")
     return name
 
 

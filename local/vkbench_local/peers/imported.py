@@ -1,7 +1,8 @@
-"""Timings that other programs took by themselves, as a run of results: a peer's series.
+"""Timings that other programs took by themselves, as a run of results: a peer's, or a build's.
 
 A peer's result is a job of the same case and device, whose code path is the peer's name. Its
-outputs were never judged here, so it passed in the sense alone that it was timed.
+outputs were never judged here, so it passed in the sense alone that it was timed. A result of a
+build joins the series that the program has by its runs here.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from vkbench.case import Case
 from vkbench.configuration import text_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench.job import PEERS, JobState, Mode, Outcome
+from vkbench.job import MAIN, PEERS, ArmKind, JobState, Mode, Outcome
 from vkbench.messages.wire import encode
+from vkbench.programs.build import Build
 from vkbench.result import HOT, Side, Timing, pack_samples
 from vkbench.run import RunKind
 from vkbench_db.transfer.lines import (
@@ -69,10 +71,11 @@ class PeerRun:
 class PeerFile:
     """A file of a program's timings."""
 
-    peer: str  # code path of its results
+    peer: str  # code path of its results: a peer's name, or that of the build's program
     label: str  # of the run
     moment: float = 0.0  # Unix time of the timings that do not say theirs
     example: str = ""  # of a case's name, where the tests have to be named as cases
+    build: Build | None = None  # that it is of; None for a peer
 
 
 class PeerTest(Protocol):
@@ -144,7 +147,7 @@ def _device_of(test: PeerTest, devices: Sequence[DeviceFacts]) -> DeviceFacts:
 def _records_of(file: PeerFile, timings: Sequence[tuple[DeviceFacts, PeerTiming]]) -> list[Line]:
     """Timings on devices as the records of an export."""
     moment = file.moment
-    jobs = [_job(file.peer, number, *timed) for number, timed in enumerate(timings)]
+    jobs = [_job(file, number, *timed) for number, timed in enumerate(timings)]
     uuid = _uuid(file.peer, jobs)  # of the results alone, however often they are imported
     jobs = [job if job.finished_at else _finish_job(job, moment) for job in jobs]
     run = RunLine(
@@ -152,17 +155,17 @@ def _records_of(file: PeerFile, timings: Sequence[tuple[DeviceFacts, PeerTiming]
         created_at=min(job.finished_at or moment for job in jobs),
         user="",
         label=file.label,
-        kind=RunKind.IMPORT,
-        about={"peer": file.peer},
+        kind=RunKind.WORK if file.build else RunKind.IMPORT,
+        about={} if file.build else {"peer": file.peer},
         tags={},
         selection={},
         mode=Mode.PERFORMANCE,
         priority=0,
         cancelled_at=None,
-        track=PEERS,
+        track=MAIN if file.build else PEERS,
     )
     devices = {facts.key: facts for facts, _ in timings}
-    return list(_lines(run, devices.values(), jobs))
+    return list(_lines(run, file.build, devices.values(), jobs))
 
 
 def _finish_job(job: JobLine, moment: float) -> JobLine:
@@ -170,19 +173,21 @@ def _finish_job(job: JobLine, moment: float) -> JobLine:
     return replace(job, finished_at=moment, attempts=attempts)
 
 
-def _job(peer: str, position: int, device: DeviceFacts, timed: PeerTiming) -> JobLine:
+def _job(file: PeerFile, position: int, device: DeviceFacts, timed: PeerTiming) -> JobLine:
+    build = file.build.sha if file.build else ""
     attempt = AttemptLine(
         token=1,
         outcome=Outcome.PASSED,
         reason="",
-        variant=peer,
-        kernel_sha="",
+        variant=file.peer,
+        kernel_sha=build,
         environment="",
         worker="",
         started_at=None,
         seconds=timed.seconds,
         telemetry=timed.telemetry,
         recorded_at=timed.finished_at,
+        bundle=build,
         settings=text_of(timed.settings),
     )
     return JobLine(
@@ -190,8 +195,9 @@ def _job(peer: str, position: int, device: DeviceFacts, timed: PeerTiming) -> Jo
         device=device.key,
         case=timed.case,
         mode=Mode.PERFORMANCE,
-        variant=peer,
-        bundle="",
+        variant=file.peer,
+        bundle=build,
+        arm_kind=ArmKind.BUILD if build else ArmKind.BUNDLE,
         limit_seconds=0.0,
         measure_seconds=0.0,
         noise=0.0,
@@ -206,18 +212,18 @@ def _job(peer: str, position: int, device: DeviceFacts, timed: PeerTiming) -> Jo
         reason="",
         attempts=(attempt,),
         verdict=None,
-        timings=(_timing(timed),),
+        timings=(_timing(timed, Side.OURS if build else Side.THEIRS),),
     )
 
 
-def _timing(timed: PeerTiming) -> Timing:
+def _timing(timed: PeerTiming, side: Side) -> Timing:
     samples, spread = timed.samples, timed.deviation
     middle = median(samples)
     bounds = interval(samples)
     alone = len(samples) == 1  # then the file tells the deviation of the mean's repetitions
     return Timing(
         metric=timed.metric,
-        side=Side.THEIRS,
+        side=side,
         seconds=middle,
         mad=spread if alone else deviation(samples),
         low=max(middle - spread, 0.0) if alone else bounds.low,
@@ -242,9 +248,13 @@ def _uuid(peer: str, jobs: Sequence[JobLine]) -> str:
     return str(uuid5(NAMESPACE_URL, f"{peer}:{digest.hexdigest()}"))
 
 
-def _lines(run: RunLine, devices: Iterable[DeviceFacts], jobs: Sequence[JobLine]) -> Iterator[Line]:
+def _lines(
+    run: RunLine, build: Build | None, devices: Iterable[DeviceFacts], jobs: Sequence[JobLine]
+) -> Iterator[Line]:
     yield Line(0, "header", Header(format=FORMAT, version=VERSION, jobs=len(jobs)))
     yield Line(0, "run", run)
+    if build:
+        yield Line(0, "build", build)
     for facts in devices:
         yield Line(0, "device", facts)
     for number, job in enumerate(jobs, 1):

@@ -17,6 +17,7 @@ from vkbench_shaders.compile.build import units_for
 from vkbench_shaders.compile.revisions import build_revision
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.own.building import build
+from vkbench_shaders.own.inclusions import digest_of_sources
 from vkbench_shaders.own.posing import own_case
 
 Watch = Callable[[int, int, str], None]  # revisions done, revisions in all, the last one
@@ -67,6 +68,35 @@ def of_declarations(
         _check_declares(bundle, case)
         return replace(bundle, name=revision.label)
 
+    return _of_each(searched, build_candidate, watch)
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """A folder of sources in a repository."""
+
+    repository: Path
+    folder: str
+
+
+def of_sources(
+    case: str, tree: SourceTree, good: str, bad: str, file: Path, owner: str, watch: Watch
+) -> list[Built]:
+    """Build a user's kernel as one file declares it, of the sources of each revision of a tree.
+
+    Most revisions of a tree change other kernels: those that do are not compiled again.
+    """
+    built: dict[str, Bundle] = {}
+
+    def build_candidate(revision: Revision) -> Bundle:
+        with checked_out(tree.repository, revision, tree.folder) as sources:
+            digest = digest_of_sources(file, owner, sources)
+            if digest not in built:
+                built[digest] = build(file, owner, sources=sources).bundle
+        _check_declares(built[digest], case)
+        return replace(built[digest], name=revision.label)
+
+    searched = revisions(tree.repository, good, bad, tree.folder)
     return _of_each(searched, build_candidate, watch)
 
 

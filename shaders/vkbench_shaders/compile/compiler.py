@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,14 +74,14 @@ class Compiler:
     def __str__(self) -> str:
         return f"slangc {self.version} at {self.path}"
 
-    def compile(self, unit: Unit, tree: Path) -> bytes:
+    def compile(self, unit: Unit, tree: Path, flags: Sequence[str] = ()) -> bytes:
         """SPIR-V of a unit; CompileError carries the compiler's own message with file and line."""
         source = source_of(unit.module, tree)
         specialised = [word for argument in unit.arguments for word in ("-specialize", argument)]
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "unit.spv")
             options = ["-entry", unit.entry, *specialised, "-o", str(out)]
-            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *options)
+            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *flags, *options)
             if done.returncode or not out.exists():
                 complaint = (
                     done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"

@@ -128,6 +128,11 @@ def _with_workgroup_size(
     return (*header[:3], fresh + 1, header[4]), changed
 
 
+def text_of(words: Sequence[int]) -> str:
+    """The text at the beginning of some words."""
+    return struct.pack(f"<{len(words)}I", *words).split(b"\0")[0].decode(errors="replace")
+
+
 def definition(instructions: Iterable[Instruction], number: int) -> Instruction:
     """The constant that stands for a number of the module."""
     constants = (Op.CONSTANT, Op.SPEC_CONSTANT)

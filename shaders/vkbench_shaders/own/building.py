@@ -35,6 +35,7 @@ from vkbench_shaders.own.records import (
     OwnVariant,
     UnfitDeclaration,
 )
+from vkbench_shaders.own.sources import Compiled
 from vkbench_shaders.own.units import OwnUnit, launch_of, unit_of
 from vkbench_shaders.tolerance import limits_of, path_of
 
@@ -72,16 +73,17 @@ def build(
     seeds: Collection[int] = (),
     *,
     batches: bool = False,
+    sources: Path | None = None,
 ) -> Built:
     """The bundle of the kernel that a file declares, with its cases or those of other shapes.
 
     With seeds it also has these cases with the inputs of each, but for those whose inputs a file
     brings. With batches it has the parts of its cases, by which a worker checks whether a row's
-    bits depend on how many there are.
+    bits depend on how many there are. The sources lie in the declaration's folder, or in another.
 
     UsageError says in one line what is wrong, and where.
     """
-    declared = declaration.read(path, owner)
+    declared = declaration.read(path, owner, sources)
     try:
         draft = _draft(declared)
         tables = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
@@ -102,8 +104,10 @@ def _draft(declared: Declared) -> _Draft:
     head = _head(table)
     records.check_head(head)
     bindings = posing.outline_kernel(head).bindings
+    compiled: dict[str, Compiled] = {}
     units = {
-        variant.name: unit_of(declared, variant, head.name, bindings) for variant in table.variants
+        variant.name: unit_of(declared, variant, head.name, bindings, compiled)
+        for variant in table.variants
     }
     variants = (
         replace(variant, requires=units[variant.name].features) for variant in head.variants
@@ -130,7 +134,7 @@ def _head(table: Declaration) -> OwnKernel:
                 exact=each.exact,
                 values=each.values,
             )
-            for each in table.bindings
+            for each in (() if table.shadows else table.bindings)
         ),
         params=table.params,
         variants=tuple(

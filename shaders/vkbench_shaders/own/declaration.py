@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -10,24 +10,37 @@ from typing import Final
 from vkbench.errors import UsageError
 from vkbench.process.toml_file import read_toml
 from vkbench_shaders.own.formulas import Formula
+from vkbench_shaders.own.matrix import MatrixTable, combine
 from vkbench_shaders.own.records import WORD, UnfitDeclaration
 
-_ENDINGS: Final = (".comp", ".glsl", ".slang", ".spv")
+_ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
 
 Push = Mapping[str, Formula | tuple[Formula, ...]]
+Place = int | str  # a binding's number, or what the code calls a block
+
+
+Defines = Mapping[str, str | int | float | bool]  # macros; true is 1, and false is left out
 
 
 @dataclass(frozen=True, kw_only=True)
 class BindingTable:
-    """[[bindings]]: a storage buffer."""
+    """[[bindings]]: a storage buffer; of a shadow, where the code has one of the catalogue's."""
 
     name: str
-    access: str
-    format: str
-    dims: tuple[str, ...]
+    access: str = ""
+    format: str = ""
+    dims: tuple[str, ...] = ()
     exact: bool = False
     values: str = "noise"
     range: tuple[Formula, Formula] | None = None
+    binding: Place | tuple[Place, ...] | None = None  # None: its place in the list
+    set: int = 0
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where the code has it, as far as the declaration says."""
+        given = self.binding
+        return given if isinstance(given, tuple) else () if given is None else (given,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +50,10 @@ class VariantTable:
     name: str
     source: str
     entry: str = ""
+    compiler: str = ""
+    defines: Defines = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     groups: tuple[Formula, ...]
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
@@ -69,40 +86,88 @@ class Declaration:
     flops: Formula = 0
     tolerance: str | Mapping[str, float] = "f32"
     reference: str = ""
+    # how all variants are compiled; each may say more
+    compiler: str = ""
+    defines: Defines = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     bindings: tuple[BindingTable, ...] = ()
     params: Mapping[str, int | float] = field(default_factory=dict)
     sizes: Mapping[str, Formula] = field(default_factory=dict)  # that follow from others
+    matrix: MatrixTable | None = None
     variants: tuple[VariantTable, ...]
     cases: tuple[CaseTable, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a variant is compiled from, and how."""
+
+    source: Path
+    entry: str
+    compiler: str  # "": any that knows the language
+    defines: Mapping[str, str]
+    include: tuple[Path, ...]  # folders
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A declaration, and the folder that its files lie in."""
+    """A declaration, and the folders that its files lie in."""
 
     path: Path
     table: Declaration
+    sources: Path | None = None  # folder of the sources; None: the declaration's
 
     def file(self, name: str, endings: tuple[str, ...], most_bytes: int) -> Path:
         """A file that the declaration names; it lies in its folder, links followed."""
-        folder = self.path.resolve().parent
-        path = (folder / name).resolve()
-        if Path(name).is_absolute() or not path.is_relative_to(folder):
-            raise UnfitDeclaration(f"{name} is outside of the folder of {self.path.name}")
-        if path.suffix not in endings:
-            raise UnfitDeclaration(f"{name} does not end in {', '.join(endings)}")
-        if not path.is_file():
-            raise UnfitDeclaration(f"{name} is no file in {folder}")
-        if (size := path.stat().st_size) > most_bytes:
-            raise UnfitDeclaration(f"{name} has {size} bytes; {most_bytes} are allowed")
-        return path
+        return _file_in(self.path.resolve().parent, self.path.name, name, endings, most_bytes)
 
-    def source(self, variant: VariantTable, most_bytes: int) -> Path:
-        """The file of a variant's source."""
-        return self.file(variant.source, _ENDINGS, most_bytes)
+    def recipe(self, variant: VariantTable, most_bytes: int) -> Recipe:
+        """How a variant is compiled."""
+        folder = self._source_folder
+        whose = f"--sources {self.sources}" if self.sources else self.path.name
+        return Recipe(
+            source=_file_in(folder, whose, variant.source, _ENDINGS, most_bytes),
+            entry=variant.entry,
+            compiler=variant.compiler,
+            defines={
+                name: str(int(value) if isinstance(value, bool) else value)
+                for name, value in variant.defines.items()
+                if value is not False
+            },
+            include=tuple(_include_folder(folder, name) for name in variant.include),
+            flags=variant.flags,
+        )
+
+    @property
+    def _source_folder(self) -> Path:
+        return (self.sources or self.path.parent).resolve()
 
 
-def read(path: Path, owner: str) -> Declared:
+def _file_in(
+    folder: Path, whose: str, name: str, endings: tuple[str, ...], most_bytes: int
+) -> Path:
+    path = (folder / name).resolve()
+    if Path(name).is_absolute() or not path.is_relative_to(folder):
+        raise UnfitDeclaration(f"{name} is outside of the folder of {whose}")
+    if path.suffix not in endings:
+        raise UnfitDeclaration(f"{name} does not end in {', '.join(endings)}")
+    if not path.is_file():
+        raise UnfitDeclaration(f"{name} is no file in {folder}")
+    if (size := path.stat().st_size) > most_bytes:
+        raise UnfitDeclaration(f"{name} has {size} bytes; {most_bytes} are allowed")
+    return path
+
+
+def _include_folder(folder: Path, name: str) -> Path:
+    path = (folder / name).resolve()
+    if not path.is_dir():
+        raise UnfitDeclaration(f"include: {name} is no folder in {folder}")
+    return path
+
+
+def read(path: Path, owner: str, sources: Path | None = None) -> Declared:
     """The declaration in a file; its owner, where it names none, is the one given.
 
     UsageError says in one line which field is wrong, and why.
@@ -114,4 +179,53 @@ def read(path: Path, owner: str) -> Declared:
             raise UsageError(
                 f"{path}: the {what} is {word!r}: give letters, digits and _, a letter first"
             )
-    return Declared(path=path, table=replace(declaration, owner=owner))
+    for binding in declaration.bindings:
+        _check_fields(path, declaration, binding)
+    try:
+        variants = tuple(_variants_of(declaration))
+    except UnfitDeclaration as error:
+        raise UsageError(f"{path}: {error}") from error
+    table = replace(declaration, owner=owner, variants=variants)
+    return Declared(path=path, table=table, sources=sources)
+
+
+def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
+    """The variants, each once for each combination of [matrix], compiled as is said for all."""
+    by_name = {variant.name: variant for variant in declaration.variants}
+    matrix = declaration.matrix
+    if matrix is None or len(by_name) < len(declaration.variants):
+        yield from (_join(declaration, variant) for variant in declaration.variants)
+        return  # where two have one name, that is said later
+    for each in combine(matrix, list(by_name)):
+        variant = _join(declaration, by_name[each.of])
+        yield replace(
+            variant,
+            name=each.name,
+            defines={**variant.defines, **each.defines},
+            constants={**variant.constants, **each.constants},
+        )
+
+
+def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
+    """A variant with what all are compiled with; SPIR-V is not compiled."""
+    if variant.source.endswith(".spv"):
+        return variant
+    return replace(
+        variant,
+        compiler=variant.compiler or declaration.compiler,
+        defines={**declaration.defines, **variant.defines},
+        include=(*variant.include, *declaration.include),
+        flags=(*declaration.flags, *variant.flags),
+    )
+
+
+def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -> None:
+    given = {"access": binding.access, "format": binding.format, "dims": binding.dims}
+    if declaration.shadows and any(given.values()):
+        raise UsageError(
+            f"{path}: {binding.name} is {declaration.shadows}'s, and has its access, format and "
+            "dims: give name and binding alone"
+        )
+    lacking = [name for name, value in given.items() if not value]
+    if lacking and not declaration.shadows:
+        raise UsageError(f"{path}: the binding {binding.name} lacks {', '.join(lacking)}")

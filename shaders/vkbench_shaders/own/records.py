@@ -20,7 +20,7 @@ from vkbench_shaders.tolerance import limits_of
 
 MOST_BINDINGS: Final = 32
 MOST_DIMS: Final = 8
-MOST_VARIANTS: Final = 16
+MOST_VARIANTS: Final = 256
 MOST_CASES: Final = 1000
 MOST_SIZE: Final = 1 << 31  # of a dimension
 MOST_ARRAY_BYTES: Final = 1 << 30  # of a binding's array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -10,19 +11,24 @@ from typing import Final
 
 from vkbench.errors import UsageError
 from vkbench.settings import settings
+from vkbench.words import names as words
 from vkbench_shaders.bundle import Entry
-from vkbench_shaders.compile import compiler, reflection, spirv, validator
+from vkbench_shaders.compile import compiler, spirv, validator
 from vkbench_shaders.compile.entries import entry_of
 from vkbench_shaders.compile.examination import examine
 from vkbench_shaders.kernel import Binding, Launch
 from vkbench_shaders.launch import Interface, LaunchMismatch, pack
-from vkbench_shaders.own import sources
-from vkbench_shaders.own.declaration import Declared, VariantTable
+from vkbench_shaders.own import interfaces, slots, sources
+from vkbench_shaders.own.declaration import BindingTable, Declared, VariantTable
 from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
+from vkbench_shaders.own.interfaces import Taken
 from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
+from vkbench_shaders.own.sources import Compiled
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
 _AXES: Final = "xyz"
+_REST: Final = "*"  # push constants that a declaration does not name
+_MAY_LACK: Final = "?"  # ends the name of what only some versions of the code have
 _FEATURES: Final[Mapping[str, str]] = {  # that a module's capabilities ask of a device
     "Float16": "fp16",
     "Float64": "fp64",
@@ -53,23 +59,36 @@ class OwnUnit:
     interface: Interface
     features: tuple[str, ...]  # of a device: those declared, and those that its capabilities need
     by: str  # the compiler
+    taken: Taken
 
 
 def unit_of(
-    declared: Declared, variant: VariantTable, kernel: str, bindings: Sequence[Binding]
+    declared: Declared,
+    variant: VariantTable,
+    kernel: str,
+    bindings: Sequence[Binding],
+    compiled: dict[str, Compiled],
 ) -> OwnUnit:
-    """A variant's code; UnfitDeclaration or UsageError says why no worker would run it."""
+    """A variant's code; UnfitDeclaration or UsageError says why no worker would run it.
+
+    What was compiled the same way for another variant is not compiled again.
+    """
     where = f"variant {variant.name}"
-    made = sources.compile_source(
-        declared.source(variant, sources.MOST_SOURCE_BYTES), variant.entry
+    recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
+    made = compiled.setdefault(
+        repr(recipe), compiled.get(repr(recipe)) or sources.compile_source(recipe)
     )
     try:
-        needs = reflection.needs(made.code)
-    except KeyError as error:
+        taken = interfaces.taken_by(made.code, made.named)
+        places = slots.slots_of(_places(declared, bindings), made.buffers)
+        placed = slots.put(made.code, places, made.buffers)
+    except (LookupError, ValueError, struct.error) as error:
         raise UnfitDeclaration(f"{where}: its SPIR-V lacks a definition") from error
-    code = spirv.strip_names(made.code)
+    except UnfitDeclaration as error:
+        raise UnfitDeclaration(f"{where}: {error}") from error
+    code = spirv.strip_names(placed)
     unit = compiler.Unit(module=kernel, entry=variant.name)
-    entry, interface = entry_of(unit, code, needs, ())
+    entry, interface = entry_of(unit, code, taken.needs, ())
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):
         raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
@@ -77,24 +96,19 @@ def unit_of(
     _check_ids(where, interface)
     needed = {_FEATURES[name] for name in entry.capabilities if name in _FEATURES}
     features = tuple(sorted({*variant.features, *needed}))
-    return OwnUnit(code=code, entry=entry, interface=interface, features=features, by=made.by)
+    return OwnUnit(
+        code=code, entry=entry, interface=interface, features=features, by=made.by, taken=taken
+    )
 
 
 def launch_of(
     variant: VariantTable, unit: OwnUnit, known: Mapping[str, Number], case: str
 ) -> OwnLaunch:
     """The launch of a variant for a case, by its formulas; it fits the variant's code."""
+    macros = {n: v for n, v in variant.defines.items() if isinstance(v, int | float)}
     try:
-        constants = {
-            name: _constant(unit.interface, name, value_of(formula, known))
-            for name, formula in variant.constants.items()
-        }
-        plain = {n: v for n, v in variant.constants.items() if isinstance(v, int | float)}
-        names = {**known, **plain}
-        push = {
-            name: _push(unit.interface, name, formula, names)
-            for name, formula in variant.push.items()
-        }
+        constants, names = _constants(variant, unit, {**macros, **known})
+        push = _pushes(variant, unit, names)
         groups = _three("groups", [whole_number(formula, names) for formula in variant.groups])
         launch = OwnLaunch(groups=groups, push=push, constants=constants)
         given = Launch(groups=groups, push=push, constants=constants)
@@ -105,6 +119,33 @@ def launch_of(
     return launch
 
 
+def _pushes(
+    variant: VariantTable, unit: OwnUnit, names: Mapping[str, Number]
+) -> dict[str, tuple[Number, ...]]:
+    """The push constants by name: 0 for what no function reads, and "*" for what is not named."""
+    members = {member.name: member for member in unit.interface.push}
+    short = Counter(name.rpartition(".")[2] for name in members)
+    whole = {name.rpartition(".")[2]: name for name in members}
+    rest = variant.push.get(_REST)
+    push = {}
+    for name, member in members.items():
+        value = 0 if name in unit.taken.unread else rest
+        if value is not None:
+            push[name] = tuple(_push(unit.interface, name, value, names)) * member.count
+    for written, formula in variant.push.items():
+        called = written.removesuffix(_MAY_LACK)
+        name = whole[called] if called not in members and short[called] == 1 else called
+        if written == _REST or (name not in members and called != written):
+            continue
+        name = words.pick(name, members, "push constant of the code")
+        push[name] = _push(unit.interface, name, formula, names)
+    if lacking := [
+        f"{name} ({member.type})" for name, member in members.items() if name not in push
+    ]:
+        raise UnfitDeclaration(f"push does not give what the code reads: {', '.join(lacking)}")
+    return push
+
+
 def workgroup(unit: OwnUnit, constants: Mapping[str, int]) -> tuple[int, int, int]:
     """Threads along each axis with these specialisation constants."""
     sizes = zip(unit.interface.sized_by, unit.entry.local_size or (1, 1, 1), strict=True)
@@ -112,12 +153,15 @@ def workgroup(unit: OwnUnit, constants: Mapping[str, int]) -> tuple[int, int, in
     return x, y, z
 
 
+def _places(declared: Declared, bindings: Sequence[Binding]) -> list[BindingTable]:
+    """The bindings as declared; of a shadow those of the catalogue, each where it says."""
+    known = [binding.name for binding in bindings]
+    what = f"binding of {declared.table.shadows or declared.table.name}"
+    declarations = {words.pick(table.name, known, what): table for table in declared.table.bindings}
+    return [declarations.get(name, BindingTable(name=name)) for name in known]
+
+
 def _check_bindings(where: str, used: frozenset[int], bindings: Sequence[Binding]) -> None:
-    last = len(bindings) - 1
-    if beyond := used.difference(range(len(bindings))):
-        raise UnfitDeclaration(
-            f"{where}: the code uses binding {min(beyond)}, and the declaration has 0 to {last}"
-        )
     for number, binding in enumerate(bindings):
         if binding.access == "out" and number not in used:
             raise UnfitDeclaration(
@@ -167,6 +211,31 @@ def _push(
     number = value_of if types.get(name, "")[:1] == "f" else whole_number
     numbers = (formula,) if isinstance(formula, int | float | str) else formula
     return tuple(number(one, names) for one in numbers)
+
+
+def _constants(
+    variant: VariantTable, unit: OwnUnit, known: Mapping[str, Number]
+) -> tuple[dict[str, int], dict[str, Number]]:
+    """The specialisation constants by name, and the numbers that other formulas may name."""
+    names = dict(known)
+    given: dict[str, int] = {}
+    for written, formula in variant.constants.items():
+        called = written.removesuffix(_MAY_LACK)
+        value = value_of(formula, known)
+        if names.setdefault(called, value) != value:
+            raise UnfitDeclaration(
+                f"the constant {called} is {value}, and formulas mean the size or parameter "
+                f"{called} by this name, which is {names[called]}: give the constant by its number"
+            )
+        may_lack = written != called or called in unit.taken.dropped
+        if may_lack and called not in unit.taken.aliases:
+            continue
+        aliases = unit.taken.aliases
+        name = aliases[words.pick(called, aliases, "specialisation constant of the code")]
+        if name in given:
+            raise UnfitDeclaration(f"the constant {name} is given twice, as {called} too")
+        given[name] = _constant(unit.interface, name, value)
+    return {**unit.taken.defaults, **given}, names
 
 
 def _constant(interface: Interface, name: str, value: Number) -> int:

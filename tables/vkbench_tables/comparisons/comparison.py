@@ -8,6 +8,7 @@ from math import exp, isfinite, log
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from vkbench.programs.build import is_of_build
 from vkbench.words.units import count_of
 from vkbench_tables.comparisons.comparison_words import COUNTED, timing_counts, verdict_counts
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
@@ -227,9 +228,10 @@ def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: b
     """What differs between the sides, to look for the cause first; not on another device."""
     if not (old and new):
         return ""
+    code = "build" if is_of_build(new.kernel_sha, new.bundle) else "kernel"
     fields = {
         "variant": old.variant != new.variant,
-        "kernel": old.kernel_sha != new.kernel_sha,
+        code: old.kernel_sha != new.kernel_sha,
         "driver": _name_driver(old) != _name_driver(new),
         "environment": old.environment != new.environment,
     }

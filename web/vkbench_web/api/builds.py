@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vkbench.words import names
 from vkbench_db.ask import builds as of_builds
 from vkbench_tables.builds import (
     BUILDS,
@@ -53,6 +54,9 @@ def builds(
 ) -> Response:
     """The builds of programs, in the order of their adding."""
     with lab_of(request).reading() as tx:
+        known = [row.program for row in of_builds.programs(tx)]
+        if program:
+            program = names.pick(program, known, "program")
         rows = [build_row(row) for row in of_builds.builds(tx, program)]
     return answer(Table(columns=BUILDS, rows=rows))
 
@@ -79,10 +83,10 @@ def one_build(
         on_devices = of_builds.builds_on_devices(tx, [stored.sha for stored in known], {row.sha})
         came = of_builds.builds_changes(tx, [row.sha])
     by_sha = {stored.sha: stored for stored in known}
-    names = {stored.sha: stored.name for stored in known}
+    called = {stored.sha: stored.name for stored in known}
     return answer_with(
         Table(columns=BUILDS, rows=[build_row(row)]),
         files=records(FILES, file_rows(row)),
         devices=records(ON_DEVICES, [on_device_row(device, by_sha) for device in on_devices]),
-        changes=records(CAME, change_rows(came, names)),
+        changes=records(CAME, change_rows(came, called)),
     )

@@ -24,6 +24,7 @@ from vkbench_db.ask import builds as of_builds
 from vkbench_db.ask import latest_results, queries
 from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.database import Transaction
+from vkbench_db.work.builds import find_build_sha
 from vkbench_detection.peers.pairs import pairs_of_device, peers_of_device
 from vkbench_tables.heat_map import FIGURES, KEY
 from vkbench_tables.table import Cell, Table
@@ -143,6 +144,9 @@ def _read_options(tx: Transaction, request: Request) -> Asked:
     known = {row.program: row for row in of_builds.programs(tx)}
     program = names.pick(given["program"], known, "program") if given.get("program") else ""
     newest = find_word(known[program].newest, known[program].newest_sha) if program else ""
+    build = given.get("build", "").strip()
+    if build:
+        find_build_sha(tx, build, program)  # an error where there is none
     return Asked(
         device=device,
         show=show,
@@ -153,7 +157,7 @@ def _read_options(tx: Transaction, request: Request) -> Asked:
         peer=_peer(tx, device, given.get("peer", "").strip()) if show == "peer" else "",
         everything=given.get("all", "") not in ("", "0"),
         program=program,
-        build=given.get("build", "").strip() or newest,
+        build=build or newest,
     )
 
 

@@ -35,6 +35,7 @@ BUILDS_A_PAGE = 20
 OLDER = "older"  # option: which page of builds, 1 for the newest
 NO_BUILD = "no build is known: `vkbench program build add` keeps one, `vkbench run --build` runs it"
 NO_RESULT = "no device has results of it: `vkbench run --build` makes some"
+NO_FILE = "known by its name alone, from imported results: pairs cannot confirm its changes"
 NO_CHANGE = "nothing became slower, faster, wrong or failed with it, as far as is known"
 
 
@@ -99,6 +100,7 @@ def build(request: Request, word: str) -> Response:
     )
     place = ordered.index(shown.sha)
     changes = Table(columns=CAME, rows=change_rows(came, named), nothing=NO_CHANGE)
+    files = Table(columns=FILES, rows=file_rows(shown), nothing=NO_FILE)
     listing = list_table(request, changes, name=f"build-{shown.sha[:SHA_SHOWN]}", links=_CHANGES)
     return listing.download() or page(
         request,
@@ -107,10 +109,12 @@ def build(request: Request, word: str) -> Response:
         before=known[place - 1] if place else None,
         after=known[place + 1] if place + 1 < len(known) else None,
         devices=_list_whole(request, devices, "devices", _ON_DEVICES),
-        files=_list_whole(request, Table(columns=FILES, rows=file_rows(shown)), "files", {}),
+        files=_list_whole(request, files, "files", {}),
         changes=listing,
-        run=f"vkbench run --build {shlex.quote(find_word(shown.name, shown.sha))}",
-        bisect=_bisect_change(came, ordered),
+        run=""
+        if shown.is_name_alone
+        else f"vkbench run --build {shlex.quote(find_word(shown.name, shown.sha))}",
+        bisect="" if shown.is_name_alone else _bisect_change(came, ordered),
         compare=_compare,
     )
 
@@ -126,7 +130,10 @@ def _list_on_devices(rows: Sequence[BuildOnDevice], known: Sequence[BuildRow]) -
     return Table(columns=ON_DEVICES, rows=cells, nothing=NO_RESULT)
 
 
-_COUNTS = ("wrong", "failed", "slower", "faster", "became_wrong", "became_failed", "uncertain")
+_COUNTS = (
+    *("wrong", "failed", "imported", "slower", "faster", "became_wrong", "became_failed"),
+    "uncertain",
+)
 
 
 def _list_whole(request: Request, table: Table, name: str, links: Mapping[str, Link]) -> Listing:
@@ -138,7 +145,8 @@ def _list_whole(request: Request, table: Table, name: str, links: Mapping[str, L
 
 def _bisect_builds(known: Sequence[BuildRow]) -> str:
     """The command that finds the first bad one of the newest builds."""
-    words = [find_word(row.name, row.sha) for row in known[-8:]]
+    able = [row for row in known if not row.is_name_alone]
+    words = [find_word(row.name, row.sha) for row in able[-8:]]
     if len(words) < 2:
         return ""
     return f"vkbench bisect --builds {shlex.quote(','.join(words))} --case NAME"

@@ -51,6 +51,7 @@ SHOWN = STATES[:3]  # what users have to look at
 BAD = ("slower", "wrong", "failed")
 KERNELS_SHOWN = 2
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
+NONE_SUSPECTED = "no change is suspected: times are judged from the third result of a series on"
 
 Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
 Numbers = Annotated[list[int], Argument(metavar="ID...", help="Regressions, by their numbers.")]
@@ -92,7 +93,7 @@ def list_(
         list[str],
         Option(
             metavar="PROGRAM",
-            help="Only what builds of this program show; globs are allowed.",
+            help="Only what builds of this program computed; globs are allowed.",
             autocompletion=completion.programs,
         ),
     ] = [],  # noqa: B006
@@ -201,7 +202,7 @@ def list_suspected(*, device: Devices = [], store: Store, output: Output) -> Non
             return
         changes = inbox.suspected_changes(tx, devices=device, states=UNCERTAIN)
     rows = [asdict(row) for row in changes]
-    show(Table(columns=SUSPECTED, rows=rows), output)
+    show(Table(columns=SUSPECTED, rows=rows, nothing=NONE_SUSPECTED), output)
 
 
 @app.command()
@@ -274,8 +275,8 @@ def confirm(
 ) -> int:
     """Measure suspected changes of this machine's devices again, with no server.
 
-    The old and the new bundle run in turns, where both are kept: 4 to 24 pairs per change, some
-    seconds per pair. Where a scheduler runs, it does this by itself.
+    The old and the new bundle, or build, run in turns, where both are kept: 4 to 24 pairs per
+    change, some seconds per pair. Where a scheduler runs, it does this by itself.
     """
     from vkbench_cli.show.waiting import RunProgress
     from vkbench_detection.regress import inbox

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +32,7 @@ COLUMNS = (
     Column(key="state", heading="state", rank=Rank.KEY),
     Column(key="case", heading="case", rank=Rank.KEY),
     Column(key="metric", heading="metric", lifted=True),
-    Column(key="bundles", heading="bundles", kind=ValueKind.COUNT),
+    Column(key="bundles", heading="points", kind=ValueKind.COUNT),
     Column(key="steps", heading="steps", kind=ValueKind.COUNT),
     Column(key="first_bad", heading="first bad", rank=Rank.KEY),
     Column(key="created_at", heading="begun", kind=ValueKind.TIME),
@@ -134,7 +135,7 @@ def list_(*, limit: Limit = None, store: Store, output: Output) -> None:
 @app.command("show")
 @spread
 def show_(*, number: Number, store: Store, output: Output) -> int:
-    """Show the verdict on each bundle of a bisection."""
+    """Show the verdict on each bundle or build of a bisection."""
     from vkbench_db.upkeep import bisections
 
     with reading(store.settings()) as tx:
@@ -246,7 +247,9 @@ def _search_here(
 def _show_bisection(bisection: Bisection, output: Output) -> int:
     from vkbench_db.upkeep.bisections import FAILED
 
-    show(Table(columns=STEPS, rows=_steps(bisection)), output)
+    kind = bisection.candidates[0].kind
+    columns = [replace(c, heading=kind) if c.key == "label" else c for c in STEPS]
+    show(Table(columns=columns, rows=_steps(bisection)), output)
     if bisection.source:
         made = sum(candidate.is_made for candidate in bisection.candidates)
         tell(f"{made} of {len(bisection.candidates)} revisions were built")
@@ -297,6 +300,8 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
 
 def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
     """What is known of a candidate: by its own step, or by one of the same files."""
+    from vkbench_detection.bisect.course import note_of
+
     sha = bisection.candidates[place].sha
     if sha and sha == bisection.candidates[0].sha:
         return {"verdict": "good", "note": _same_files(bisection, 0)}
@@ -313,7 +318,7 @@ def _describe_step(bisection: Bisection, place: int) -> dict[str, Cell]:
         "p": step.p,
         "pairs": step.pairs,
         "run": step.run,
-        "note": step.note,
+        "note": note_of(bisection, step),
     }
 
 

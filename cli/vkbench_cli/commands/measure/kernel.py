@@ -17,6 +17,7 @@ from vkbench.words.units import count_of
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
 from vkbench_cli.options.spreading import spread
+from vkbench_cli.own import Sources, folder_of_sources
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
@@ -74,6 +75,7 @@ def write_template(
 def check(
     *,
     file: Annotated[Path, Argument(metavar="FILE", help="Declaration of the kernel: a TOML file.")],
+    sources: Sources = "",
     output: Output,
 ) -> None:
     """Compile and examine a kernel of your own, and work out its cases; run nothing.
@@ -86,7 +88,7 @@ def check(
     from vkbench_shaders.bundle import kept_bundles
     from vkbench_shaders.own.building import build
 
-    built = build(file, user_name())
+    built = build(file, user_name(), sources=folder_of_sources(sources))
     kept_bundles(settings()).put(built.bundle)
     devices = devices_if_any("no device is held against it")
     rows = [_row(built, variant, devices) for variant in built.units]

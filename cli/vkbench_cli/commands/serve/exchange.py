@@ -86,6 +86,22 @@ def import_(
             help="With --google-benchmark, --nvbench: the program's name in results.",
         ),
     ] = "",
+    build: Annotated[
+        str,
+        Option(
+            metavar="BUILD",
+            help="With another program's file: the build that it is of, whose series it joins.",
+            autocompletion=completion.builds,
+        ),
+    ] = "",
+    program: Annotated[
+        str,
+        Option(
+            metavar="PROGRAM",
+            help="With --build: its program, if the build is known by its name alone.",
+            autocompletion=completion.programs,
+        ),
+    ] = "",
     device: Annotated[
         str,
         Option(
@@ -116,7 +132,9 @@ def import_(
     vkbench import --llama-bench bench.json --device H200
     vkbench import --ggml ops.sql
     vkbench import --nvbench cub.json --peer cub
+    vkbench import --ggml ops.sql --build b9000
     """
+    from vkbench_cli.builds import find_imported_build
     from vkbench_cli.exporting import import_file, import_ggml, import_llama_bench, import_named
     from vkbench_cli.show.report import UNSCREENED
     from vkbench_db.database import Database
@@ -134,13 +152,21 @@ def import_(
         raise UsageError("--model is of --llama-bench: other files are of single operations")
     if peer and not named:
         raise UsageError("--peer is of --google-benchmark and --nvbench: others have a name")
+    if file and (build or program):
+        raise UsageError("--build is of other programs' files: an export names its builds")
+    if program and not build:
+        raise UsageError("--program is of --build: name the build that the file is of")
+    if build and peer:
+        raise UsageError("a build's results have its program's name: give --build or --peer")
     with Database.open(store.settings().database_url(), create=True) as database:
+        of = find_imported_build(database, build, program) if build else None
         if llama_bench:
-            imported = import_llama_bench(database, llama_bench, device, model)
+            imported = import_llama_bench(database, llama_bench, device, model, of)
         elif ggml:
-            imported = import_ggml(database, ggml, device)
+            imported = import_ggml(database, ggml, device, of)
         elif named:
-            imported = import_named(database, named, device, peer, is_google=bool(google_benchmark))
+            is_google = bool(google_benchmark)
+            imported = import_named(database, named, device, peer, of, is_google=is_google)
         else:
             assert file
             imported = import_file(database, file)

@@ -98,6 +98,11 @@ def _halves(problem: Problem, key: str) -> Array:
     return np.asarray(np.rint(data.uniform(problem, key, -40.0, 40.0) * 4) / np.float32(4))
 
 
+def _no_two_alike(problem: Problem, key: str) -> Array:
+    """Whole numbers, none of them twice in a row, so that the largest ones are told for sure."""
+    return data.distinct(problem, key, 4 * problem.array_shape(key)[-1])
+
+
 def _into_part(problem: Problem, views: Views) -> tuple[object, ...]:
     """An array, and a smaller one that goes into the middle of its rows."""
     row = 4 * problem.shape["w"]
@@ -198,7 +203,7 @@ OPERATIONS: Final[Mapping[str, OwnOperation]] = {
         row=_rows("solve_tri", _with(True, True, False, of=("x", "b")), SUMS),
     ),
     "top_k": OwnOperation(
-        inputs={"x": Given(dims="hw")},
+        inputs={"x": Given(dims="hw", fill=_no_two_alike)},
         output="hk",
         fmt="i32",
         row=Row(function="top_k", arguments=_with("k"), path=EXACT, order={"y": _sort_places}),

@@ -1,0 +1,190 @@
+"""Sources of users as they are: macros, includes, compilers, and bindings by number and by name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from planted_tree import CASE, write_declaration, write_tree
+from vkbench.errors import UsageError
+from vkbench_shaders.compile.examination import examine
+from vkbench_shaders.own.building import Built, build
+from vkbench_shaders.own.inclusions import digest_of_sources
+
+pytestmark = pytest.mark.usefixtures("glslang")
+BINDING = "binding = [0, 7]"
+
+
+def built_from(tmp_path: Path, declared: dict[str, str], source: dict[str, str]) -> Built:
+    path = write_declaration(tmp_path / "lab", declared)
+    return build(path, "somebody", sources=write_tree(tmp_path / "tree", source))
+
+
+def complaint(tmp_path: Path, declared: dict[str, str], source: dict[str, str]) -> str:
+    with pytest.raises(UsageError) as caught:
+        built_from(tmp_path, declared, source)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_sources_stay_where_they_are(tmp_path: Path) -> None:
+    built = built_from(tmp_path, {}, {})
+    unit, [case] = built.units["glsl"], built.kernel.cases
+    assert examine(unit.code, unit.entry, unit.interface) == {0, 1}
+    launch = case.launches["glsl"]
+    assert launch.groups == (7, 1, 1)
+    assert launch.constants == {"THREADS": 32, "BIASED": 0}
+    assert launch.push == {"count": (200,), "unused": (0,), "more": (0, 0), "factor": (0.5,)}
+
+
+@pytest.mark.parametrize("flags", ["[]", '["-O"]', '["-O", "-g"]'])
+def test_glslc_compiles_as_it_ships(flags: str, need: object, tmp_path: Path) -> None:
+    """Its optimiser leaves no names: they are those of the same source, compiled without it."""
+    if not shutil.which("glslc"):
+        need("glslang", "glslc is not installed")  # type: ignore[operator]
+    words = {"include = ": f'compiler = "glslc"\nflags = {flags}\ninclude = '}
+    one = built_from(tmp_path / "one", words | {BINDING: 'binding = ["X", "Bias"]'}, {})
+    assert one.units["glsl"].by == "glslc"
+    assert one.units["glsl"].interface.sized_by == ("THREADS", "", "")
+    assert built_from(tmp_path / "two", words, {}).bundle.sha == one.bundle.sha
+    idle = {"layout(local": "layout(constant_id = 9) const uint IDLE = 1;\nlayout(local"}
+    given = words | {"THREADS = 32 }": "THREADS = 32, IDLE = 2 }"}
+    assert built_from(tmp_path / "three", given, idle).units["glsl"].by == "glslc"
+
+
+def test_a_name_stands_for_whatever_number_the_code_has(tmp_path: Path) -> None:
+    by_name = {BINDING: 'binding = ["X", "Bias", "Later"]', "binding = 3\nset = 1": "binding = 'Y'"}
+    moved = {'"common/head.glsl"': '"common/head.glsl"\n#define x moved'}
+    assert built_from(tmp_path, by_name, {}).units["glsl"].entry
+    assert "no buffer 3 for" not in complaint(tmp_path, by_name, moved)
+    assert "no buffer Q or R for x; it has X, Bias, Spare, Y" in complaint(
+        tmp_path, {BINDING: 'binding = ["Q", "R"]'}, {}
+    )
+
+
+def test_what_only_some_versions_have_may_be_given(tmp_path: Path) -> None:
+    some = {
+        "factor = 0.5 }": 'factor = 0.5, "rows?" = 1, "unused?" = 3, "*" = 9 }',
+        "THREADS = 32 }": 'THREADS = 32, "WIDE?" = 1, 5 = 0 }',
+    }
+    [case] = built_from(tmp_path, some, {}).kernel.cases
+    launch = case.launches["glsl"]
+    assert launch.push == {"count": (200,), "unused": (3,), "more": (0, 0), "factor": (0.5,)}
+    assert launch.constants == {"THREADS": 32, "BIASED": 0}
+
+
+def test_a_change_of_what_is_included_is_a_change(tmp_path: Path) -> None:
+    path, tree = write_declaration(tmp_path / "lab"), write_tree(tmp_path / "tree")
+    before = digest_of_sources(path, "lab", tree)
+    (tree / "other.comp").write_text("#version 450")
+    assert digest_of_sources(path, "lab", tree) == before
+    (tree / "parts" / "common" / "head.glsl").write_text("")
+    assert digest_of_sources(path, "lab", tree) != before
+
+
+def test_a_constant_has_all_its_names(tmp_path: Path) -> None:
+    """glslang gives the number of N to what is declared as N, and the module has both names."""
+    source = {
+        "void main": "layout(constant_id = 8) const uint N = 1;\nconst uint WIDE = N;\nvoid main",
+        "i < p.count": "i < p.count * WIDE",
+    }
+    for name in ("N", "WIDE", "8"):
+        words = {"THREADS = 32": f"THREADS = 32, {name} = 1"}
+        built = built_from(tmp_path / name, words, source)
+        given = built.kernel.cases[0].launches["glsl"].constants
+        assert sorted(given.values()) == [0, 1, 32]
+
+
+def test_a_matrix_makes_variants(tmp_path: Path) -> None:
+    axes = "\n[matrix]\ndefines = { TWICE_OF = [1, 2] }\nconstants = { THREADS = [32, 64] }\n"
+    words = {
+        "constants = { THREADS = 32 }\n": "",
+        "[[cases]]": f"{axes}\n[[cases]]",
+        "ceil_div(n, THREADS)": "ceil_div(n, THREADS) * TWICE_OF",
+    }
+    kernel = built_from(tmp_path, words, {}).kernel
+    launches = kernel.cases[0].launches
+    names = [f"glsl_TWICE_OF{turns}_THREADS{threads}" for turns in (1, 2) for threads in (32, 64)]
+    assert [variant.name for variant in kernel.variants] == names
+    assert [launches[name].groups[0] for name in names] == [7, 4, 14, 8]
+    assert [launches[name].constants["THREADS"] for name in names] == [32, 64, 32, 64]
+    named = words | {'name = "glsl"': 'name = "w{THREADS}_{TWICE_OF}"'}
+    kernel = built_from(tmp_path, named, {}).kernel
+    assert [variant.name for variant in kernel.variants] == ["w32_1", "w64_1", "w32_2", "w64_2"]
+
+
+SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
+    ({"include = ": "compiler = 'gcc'\ninclude = "}, {}, "which the compiler 'gcc' does not read"),
+    ({'"parts"': '"part"'}, {}, "include: part is no folder in"),
+    ({'include = ["parts"]\n': ""}, {}, "common/head.glsl"),
+    ({'T = "float"': 'T = "flat"'}, {}, "head.glsl:3"),
+    ({}, {"TWICE(x": "THRICE(x"}, "'THRICE' : no matching overloaded function found"),
+    ({'T = "float", ': ""}, {}, "head.glsl:3"),
+    ({"scale.comp": "scaled.comp"}, {}, "scaled.comp is no file in"),
+    ({BINDING: "binding = 0"}, {}, "uses binding 7 (Bias), and no [[bindings]] has this number"),
+    ({BINDING: "binding = [0, 7, 'Y']"}, {}, "x and y are both binding 3 of set 1"),
+    ({"\nset = 1": ""}, {}, "uses binding 3 of set 1 (Y), and no [[bindings]]"),
+    ({"binding = 3": "binding = 4"}, {}, "uses binding 3 of set 1 (Y), and no [[bindings]]"),
+    ({'access = "in"': ""}, {}, "the binding x lacks access"),
+    ({", factor = 0.5": ""}, {}, "push does not give what the code reads: factor (f32)"),
+    (
+        {"factor = 0.5": "factor = 1, facter = 1"},
+        {},
+        "unknown push constant of the code 'facter'; did you mean 'factor'",
+    ),
+    (
+        {"THREADS = 32": "THREADS = 32, THREAD = 32"},
+        {},
+        "constant of the code 'THREAD'; did you mean 'THREADS'",
+    ),
+    ({"THREADS = 32": "THREADS = 32, 0 = 64"}, {}, "the constant THREADS is given twice, as 0"),
+    ({"THREADS = 32": "THREADS = 0.5"}, {}, "the constant THREADS is u32, not 0.5"),
+    ({"THREADS = 32": "n = 32"}, {"THREADS": "n"}, "formulas mean the size or parameter n"),
+    (
+        {"[[cases]]": "[matrix]\nconstants = { THREADS = [] }\n\n[[cases]]"},
+        {},
+        "[matrix] has no value of THREADS",
+    ),
+    (
+        {"[[cases]]": "[matrix]\ndefine = { THREADS = [1] }\n\n[[cases]]"},
+        {},
+        "unknown field of [matrix] 'define'; did you mean 'defines'",
+    ),
+    (
+        {'name = "glsl"': 'name = "w{T}"\n', "[[cases]]": "[matrix]\ndefines.W = [1]\n[[cases]]"},
+        {},
+        "the variant w{T} names T, and [matrix] has W",
+    ),
+    (
+        {"[[cases]]": f"[matrix]\ndefines = {{ W = {list(range(300))} }}\n\n[[cases]]"},
+        {},
+        "[matrix] makes 300 variants; 256 are allowed",
+    ),
+    ({}, {"uint THREADS": "uint64 THREADS"}, "scale.comp:4: '' : syntax error"),
+    (
+        {},
+        {"void main": "layout(binding = 4) uniform U { float u; };\nvoid main", "T(0)": "u"},
+        "binding 4 (U) is a uniform buffer, and vkbench binds storage buffers",
+    ),
+    (
+        {},
+        {
+            "void main": "layout(binding = 4) uniform sampler2D s;\nvoid main",
+            "T(0)": "texelFetch(s, ivec2(0), 0).x",
+        },
+        "binding 4 (s) is an image or sampler, and vkbench binds storage buffers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("declared", "source", "said"), SLIPS)
+def test_a_slip_is_one_line(
+    declared: dict[str, str], source: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    assert said in complaint(tmp_path, declared, source)
+
+
+def test_the_case_is_called_as_ever(tmp_path: Path) -> None:
+    assert [case.name for case in built_from(tmp_path, {}, {}).kernel.cases] == [CASE]
