@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vkbench.case import is_own
 from vkbench.errors import UsageError
 from vkbench_cli.options.bisect_builds import Search
 
@@ -17,6 +18,17 @@ def refuse_drivers(words: str) -> None:
     """UsageError where --drivers asks the fleet for drivers, which this machine alone has."""
     if words:
         raise UsageError("--drivers are those of this machine: leave out --submit")
+
+
+def check_drivers(case: str, metric: str, has_others: bool) -> None:
+    """UsageError where --drivers meets what bundles, builds or revisions are searched by."""
+    if metric != "hot":
+        raise UsageError("two drivers are timed hot alone: leave out --metric")
+    if has_others or is_own(case):
+        raise UsageError(
+            "--drivers run the packaged kernels, and begin with the good one: leave out --good, "
+            "--bad, --kernel-file, --program and cases of your own kernels"
+        )
 
 
 def find_drivers(case: str, variant: str, words: Sequence[str]) -> Search:

@@ -16,7 +16,7 @@ from vkbench.case import is_own, program_of
 from vkbench.errors import UsageError
 from vkbench.process.user import user_name
 from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
-from vkbench_cli.options.bisect_drivers import choose_device_of_drivers, find_drivers
+from vkbench_cli.options.bisect_drivers import check_drivers, choose_device_of_drivers, find_drivers
 from vkbench_cli.options.bisect_regression import find_change
 from vkbench_cli.show.telling import tell
 
@@ -273,7 +273,8 @@ def check(options: BisectOptions) -> None:
         raise UsageError("give one of --bundles, --builds, --drivers and --revisions")
     _check_builds(options)
     if options.drivers:
-        _check_drivers(options)
+        others = (options.good, options.bad, options.kernel_file, options.program)
+        check_drivers(options.case, options.metric, any(others))
     if (program := program_of(options.case)) and not (options.builds or options.program):
         raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
@@ -294,17 +295,6 @@ def _check_builds(options: BisectOptions) -> None:
         raise UsageError(
             "--builds begins with the good one and ends with the bad one: leave out --good, --bad "
             "and --kernel-file"
-        )
-
-
-def _check_drivers(options: BisectOptions) -> None:
-    if options.metric != "hot":
-        raise UsageError("two drivers are timed hot alone: leave out --metric")
-    others = (options.good, options.bad, options.kernel_file, options.program)
-    if any(others) or is_own(options.case):
-        raise UsageError(
-            "--drivers run the packaged kernels, and begin with the good one: leave out --good, "
-            "--bad, --kernel-file, --program and cases of your own kernels"
         )
 
 
