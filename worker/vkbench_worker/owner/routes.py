@@ -43,8 +43,11 @@ class Route:
 
     def arguments(self) -> tuple[str, ...]:
         """The arguments by which a runner opens the device."""
-        cache = self.driver.sha[:SHA_SHOWN]
-        return ("--device", self.selector, "--key", self.facts.key, "--cache", cache)
+        return ("--device", self.selector, "--key", self.facts.key)
+
+    def pipelines(self, settings: Settings) -> Path:
+        """The folder of the driver's pipelines: one that wraps another has that one's names."""
+        return settings.cache / "pipelines" / self.driver.sha[:SHA_SHOWN]
 
     def identify(self, ready: Ready) -> Ready:
         """What a runner says of itself, as of the host's device through this driver."""

@@ -46,7 +46,9 @@ class RunnerProcess:
         is_lent: bool = False,
         caches: Path | None = None,
     ) -> None:
-        """Starters of runners on a device; with `caches` they run beside the one that has it."""
+        """Nothing starts yet; with `caches`, a folder, the device is lent and its driver's caches
+        lie there.
+        """
         self.ready: Ready | None = None  # of the last one that became ready
         self.is_used = False  # whether it had any job
         self.is_aborted = False
@@ -56,7 +58,7 @@ class RunnerProcess:
         self._tell = tell
         self._beside = beside  # supervisors of this host that share its processors, this one too
         self._route = route  # through a driver that was added, instead of the host's own
-        self._is_lent = is_lent  # whether another runner has the device, and lends it
+        self._is_lent = is_lent or caches is not None  # by another runner, which has the device
         self._caches = caches
         self._child: Child | None = None
         self._weights = frozenset[str]()  # files that it may read, see reading.py
@@ -169,7 +171,11 @@ class RunnerProcess:
         numbers = ("--parent", str(os.getpid()), "--beside", str(self._beside))
         device = self._route.arguments() if self._route else ("--device", self._selector)
         flags = [*["--strange"] * self._strange, *["--lent"] * self._is_lent]
-        written = [self._caches] if self._caches else []
-        arguments = [*device, *numbers, *flags, *(f"--caches={folder}" for folder in written)]
-        reads = map(Path, sorted(self._weights))
-        return contained_command(self._settings.runner, *arguments, reads=reads, writes=written)
+        own = self._route.pipelines(self._settings) if self._route else None
+        flags += [f"--pipelines={folder}" for folder in (self._caches or own,) if folder]
+        return contained_command(
+            self._settings.runner,
+            *(*device, *numbers, *flags),
+            reads=map(Path, sorted(self._weights)),
+            writes=[self._caches] if self._caches else [],
+        )

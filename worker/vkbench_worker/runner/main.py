@@ -83,18 +83,15 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
     answers = _claim_stdout()
     current = settings()
     opening = replace(current, robust=current.robust and options.strange)
-    is_fresh = options.caches is not None
-    if is_fresh:
-        opening = replace(opening, cache=options.caches)
     with ExitStack() as stack:
 
         def lock(facts: DeviceFacts) -> None:
-            if not (is_fresh or options.lent):
+            if not options.lent:
                 _lock(current, stack, options.key or facts.key)
 
         try:
             device = stack.enter_context(
-                VulkanDevice.open(options.device, opening, lock, cache=options.cache)
+                VulkanDevice.open(options.device, opening, lock, options.pipelines)
             )
             device.facts = replace(device.facts, key=options.key or device.facts.key)
         except VkbenchError as error:
@@ -110,8 +107,8 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
         stack.enter_context(heard_by(partial(_tell, answers)))
         stack.enter_context(SHELF.helped_by(preparers(device.facts, options.beside)))
         bundle_of = _bundles(current)
-        # Readings with bounds checked are not those of other runners.
-        has_canary = not (device.checks_bounds or is_fresh)
+        # Readings with bounds checked, or beside another driver, are not those of other runners.
+        has_canary = not (device.checks_bounds or options.lent)
         canary = CanaryTimer(device, bundle_of, canary_folder(current)) if has_canary else None
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
 
@@ -251,12 +248,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--lent", action="store_true", help="another runner holds the device's lock"
     )
-    parser.add_argument("--cache", default="", help="name of a cache of pipelines of its own")
-    parser.add_argument(
-        "--caches",
-        type=Path,
-        help="keep a driver's caches in this folder, beside a runner that has the device's lock",
-    )
+    parser.add_argument("--pipelines", type=Path, help="folder of a cache of pipelines of its own")
     parser.add_argument("--strange", action="store_true", help="do jobs of other bundles")
     return parser.parse_args(arguments)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Final, Self
 
 from vkbench.device import DeviceFacts, Environment
@@ -42,13 +43,12 @@ class VulkanDevice(Closing):
         selector: str,
         settings: Settings,
         prelude: Callable[[DeviceFacts], None] = lambda facts: None,
-        *,
-        cache: str = "",
+        pipelines: Path | None = None,
     ) -> Self:
         """The one device that a selector means (vkbench.selector); "" is the fastest kind.
 
         `prelude` is called when it is known and not yet created: to take a lock, for instance.
-        Its pipelines are kept in a `cache` of that name, or in the one that most devices have.
+        Its `pipelines` are kept in that folder, or where those of the host's own drivers are.
         """
         instance = Instance(settings)
         try:
@@ -57,7 +57,7 @@ class VulkanDevice(Closing):
             chosen = one(selector, facts, settings.host) if selector else best(facts)
             prelude(chosen)
             physical = next(c.physical for c in devices if c.facts.key == chosen.key)
-            return cls(instance, physical, chosen, settings, cache)
+            return cls(instance, physical, chosen, settings, pipelines)
         except BaseException:
             instance.close()
             raise
@@ -68,7 +68,7 @@ class VulkanDevice(Closing):
         physical: Physical,
         facts: DeviceFacts,
         settings: Settings,
-        cache: str = "",
+        pipelines: Path | None = None,
     ) -> None:
         self.instance = instance
         self.physical = physical
@@ -82,7 +82,7 @@ class VulkanDevice(Closing):
         self.logical = Logical(physical, facts)
         self.memory = Memory(self.logical)
         self.transfers = Transfers(self.logical)
-        self.cache = PipelineCache(self.logical, settings.cache / "pipelines" / cache)
+        self.cache = PipelineCache(self.logical, pipelines or settings.cache / "pipelines")
         self._pipelines = Pipelines(self._make_pipeline, _threads(facts, settings))
         self.makes_ahead = self._pipelines.makes_ahead
         # of every pipeline, beside the program's own
