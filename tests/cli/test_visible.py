@@ -146,6 +146,7 @@ OURS = (
     "model ls",
     "kernel check",
     "shard",
+    "try",  # builds of this machine, whose names are plain
 )
 
 
