@@ -156,13 +156,16 @@ def test_throttled_timings_are_not_in_the_means(past: Past, capsys: Captured) ->
 def test_the_canary_of_the_device_stands_beside_it(past: Past, capsys: Captured) -> None:
     assert "canary" not in run_command(capsys, "compare", "1", "2")[1]
     add = (
-        "INSERT INTO canary (device_id, environment, measured_at, seconds, is_off) SELECT 1, 'e',"
-        " finished_at, {}, false FROM job WHERE run_id = {} AND position = 0"
+        "INSERT INTO canary (device_id, environment, measured_at, seconds, is_off)"
+        " SELECT 1, {}, finished_at, {}, false FROM job JOIN attempt ON job_id = id"
+        " WHERE run_id = {} AND position = 0"
     )
     with past.database.transaction() as tx:
         tx.execute(text("UPDATE job SET finished_at = '2026-01-01 00:00:00.0' WHERE run_id = 1"))
-        tx.execute(text(add.format(0.001, 1)))
-        tx.execute(text(add.format(0.0015, 2)))
+        tx.execute(text(add.format("environment", 0.001, 1)))
+        tx.execute(text(add.format("environment", 0.0015, 2)))
+        tx.execute(text("UPDATE canary SET measured_at = '2026-01-01 00:00:01.0' WHERE id = 1"))
+        tx.execute(text(add.format("'through another driver'", 0.009, 1)))
     out, err = run_command(capsys, "compare", "1", "2", "--json")
     assert "canary of Planted 9000 (252e5e39f6aa): 1.5000 of what it was" in err
     assert json.loads(out)["summary"]["canaries"] == {"252e5e39f6aa": {"ratio": 1.5, "count": 1}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -44,31 +45,35 @@ def drifts(tx: Connection, pairs: Sequence[Pair]) -> list[Drift]:
 
 
 def _seconds(tx: Connection, jobs: Iterable[int]) -> dict[int, list[float]]:
-    """Canaries of each device from the first of these jobs to the last."""
-    spans: dict[int, tuple[float, float]] = {}
-    job, canary = schema.job.c, schema.canary.c
+    """Canaries of each device from the first of these jobs to the last, in their environments.
+
+    Through another driver the canary, too, takes another time.
+    """
+    spans: dict[tuple[int, str], tuple[float, float]] = {}
+    job, attempt, canary = schema.job.c, schema.attempt.c, schema.canary.c
     for page in batches(sorted(set(jobs))):
         rows = tx.execute(
             select(
                 job.device_id,
+                attempt.environment,
                 func.min(job.finished_at),
                 func.max(job.finished_at),
             )
+            .join(schema.attempt, schema.is_settling)
             .where(job.id.in_(page))
-            .group_by(job.device_id)
+            .group_by(job.device_id, attempt.environment)
         )
-        for device, first, last in rows:
+        for device, environment, first, last in rows:
             if first is not None and last is not None:
-                known = spans.get(device, (first, last))
-                spans[device] = min(known[0], first), max(known[1], last)
-    return {
-        device: list(
-            tx.execute(
-                select(canary.seconds).where(
-                    canary.device_id == device,
-                    canary.measured_at.between(first - AROUND, last + AROUND),
-                )
-            ).scalars()
-        )
-        for device, (first, last) in spans.items()
-    }
+                known = spans.get((device, environment), (first, last))
+                spans[device, environment] = min(known[0], first), max(known[1], last)
+    seconds: dict[int, list[float]] = defaultdict(list)
+    for (device, environment), (first, last) in spans.items():
+        seconds[device] += tx.execute(
+            select(canary.seconds).where(
+                canary.device_id == device,
+                canary.environment == environment,
+                canary.measured_at.between(first - AROUND, last + AROUND),
+            )
+        ).scalars()
+    return seconds
