@@ -182,6 +182,7 @@ def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
     assert replay(paired) == ""
     assert replay(of_job(story, track=PEERS)) == ""  # others timed it: nothing runs it here
     assert "--property batch --device" in replay(of_job(story, mode="batch"))
+    assert "--property compile --device" in replay(of_job(story, mode="compile"))
     compared = replay(of_job(story, mode="peer", variant="torch"))
     assert "--peer torch --mode performance" in compared
     assert "--variant" not in compared
@@ -210,6 +211,10 @@ def test_it_names_the_bundle_that_ran_where_none_was_asked_for(lab: Lab) -> None
         story = job_story.story(tx, 1)
     assert story.facts.bundle == ""
     assert f"--bundle {'5a' * 32}" in replay(story)
+    ran = story.settling
+    assert ran
+    through = {ran.environment: {"driver": "radv", "extra": {"driver_name": "mesa-26.1"}}}
+    assert "--driver mesa-26.1" in replay(replace(story, environments=through))
 
 
 def of_job(story: JobStory, **changes: Any) -> JobStory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from fastapi import APIRouter
@@ -15,7 +16,8 @@ from vkbench import configuration
 from vkbench.calibration import CANARY_AT
 from vkbench.case import is_model, parse
 from vkbench.configuration import PIECES, SHARDS
-from vkbench.job import MAIN, PEERS, ArmKind, Mode
+from vkbench.device import DRIVER_NAME
+from vkbench.job import MAIN, PEERS, PROPERTIES, ArmKind, Mode
 from vkbench.programs.build import SHA_SHOWN, name_build
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
@@ -75,7 +77,7 @@ def job_page(request: Request, job: Number) -> Response:
         story=story,
         job=story.facts,
         ran=settling,
-        environment=story.environments.get(settling.environment, {}) if settling else {},
+        environment=_software(story),
         differences=differences(story, builds),
         builds=builds,
         attempts=[(attempt, phases(attempt), readings(attempt)) for attempt in story.attempts],
@@ -99,12 +101,21 @@ def replay(story: JobStory) -> str:
     if facts.mode == Mode.PEER:
         words += ["--peer", facts.variant, "--mode", Mode.PERFORMANCE]
     else:
-        aim = "--property" if facts.mode == Mode.BATCH else "--mode"
+        aim = "--property" if facts.mode in PROPERTIES else "--mode"
         words += ["--variant", facts.variant, aim, facts.mode]
     words += ["--device", facts.device]
+    if driver := _software(story).get(DRIVER_NAME):
+        words += ["--driver", driver]
     words += ["--bundle", bundle] if bundle else []
     words += ["--track", facts.track or "none"] if facts.track != MAIN else []
     return shlex.join(words)
+
+
+def _software(story: JobStory) -> Mapping[str, Any]:
+    """What the settling attempt ran on, with what its environment has besides."""
+    facts = story.environments.get(story.settling.environment, {}) if story.settling else {}
+    known = {name: value for name, value in facts.items() if name != "extra"}
+    return {**known, **(facts.get("extra") or {})}
 
 
 def _replay_build(facts: JobFacts) -> str:
