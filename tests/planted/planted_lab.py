@@ -63,7 +63,7 @@ WORDS = {
     "model ls": ["model", "ls"],
     "program ls": ["program", "ls"],
     "program show": ["program", "show", "ggml-vulkan"],
-    "try": ["try", "my-bench", "--old", "old", "--new", "new", "--budget", "3s", "--all"],
+    "try": ["try", "my-bench", "--old", "old", "--new", "new", "--budget", "60s", "--all"],
     "shard": ["shard", "--no-keep", "matmul/f32/b1_m8_n8_k8", "--seconds", "0.01"],
     "kernel check": ["kernel", "check", str(Path(example.__path__[0], "rms_quant.toml"))],
     "selftest detector": ["selftest", "detector", "--streams", "1", "--only", "noise"],

@@ -6,7 +6,8 @@ A phase within another counts for itself alone, so that the phases add up to wha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -79,3 +80,13 @@ def closing_stack() -> Iterator[ExitStack]:
 def telemetry(seconds: Mapping[str, float]) -> Mapping[str, float]:
     """Phases as a result carries them."""
     return {PREFIX + name: spent for name, spent in seconds.items()}
+
+
+def sum_phases(telemetries: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
+    """The phases of several results, which add up to what all of them spent."""
+    seconds: dict[str, float] = defaultdict(float)
+    for figures in telemetries:
+        for name, value in figures.items():
+            if name.startswith(PREFIX):
+                seconds[name] += value
+    return seconds

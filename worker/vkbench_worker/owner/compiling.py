@@ -7,8 +7,7 @@ sample is taken by a process of its own, beside the runner that has the device's
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from vkbench.job import Job, Outcome
 from vkbench.result import Result, unpack_samples
 from vkbench_worker.owner.reading import first_group
 from vkbench_worker.owner.runner_process import RunnerProcess
-from vkbench_worker.phases import PREFIX
+from vkbench_worker.phases import sum_phases
 from vkbench_worker.timing.summary import Sampling, timing_of
 
 SAMPLES: Final = 5
@@ -40,13 +39,14 @@ def ask_fresh_runners(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Re
         answers.append(answer)
     samples = [unpack_samples(answer.timings[0].samples)[0] for answer in answers]
     first = answers[0].timings[0]
+    phases = sum_phases(answer.telemetry for answer in answers)
     sampling = Sampling(metric=first.metric, launches=1, clock=first.clock)
     return replace(
         answers[-1],
         started=answers[0].started,
         seconds=sum(answer.seconds for answer in answers),
         timings=(timing_of(samples, sampling),),
-        telemetry={**answers[-1].telemetry, **_sum_phases(answers)},
+        telemetry={**answers[-1].telemetry, **phases},
     )
 
 
@@ -61,12 +61,3 @@ def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | No
             return runner.answer(job, is_over)
         finally:
             runner.close()
-
-
-def _sum_phases(answers: Sequence[Result]) -> Mapping[str, float]:
-    seconds: dict[str, float] = defaultdict(float)
-    for answer in answers:
-        for name, value in answer.telemetry.items():
-            if name.startswith(PREFIX):
-                seconds[name] += value
-    return seconds

@@ -12,7 +12,6 @@ visit. So both builds of a pair first check a case that is new to one of them, a
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from typing import Final
 
 from vkbench.job import AUTO, Job, Mode, Outcome
 from vkbench.result import ARMS, HOT, Result, Side, Timing, unpack_samples
-from vkbench_worker.phases import PREFIX
+from vkbench_worker.phases import PREFIX, sum_phases
 from vkbench_worker.timing.measure import FEW, few
 from vkbench_worker.timing.statistics import half_width
 from vkbench_worker.timing.summary import Sampling, timing_of
@@ -78,7 +77,11 @@ def pair_in_turns(
         timings=tuple(_merge_timings(Side(side), answers[side]) for side in ARMS),
         started=min(visit.started for visit in visits) - checked,
         seconds=sum(visit.seconds for visit in visits) + checked,
-        telemetry={**answers[Side.NEW][-1].telemetry, **_sum_phases(visits), _CHECKS: checked},
+        telemetry={
+            **answers[Side.NEW][-1].telemetry,
+            **sum_phases(visit.telemetry for visit in visits),
+            _CHECKS: checked,
+        },
     )
 
 
@@ -193,18 +196,11 @@ def _together(job: Job, runner_visits: Sequence[Result], peer_visits: Sequence[R
         ),
         started=peer_visits[0].started,
         seconds=sum(visit.seconds for visit in (*runner_visits, *peer_visits)),
-        telemetry={**mine.telemetry, **_sum_phases((*runner_visits, *peer_visits))},
+        telemetry={
+            **mine.telemetry,
+            **sum_phases(visit.telemetry for visit in (*runner_visits, *peer_visits)),
+        },
     )
-
-
-def _sum_phases(visits: Sequence[Result]) -> Mapping[str, float]:
-    """The phases of all visits, which add up to what the job spent."""
-    seconds: dict[str, float] = defaultdict(float)
-    for visit in visits:
-        for name, value in visit.telemetry.items():
-            if name.startswith(PREFIX):
-                seconds[name] += value
-    return seconds
 
 
 def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:

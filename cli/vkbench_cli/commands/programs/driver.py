@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench.errors import UsageError
+from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
+from vkbench.process.user import user_name
+from vkbench.run import RunWords
 from vkbench.settings import settings
-from vkbench_cli.commands.programs.driver_try import try_drivers
-from vkbench_cli.drivers import kept_drivers
+from vkbench_cli.drivers import find_both_routes, kept_drivers, store_host_devices
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.machine import open_alone
+from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
+from vkbench_cli.options.try_options import TryOptions
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
+from vkbench_cli.show.tryout import exit_code_of, show_tryout
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench.drivers.store import Driver
+    from vkbench.settings import Settings
 
 DRIVERS = (
     Column(key="name", heading="driver", rank=Rank.KEY),
@@ -32,6 +39,7 @@ FILES = (
     Column(key="bytes", heading="size", kind=ValueKind.BYTES),
     Column(key="sha", heading="SHA-256"),
 )
+SUITE = "quick"  # that is tried where no option chooses cases
 NOTHING_YET = "no driver was added yet: `vkbench driver add NAME --icd FILE` adds one"
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
@@ -103,7 +111,62 @@ def show_driver(word: DriverWord, *, output: Output) -> None:
     show(Table(columns=FILES, rows=rows), output)
 
 
-app.command("try")(try_drivers)
+@app.command("try")
+@spread
+def try_drivers(
+    *,
+    old: Annotated[
+        str, Option("--old", metavar="DRIVER", help="The driver to compare with: its name or hash.")
+    ],
+    new: Annotated[
+        str, Option("--new", metavar="DRIVER", help="The driver to try: its name or hash.")
+    ],
+    options: TryOptions,
+    variant: Annotated[
+        str,
+        Option(metavar="V", help="Variant to run; 'auto' is the best one that a driver supports."),
+    ] = "auto",
+    store: Store,
+    output: Output,
+) -> int:
+    """Time kernels through two drivers in pairs, and say which are slower, faster or wrong.
+
+    Each case is timed in turns, old, new, new, old, through each driver in a process that stays,
+    and both are judged at every visit. Cases that seem to have changed are measured again until
+    that is certain or the time is over; what is left of it goes to the others. Without options
+    that choose cases, these are the suite `quick`.
+
+    \b
+    vkbench driver try --old system --new mine
+    vkbench driver try --old system --new mine --kernel 'mul_mat*' --markdown
+
+    Exit codes: 0 nothing became worse, 1 slower, 3 wrong, 4 a case fails, 7 nothing was compared,
+    130 interrupted.
+    """
+    from vkbench_cli.show.waiting import RunProgress
+    from vkbench_detection.compare.tryouts import tryout_of
+    from vkbench_detection.steps import require
+    from vkbench_local.tryout import time_rounds
+    from vkbench_scheduler.planning.tryouts import TriedDrivers, submit_tryout
+
+    options.check(output)
+    require()
+    limit, current = options.limit_seconds, store.settings()
+    selection = options.choose(SUITE, variant)
+    drivers = _choose_drivers(old, new, current)
+    words = RunWords(user=user_name(), label=f"try {drivers[0].name} {drivers[1].name}")
+    tried = TriedDrivers(old=drivers[0].sha, new=drivers[1].sha)
+    with open_alone(current) as database:
+        routes = find_both_routes(*drivers, options.device, current)
+        devices = [route.facts for route in routes]
+        store_host_devices(database, routes)
+        run = submit_tryout(database, tried, selection, devices, words).id
+        view = partial(RunProgress, database)
+        ended = time_rounds(database, current, run, devices, limit, view)
+        with database.reading() as tx:
+            tryout = tryout_of(tx, run, old=drivers[0].name, new=drivers[1].name)
+    show_tryout(tryout, output, all_rows=options.all_rows, markdown=options.markdown)
+    return exit_code_of(tryout) if ended else EXIT_INTERRUPTED
 
 
 @app.command("rm")
@@ -125,3 +188,11 @@ def _describe_driver(driver: Driver) -> dict[str, Cell]:
         if driver.is_in_place
         else "copied",
     }
+
+
+def _choose_drivers(old: str, new: str, settings: Settings) -> tuple[Driver, Driver]:
+    store = kept_drivers(settings)
+    before, after = store.find(old), store.find(new)
+    if before.sha == after.sha:
+        raise NothingToDo(f"{old} and {new} are one driver: there is nothing to compare")
+    return before, after

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from vkbench.case import parse_shape
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UnknownName, UsageError, WaitTimeout
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
@@ -22,8 +21,9 @@ from vkbench_cli.builds import (
     kept_programs,
 )
 from vkbench_cli.machine import open_alone
-from vkbench_cli.options.choices import seconds_of
-from vkbench_cli.options.records import Devices, Formats, Kernels, Shapes, Store, Suite
+from vkbench_cli.options.records import Store
+from vkbench_cli.options.spreading import spread
+from vkbench_cli.options.try_options import TryOptions
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.tryout import exit_code_of, show_tryout
 from vkbench_cli.store import open_database
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 SUITE = "ggml"
 
 
+@spread
 def try_builds(
     *,
     program: Annotated[
@@ -53,29 +54,7 @@ def try_builds(
     new: Annotated[
         str, Option("--new", metavar="BUILD", help="The build with the change: its name or hash.")
     ],
-    suite: Suite = "",
-    kernel: Kernels = [],  # noqa: B006 - Typer's own copy
-    format: Formats = [],  # noqa: B006
-    shape: Shapes = [],  # noqa: B006
-    case: Annotated[
-        list[str],
-        Option(metavar="NAME", help="Only this case: its full name; may be repeated."),
-    ] = [],  # noqa: B006
-    device: Devices = [],  # noqa: B006
-    budget: Annotated[
-        str,
-        Option(metavar="TIME", help="Begin no pair after this time: seconds, or 10m, or 1h."),
-    ] = "10m",
-    seconds: Annotated[
-        float,
-        Option(metavar="S", min=0.001, help="Seconds to sample each side of a pair."),
-    ] = 0.3,
-    all_rows: Annotated[
-        bool, Option("--all/--changed", help="Show cases that did not change too.")
-    ] = False,
-    markdown: Annotated[
-        bool, Option("--markdown", help="Print a comment for a pull request.")
-    ] = False,
+    options: TryOptions,
     submit: Annotated[
         bool, Option("--submit", help="Let the fleet's workers do it, and wait for them.")
     ] = False,
@@ -99,29 +78,19 @@ def try_builds(
     Exit codes: 0 nothing became worse, 1 slower, 3 wrong, 4 a case fails, 7 nothing was compared,
     130 interrupted.
     """
-    if output.json + output.csv + markdown > 1:
-        raise UsageError("only one of --json, --csv and --markdown can be printed")
+    options.check(output)
     require()
-    is_open = not any((suite, kernel, format, shape, case))
-    selection = Selection(
-        suite=SUITE if is_open else suite,
-        kernels=tuple(kernel),
-        formats=tuple(format),
-        shapes=tuple(parse_shape(text) for text in shape),
-        cases=tuple(case),
-        measure_seconds=seconds,
-    )
-    end = time.monotonic() + seconds_of(budget, "--budget")
+    end = time.monotonic() + options.limit_seconds
     settings = store.settings()
     with open_database(settings) if submit else open_alone(settings) as database:
         lab = _Fleet(database) if submit else _Here(database, settings)
         builds = _choose_builds(lab, program, old, new)
-        chosen = choose_cases(selection, builds.new, is_open=is_open)
-        run = lab.begin(builds, chosen, device)
+        chosen = choose_cases(options.choose(SUITE), builds.new, is_open=options.is_open)
+        run = lab.begin(builds, chosen, options.device)
         ended = lab.time_rounds(run, end)
         with database.reading() as tx:
             tried = tryout_of(tx, run, old=builds.old.label, new=builds.new.label)
-    show_tryout(tried, output, all_rows=all_rows, markdown=markdown)
+    show_tryout(tried, output, all_rows=options.all_rows, markdown=options.markdown)
     return exit_code_of(tried) if ended else EXIT_INTERRUPTED
 
 
