@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vkbench.settings import settings
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.tolerance import limits_of
 from vkbench_worker.peers.library import CannotDo
@@ -17,6 +19,7 @@ from vkbench_worker.peers.llama_cpp.api import Api, find_libraries
 from vkbench_worker.peers.llama_cpp.operations.chains import CHAINS
 from vkbench_worker.peers.llama_cpp.operations.signatures import FUNCTIONS, GATED
 from vkbench_worker.peers.llama_cpp.operations.table import LACKS, ROWS
+from vkbench_worker.peers.llama_cpp.program import places_read
 
 Build = Callable[..., Path]
 
@@ -65,6 +68,19 @@ def test_without_a_folder_the_programs_of_the_path_lead_there(
     programs = build("bin", "lib/libggml-base.so", "lib/libggml-vulkan.so")
     monkeypatch.setenv("PATH", f"/nowhere:{programs}")
     assert find_libraries("")[1].name == "libggml-vulkan.so"
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_contained_peer_reads_them_wherever_they_lie(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_named: bool
+) -> None:
+    programs = build("mine/bin", "mine/lib/libggml-base.so", "store/1/libggml-vulkan.so.1")
+    (tmp_path / "mine/lib/libggml-vulkan.so").symlink_to(tmp_path / "store/1/libggml-vulkan.so.1")
+    monkeypatch.setenv("PATH", f"/nowhere:{programs}")
+    places = places_read(replace(settings(), ggml=str(programs) if is_named else ""))
+    assert {tmp_path / "mine/bin", tmp_path / "mine/lib", tmp_path / "store/1"} <= set(places)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert places_read(replace(settings(), ggml="")) == []
 
 
 def test_where_there_are_no_libraries_the_setting_is_named(build: Build) -> None:

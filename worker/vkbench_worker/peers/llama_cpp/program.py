@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from vkbench.process import system
 from vkbench.settings import Settings
 from vkbench_worker.owner.child import ending
 from vkbench_worker.peers.library import CannotDo
-from vkbench_worker.peers.llama_cpp.api import PEER
+from vkbench_worker.peers.llama_cpp.api import PEER, find_libraries
 from vkbench_worker.peers.llama_cpp.ggml_file import COLOURS
 
 _PLACES: Final = (".", "bin")  # of programs in a folder of them, and in one of an installation
@@ -48,13 +49,19 @@ def places_read(settings: Settings) -> list[Path]:
 
     A folder of a build tree or of an installation may link to files of its neighbours.
     """
-    if not settings.ggml:
-        return []  # PATH's programs are the system's, or Python's
-    folder = Path(settings.ggml).absolute()
-    neighbours = (folder, folder.parent / "bin", folder.parent / "lib")
-    files = (file for place in neighbours for file in place.glob("*.so*"))
+    folders = {Path(settings.ggml).absolute()} if settings.ggml else set(_folders_of_path())
+    near = {place for folder in folders for place in (folder, folder / "../bin", folder / "../lib")}
+    files = (file for place in near for file in place.glob("*.so*"))
     linked = {file.resolve().parent for file in files if file.is_symlink()}
-    return [*filter(Path.exists, neighbours), *sorted(linked)]
+    return sorted({place.resolve() for place in near if place.exists()} | linked)
+
+
+def _folders_of_path() -> Iterator[Path]:
+    """Where llama.cpp's libraries and programs are that PATH leads to."""
+    with suppress(CannotDo):
+        yield from (path.absolute().parent for path in find_libraries(""))
+    if found := shutil.which("llama-bench"):
+        yield Path(found).absolute().parent
 
 
 def environ(facts: DeviceFacts) -> dict[str, str]:
