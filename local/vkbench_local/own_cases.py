@@ -50,7 +50,7 @@ def choose_own_cases(
 
 
 def list_own_cases(build: Build, settings: Settings, complain: Complain) -> Sequence[str]:
-    """The own cases of a build; the user is told which names cannot be a case's."""
+    """List the own cases of a build; complain to the user of names that no case can have."""
     program = ProgramStore(settings.program_folder()).find(build.program)
     listed = list_cases(program, BuildStore(settings.build_folder()).lay_out(build))
     if listed.unnamed:

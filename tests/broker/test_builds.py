@@ -179,7 +179,7 @@ def test_a_slow_build_is_suspected_confirmed_and_told(lines_lab: BuildLab) -> No
         run = lines_lab.submit(lines_lab.add(name, seconds=seconds), COPY, Mode.PERFORMANCE)
         lines_lab.lab.await_end(run, seconds=60)
         assert dict(lines_lab.lab.counts(run)) == {"passed": 1}
-    until(lines_lab.titles, "no regression is told", 60)
+    until(lines_lab.titles, "no regression opens", 60)
     [title] = lines_lab.titles()
     assert title.startswith("my-bench copy 3.0 times slower on llvmpipe ")
     assert " since b3 (" in title

@@ -1,4 +1,4 @@
-"""Drivers that a user adds: what makes one, where its files stay, and what each slip is told."""
+"""Drivers that a user adds: what makes one, where its files stay, and how mistakes are answered."""
 
 from __future__ import annotations
 
