@@ -164,15 +164,11 @@ def _send_build(build: Build, settings: Settings) -> None:
 def find_imported_build(database: Database, word: str, program: str) -> Build:
     """The build that a file of results is of: a known one, or one known by its name alone."""
     from vkbench.programs.build import build_of_name
-    from vkbench_db.work.builds import find_build, find_build_sha
+    from vkbench_db.work.builds import find_build
     from vkbench_local.peers.benchmark_files import check_peer
 
     with database.reading() as tx:
-        try:
-            sha = find_build_sha(tx, word, program)
-        except UnknownName:
-            sha = ""
-        known = find_build(tx, sha) if sha else None
+        known = find_build(tx, word, program)
     if known:
         return known
     kept = [
