@@ -26,6 +26,10 @@ class Answers:
     cancelled: Callable[[Job], bool]
     runner: RunnerProcess  # which signs
 
+    def is_over(self, job: Job) -> bool:
+        """Whether nobody wants a job's result any more."""
+        return self.runner.is_aborted or self.cancelled(job)
+
     def give(self, result: Result) -> None:
         """Hand a result over."""
         self.emit(self.runner.sign(result))

@@ -16,12 +16,11 @@ from typing import Final
 from vkbench.job import Job, Outcome
 from vkbench.result import Result, unpack_samples
 from vkbench_worker.owner.reading import first_group
-from vkbench_worker.owner.runner_process import RunnerProcess
+from vkbench_worker.owner.runner_process import START_SECONDS, RunnerProcess
 from vkbench_worker.phases import sum_phases
 from vkbench_worker.timing.summary import Sampling, timing_of
 
 SAMPLES: Final = 5
-_START_SECONDS: Final = 60.0
 
 Begin = Callable[[Path], RunnerProcess]  # a runner whose driver keeps its caches in this folder
 
@@ -56,7 +55,7 @@ def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | No
         runner = begin(Path(folder))
         runner.admit(first_group([job]))
         try:
-            runner.start(time.monotonic() + _START_SECONDS)
+            runner.start(time.monotonic() + START_SECONDS)
             runner.send([job])
             return runner.answer(job, is_over)
         finally:

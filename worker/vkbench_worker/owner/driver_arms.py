@@ -10,22 +10,19 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from vkbench.device import Environment
 from vkbench.drivers.store import DriverStore
 from vkbench.errors import VkbenchError
 from vkbench.job import Arm, ArmKind, Job, Outcome, pair_of
-from vkbench.result import HOT, Result, Side
+from vkbench.result import HOT, Result
 from vkbench.settings import Settings
 from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.child import NoAnswer
 from vkbench_worker.owner.routes import find_route
-from vkbench_worker.owner.runner_process import RunnerProcess
-from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, pair_in_turns
+from vkbench_worker.owner.runner_process import START_SECONDS, RunnerProcess
+from vkbench_worker.peers.turns import pair_arms
 from vkbench_worker.protocol import Ready
-
-START_SECONDS: Final = 60.0  # to open a device that is lent
 
 NoteEnvironment = Callable[[Environment], None]
 
@@ -43,16 +40,11 @@ class DriverArms:
 
     def do_pair(self, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
         """The result of a pair of drivers, with the environment of the new one."""
-        pair = pair_of(job)
         self._end_others(job.drivers)
-        if pair.metric != HOT:
+        if pair_of(job).metric != HOT:
             reason = "two drivers are timed hot alone"
             return result_of_end(job, Outcome.SKIPPED, reason, time.monotonic())
-        asks: dict[str, Ask] = {
-            Side.OLD: partial(self._ask, pair.old, ready=ready, is_over=is_over),
-            Side.NEW: partial(self._ask, job.arm, ready=ready, is_over=is_over),
-        }
-        return pair_in_turns(job, asks, rounds=CPU_ROUNDS if ready.facts.type == "cpu" else 1)
+        return pair_arms(job, partial(self._ask, ready=ready, is_over=is_over), ready.facts)
 
     def close(self) -> None:
         """End the runners of all drivers."""

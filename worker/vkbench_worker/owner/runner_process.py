@@ -26,6 +26,7 @@ from vkbench_worker.owner.routes import Route
 from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import Ready, line_of, read_line, read_result
 
+START_SECONDS = 60.0  # to open a device that nobody else has, or that is lent
 GRACE_SECONDS = 0.5  # past a job's limit
 
 _log = logging.getLogger(__name__)
@@ -46,9 +47,7 @@ class RunnerProcess:
         is_lent: bool = False,
         caches: Path | None = None,
     ) -> None:
-        """Nothing starts yet; with `caches`, a folder, the device is lent and its driver's caches
-        lie there.
-        """
+        """Nothing starts yet; with `caches`, a folder for a driver's, the device is a lent one."""
         self.ready: Ready | None = None  # of the last one that became ready
         self.is_used = False  # whether it had any job
         self.is_aborted = False

@@ -31,14 +31,13 @@ from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.ownership import Ownership
 from vkbench_worker.owner.reading import Group, first_group
 from vkbench_worker.owner.routes import Route
-from vkbench_worker.owner.runner_process import RunnerProcess
+from vkbench_worker.owner.runner_process import START_SECONDS, RunnerProcess
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.peers.processes import Peers, ProgramOf
 from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import Ready
 
 AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines meanwhile
-START_SECONDS = 60.0  # to open a device that this supervisor owns
 START_PAUSES = (0.0, 1.0, 2.0)  # before each attempt: a device may need a moment after a crash
 
 _log = logging.getLogger(__name__)
@@ -250,9 +249,7 @@ class Supervisor(Closing):
             self._runner.send([visit])
             return self._ask_runner(visit, answers)
 
-        def is_over() -> bool:
-            return self._runner.is_aborted or answers.cancelled(job)
-
+        is_over = partial(answers.is_over, job)
         if job.drivers:
             if result := self._drivers.do_pair(job, ready, is_over):
                 answers.emit(result if result.environment else self._runner.sign(result))
@@ -270,11 +267,7 @@ class Supervisor(Closing):
         assert ready
         self._ownership.mark(job)
         make = partial(self._make_runner, ready.facts.key)
-        began = time.monotonic()
-
-        def is_over() -> bool:
-            return self._runner.is_aborted or answers.cancelled(job)
-
+        is_over, began = partial(answers.is_over, job), time.monotonic()
         try:
             result = ask_fresh_runners(job, lambda caches: make(caches=caches), is_over)
         except RunnerFailed as error:
@@ -289,9 +282,7 @@ class Supervisor(Closing):
         """The runner's result of a job, or how it failed; None if it is not to be reported."""
         began = time.monotonic()
         try:
-            result = self._runner.answer(
-                job, lambda: self._runner.is_aborted or answers.cancelled(job)
-            )
+            result = self._runner.answer(job, partial(answers.is_over, job))
         except NoAnswer as error:
             if self._runner.is_aborted:
                 return None

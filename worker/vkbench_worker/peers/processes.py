@@ -28,7 +28,7 @@ from vkbench.programs.build import Build
 from vkbench.programs.program import GGML, Program
 from vkbench.programs.registry import ProgramStore
 from vkbench.programs.store import BuildStore, list_linked
-from vkbench.result import HOT, Result, Side
+from vkbench.result import HOT, Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
 from vkbench_worker.containment.environment import contained_command
@@ -36,7 +36,7 @@ from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.child import Child, NoAnswer
 from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.program import places_read
-from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns, pair_in_turns
+from vkbench_worker.peers.turns import Ask, in_turns, pair_arms, rounds_on
 from vkbench_worker.protocol import Ready, line_of, read_line
 
 ProgramOf = Callable[[Build], Program]  # of a build, as it was declared
@@ -71,8 +71,7 @@ class Peers:
         def ask_peer(visit: Job) -> Result | None:
             return self._ask(name, partial(self._peer_command, job), visit, ready, is_over)
 
-        is_brief = not is_model(job.case)
-        rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
+        rounds = 1 if is_model(job.case) else rounds_on(ready.facts)
         return in_turns(job, ask_runner, ask_peer, rounds=rounds)
 
     def do_builds(self, job: Job, ready: Ready, is_over: Callable[[], bool]) -> Result | None:
@@ -89,12 +88,8 @@ class Peers:
         if job.pair.metric != HOT:
             began = time.monotonic()
             return result_of_end(job, Outcome.SKIPPED, "a build is timed hot alone", began)
-        asks: dict[str, Ask] = {
-            Side.OLD: partial(self._ask_build, job.pair.old, ready=ready, is_over=is_over),
-            Side.NEW: partial(self._ask_build, job.arm, ready=ready, is_over=is_over),
-        }
-        rounds = CPU_ROUNDS if ready.facts.type == "cpu" else 1
-        return pair_in_turns(job, asks, rounds=rounds, is_new=is_new and not is_model(job.case))
+        ask = partial(self._ask_build, ready=ready, is_over=is_over)
+        return pair_arms(job, ask, ready.facts, is_new=is_new and not is_model(job.case))
 
     def _ask_build(
         self, arm: Arm, job: Job, ready: Ready, is_over: Callable[[], bool]

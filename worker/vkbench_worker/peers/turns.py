@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from vkbench.job import AUTO, Job, Mode, Outcome
+from vkbench.device import DeviceFacts
+from vkbench.job import AUTO, Arm, Job, Mode, Outcome, pair_of
 from vkbench.result import ARMS, HOT, Result, Side, Timing, unpack_samples
 from vkbench_worker.phases import PREFIX, sum_phases
 from vkbench_worker.timing.measure import FEW, few
@@ -25,13 +27,14 @@ from vkbench_worker.timing.statistics import half_width
 from vkbench_worker.timing.summary import Sampling, timing_of
 from vkbench_worker.timing.visits import blamed_verdict, order, reason_of
 
-CPU_ROUNDS: Final = 3
+_CPU_ROUNDS: Final = 3
 KNOWN_WELL: Final = 0.02  # half the interval of a median, as a share of it
 MOST_TIMES: Final = 4  # as many rounds as were asked for, however badly the medians are known
 _OURS, _THEIRS = "ours", "theirs"
 _CHECKS: Final = PREFIX + "checks"  # before the turns
 
 Ask = Callable[[Job], Result | None]  # None: whoever wanted the answer does not want it any more
+AskArm = Callable[[Arm, Job], Result | None]
 
 
 def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Result | None:
@@ -49,6 +52,18 @@ def in_turns(job: Job, ask_runner: Ask, ask_peer: Ask, *, rounds: int = 1) -> Re
         answer = turns.answers[turns.ended_by][-1]
         return _without(job, answer, of_peer=turns.ended_by == _THEIRS)
     return _together(job, turns.answers[_OURS], turns.answers[_THEIRS])
+
+
+def rounds_on(facts: DeviceFacts) -> int:
+    """How often both sides take turns on a device at least."""
+    return _CPU_ROUNDS if facts.type == "cpu" else 1
+
+
+def pair_arms(job: Job, ask: AskArm, facts: DeviceFacts, *, is_new: bool = False) -> Result | None:
+    """The result of a pair on a device; `ask` has an arm of it do a visit."""
+    old, new = partial(ask, pair_of(job).old), partial(ask, job.arm)
+    asks: dict[str, Ask] = {Side.OLD: old, Side.NEW: new}
+    return pair_in_turns(job, asks, rounds=rounds_on(facts), is_new=is_new)
 
 
 def pair_in_turns(
