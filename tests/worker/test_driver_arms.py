@@ -34,7 +34,7 @@ def pair_job(number: int, old: Driver, new: Driver, metric: str = HOT) -> Job:
     return Job(
         id=number,
         token=1,
-        case="add/f32/b1_c1_h8_w64",
+        case="add/f32/b1_c1_h300_w400",  # more work than a launch alone costs
         mode=Mode.PAIRED,
         bundle=new.sha,
         arm_kind=ArmKind.DRIVER,
