@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import insert, select
 
 from databases import Lab
 from planted_accuracy import of_model
 from vkbench.job import PEERS, Mode, Outcome
 from vkbench.settings import settings
 from vkbench_cli import main as cli
+from vkbench_db import schema
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import JobStory
 from vkbench_db.work import store
@@ -49,6 +51,21 @@ def test_nothing_of_the_database_is_html(pages: TestClient, busy: Lab, path: str
     assert EVIL not in answer.text
     assert "<script>alert" not in answer.text
     assert "style=" not in answer.text  # the policy forbids it
+
+
+def test_a_canary_has_the_colour_of_its_state(pages: TestClient, lab: Lab) -> None:
+    lab.add_device()
+    with lab.database.transaction() as tx:
+        device, environment = (
+            tx.execute(select(column)).scalar_one()
+            for column in (schema.device.c.id, schema.environment.c.hash)
+        )
+        row = {"device_id": device, "environment": environment, "measured_at": lab.now}
+        off = {"deviation": 7.5, "is_off": True, "seconds": 1e-3}
+        tx.execute(insert(schema.canary).values(**row, **off))
+    page = pages.get("/fleet").text
+    assert 'data-word="off">off, +7.5 sigma</td>' in page
+    assert "off: the canary is not as fast as it was" in pages.get("/").text
 
 
 def test_the_fleet_says_what_waits_and_why(pages: TestClient, busy: Lab) -> None:

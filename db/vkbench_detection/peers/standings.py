@@ -127,6 +127,18 @@ def untold_falls(tx: Connection, *, judged_since: float, measured_since: float) 
     return list(tx.execute(query).scalars())
 
 
+def fallen_since(tx: Connection, moment: float) -> list[Standing]:
+    """The comparisons since a moment whose ratio fell, the deepest fall first."""
+    standing, job = schema.peer_standing.c, schema.job.c
+    query = (
+        select(standing.job_id)
+        .join(schema.job, job.id == standing.job_id)
+        .where(standing.has_fallen, job.finished_at >= moment)
+    )
+    fallen = standings(tx, pairs_of_jobs(tx, list(tx.execute(query).scalars())))
+    return sorted(fallen, key=lambda one: one.ratio.ratio / one.before)
+
+
 def note_told(tx: Connection, job: int, now: float) -> None:
     """Store that every channel has heard of a fall."""
     standing = schema.peer_standing
