@@ -55,18 +55,6 @@ class Trouble:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fall:
-    """A ratio to a peer that fell."""
-
-    case: str
-    device: str
-    peer: str
-    before: float
-    now: float
-    link: str
-
-
 @router.get("/", include_in_schema=False)
 def home(request: Request) -> Response:
     """The page of the lab."""
@@ -78,7 +66,7 @@ def home(request: Request) -> Response:
         rows = inbox.regressions(tx, states=TO_DO)
         doubts = inbox.uncertain(tx)
         troubles = list_troubles(devices, steadiness(tx), lately(tx), nights, now)
-        falls = _list_falls(tx, nights)
+        falls = fallen_since(tx, nights[0].began) if nights else []
         numbers = _numbers(tx, nights) if nights else []
         present = attendance(tx, devices=[row.key for row in devices if _waiting(row)])
     regressions = sort_by_gravity(rows, nights)
@@ -176,30 +164,12 @@ def _numbers(tx: Transaction, nights: tuple[Night, Night]) -> list[NightRow]:
     ]
 
 
-def _list_falls(tx: Transaction, nights: tuple[Night, Night] | None) -> list[Fall]:
-    return [_fall(one) for one in fallen_since(tx, nights[0].began)] if nights else []
-
-
-def _fall(standing: Standing) -> Fall:
-    pair = standing.pair
-    assert standing.ratio
-    assert standing.before
-    return Fall(
-        case=pair.case_name,
-        device=pair.device_name,
-        peer=pair.peer,
-        before=standing.before,
-        now=standing.ratio.ratio,
-        link=f"/jobs/{pair.job}",
-    )
-
-
 def _waiting(row: DeviceRow) -> int:
     return row.queued + row.in_flight
 
 
 def _summarise(
-    fresh: Sequence[RegressionRow], troubles: Sequence[Trouble], falls: Sequence[Fall]
+    fresh: Sequence[RegressionRow], troubles: Sequence[Trouble], falls: Sequence[Standing]
 ) -> str:
     """What needs somebody, in a few words; "" if nothing does."""
     worse = [row for row in fresh if row.direction != "faster"]
