@@ -44,7 +44,10 @@ def last_nights(tx: Connection, now: float) -> tuple[Night, Night] | None:
 
     They end now, or with the newest job if that is over a night old.
     """
-    newest = tx.execute(select(func.max(schema.job.c.finished_at))).scalar()
+    finished_at = schema.job.c.finished_at
+    newest = tx.execute(
+        select(func.max(finished_at)).where(finished_at.is_not(None))  # by its index
+    ).scalar()
     if newest is None:
         return None
     until = now if newest > now - NIGHT_SECONDS else newest
