@@ -57,7 +57,9 @@ class VariantTable:
     groups: tuple[Formula, ...]
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
-    workgroup: tuple[int, ...] | None = None
+    workgroup: tuple[Formula, ...] | None = None
+    subgroup_size: int = 0  # that the code is for; 0: whatever the device has
+    full_subgroups: bool = False
     features: tuple[str, ...] = ()
     tolerance: str | Mapping[str, float] | None = None
 

@@ -53,6 +53,17 @@ def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
     return value
 
 
+def names_in(formula: Formula) -> frozenset[str]:
+    """What a formula names; nothing where it is none."""
+    if not isinstance(formula, str) or len(formula) > MOST_CHARACTERS:
+        return frozenset()
+    try:
+        nodes = ast.walk(ast.parse(formula.strip(), mode="eval"))
+        return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+
+
 def whole_number(formula: Formula, names: Mapping[str, Number]) -> int:
     """What a formula gives, which has to be a whole number."""
     value = value_of(formula, names)

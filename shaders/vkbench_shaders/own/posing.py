@@ -26,6 +26,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Variant,
     Work,
+    too_large,
 )
 from vkbench_shaders.own.records import OwnBinding, OwnCase, OwnKernel, OwnVariant
 
@@ -130,8 +131,18 @@ def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
     """A variant; a shadow's name has its kernel's, so that its history is not the catalogue's."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        launches = _case(own, problem).launches[variant.name]
-        return Launch(groups=launches.groups, push=launches.push, constants=launches.constants)
+        declared = _case(own, problem).launches[variant.name].on(device)
+        return Launch(
+            groups=declared.groups,
+            push=declared.push,
+            constants=declared.constants,
+            subgroup_size=declared.subgroup_size,
+            full_subgroups=declared.full_subgroups,
+        )
+
+    def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+        reason = _case(own, problem).launches[variant.name].refuses(device)
+        return reason or too_large(problem, device)
 
     return Variant(
         name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
@@ -140,6 +151,7 @@ def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
         launch=launch,
         arithmetic=variant.arithmetic,
         requires=variant.requires,
+        refuses=refuses,
     )
 
 

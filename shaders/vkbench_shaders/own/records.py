@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, prod
 from typing import Final
 
 from vkbench.case import OWN_NAME, WEIGHTS, Value, parse
+from vkbench.device import SUBGROUP_LIMITS, DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.tolerance import limits_of
@@ -27,6 +28,8 @@ MOST_ARRAY_BYTES: Final = 1 << 30  # of a binding's array
 MOST_STORED_BYTES: Final = 64 << 20  # of all arrays that travel in a bundle
 PART_BYTES: Final = 4 << 20  # of an array, in a blob of its own
 MOST_WORD: Final = 1 << 32  # workgroups, and values of specialisation constants, are less
+SUBGROUP: Final = "subgroup_size"  # what formulas call the threads of a subgroup
+SUBGROUPS: Final = (4, 8, 16, 32, 64, 128)  # sizes that devices have
 MOST_TEXT: Final = 500  # characters of a description
 ACCESSES: Final = ("in", "out", "inout")
 VALUES: Final = ("noise", "special", "uniform")
@@ -57,6 +60,34 @@ class OwnLaunch:
     groups: tuple[int, int, int]
     push: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)
     constants: Mapping[str, int] = field(default_factory=dict)  # as 32 bits
+    subgroup_size: int = 0  # that its pipeline requires of a device; 0: any
+    full_subgroups: bool = False  # whether it requires that no subgroup is partly empty
+    # the same by the size of a device's subgroups, where it depends on that: no device runs another
+    by_subgroup: Mapping[int, OwnLaunch] = field(default_factory=dict)
+
+    def refuses(self, device: DeviceFacts) -> str | None:
+        """Why a device has not the subgroups that it is for; None where it has."""
+        size, here = self.subgroup_size, device.subgroup_size
+        least, most = (device.limits.get(name, 0) for name in SUBGROUP_LIMITS)
+        if size and not least <= size <= most:
+            return f"requires subgroups of {size}, and {device.name} has those of " + (
+                f"{least} to {most}" if least < most else str(least or here)
+            )
+        if self.by_subgroup and here not in self.by_subgroup:
+            known = ", ".join(map(str, sorted(self.by_subgroup)))
+            return f"is declared for subgroups of {known}, and {device.name} has those of {here}"
+        return None
+
+    def on(self, device: DeviceFacts) -> OwnLaunch:
+        """The launch on a device that it does not refuse.
+
+        A driver that may choose among sizes has to take the one that the launch is worked out for.
+        """
+        if not self.by_subgroup:
+            return self
+        least, most = (device.limits.get(name, 0) for name in SUBGROUP_LIMITS)
+        size = device.subgroup_size if least < most else 0
+        return replace(self.by_subgroup[device.subgroup_size], subgroup_size=size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +190,11 @@ def _check_bindings(kernel: OwnKernel) -> None:
         _check_word("parameter", name)
         if not isinstance(value, str) and not isfinite(value):
             raise UnfitDeclaration(f"the parameter {name} is {value}")
-        if name in (*kernel.dims, WEIGHTS):
-            raise UnfitDeclaration(f"a parameter is named {name}, as a size or the weights are")
+        if name in (*kernel.dims, WEIGHTS, SUBGROUP):
+            raise UnfitDeclaration(
+                f"a parameter is named {name}, as a size, the weights or the threads of a "
+                "subgroup are"
+            )
     for binding in kernel.bindings:
         _check_binding(kernel, binding)
     if not any(binding.access != "in" for binding in kernel.bindings):
@@ -215,7 +249,12 @@ def check_case(kernel: OwnKernel, case: OwnCase) -> None:
         if not all(map(isfinite, ends)) or ends[0] > ends[1]:
             raise UnfitDeclaration(f"{case.name}: the range of {name} is {list(ends)}")
     for variant, launch in case.launches.items():
-        _check_launch(f"{case.name}, variant {variant}", launch)
+        where = f"{case.name}, variant {variant}"
+        check_launch(where, launch)
+        for size, other in launch.by_subgroup.items():
+            if size not in SUBGROUPS or other.by_subgroup:
+                raise UnfitDeclaration(f"{where}: it has a launch for subgroups of {size}")
+            check_launch(where, other)
 
 
 def _check_arrays(kernel: OwnKernel, case: OwnCase) -> None:
@@ -230,11 +269,17 @@ def _check_arrays(kernel: OwnKernel, case: OwnCase) -> None:
         raise UnfitDeclaration(f"{case.name} has not the arrays of its bindings")
 
 
-def _check_launch(where: str, launch: OwnLaunch) -> None:
+def check_launch(where: str, launch: OwnLaunch) -> None:
+    """Raise UnfitDeclaration unless the numbers of a launch are within bounds."""
     if any(not 0 < size < MOST_WORD for size in launch.groups):
         raise UnfitDeclaration(f"{where}: the launch has {list(launch.groups)} workgroups")
     if any(not 0 <= value < MOST_WORD for value in launch.constants.values()):
         raise UnfitDeclaration(f"{where}: a specialisation constant has over 32 bits")
+    if launch.subgroup_size not in (0, *SUBGROUPS):
+        raise UnfitDeclaration(
+            f"{where}: it requires subgroups of {launch.subgroup_size}; "
+            f"sizes are {', '.join(map(str, SUBGROUPS))}"
+        )
 
 
 def _check_count(what: str, count: int, most: int) -> None:

@@ -104,17 +104,20 @@ def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, C
 
     unit = built.units[name]
     declared = next(variant for variant in built.kernel.variants if variant.name == name)
-    constants = built.kernel.cases[0].launches[name].constants
+    launch = built.kernel.cases[0].launches[name]
     lacking = {facts.name: sorted(set(unit.features) - set(facts.features)) for facts in devices}
+    refusals = filter(None, (launch.refuses(facts) for facts in devices))
     return {
         "variant": name,
         "compiler": unit.by,
         "bytes": len(unit.code),
-        "workgroup": "x".join(map(str, workgroup(unit, constants))),
+        "workgroup": "x".join(map(str, workgroup(unit, launch.constants))),
         "push": ", ".join(field.name for field in unit.interface.push),
         "constants": ", ".join(constant.name for constant in unit.interface.constants),
         "features": ", ".join(unit.features),
         "tolerance": declared.arithmetic,
-        "lacking": "; ".join(f"{at} lacks {', '.join(it)}" for at, it in lacking.items() if it),
+        "lacking": "; ".join(
+            [*(f"{at} lacks {', '.join(it)}" for at, it in lacking.items() if it), *refusals]
+        ),
         "sha": unit.entry.sha256,
     }
