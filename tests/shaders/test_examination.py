@@ -93,7 +93,6 @@ def other(op: int, at: int, old: int, new: int) -> Change:
         (other(14, 0, 0, 5348), "it follows addresses of buffers"),
         (other(59, 2, 12, 0), "storage class 0"),
         (other(59, 2, 12, 2), "binding 0 is of another kind than its pointer"),
-        (other(59, 2, 12, 0), "storage class 0"),
         (other(71, 1, 34, 33), "no block in set 0"),
         (other(71, 1, 1, 2), "constants"),
         (other(72, 2, 35, 36), "cannot be understood"),

@@ -203,10 +203,11 @@ class Selecting:
         ),
     ] = ""
     kernel_file: Annotated[
-        list[Path],  # of one: else a second would replace the first without a word
+        list[Path],
         Option(
             metavar="FILE",
-            help="Run the kernel of your own that this file declares, in all its cases.",
+            help="Run the kernel of your own that this file declares, in all its cases, or those "
+            "of all declarations in a folder; may be repeated.",
         ),
     ] = field(default_factory=list)
     sources: Sources = ""
@@ -286,8 +287,8 @@ class Selecting:
             )
         if len(self.kernel_file) > 1:
             raise UsageError(
-                f"--kernel-file is given {len(self.kernel_file)} times, and a run is of one "
-                "declaration: give each a command of its own"
+                f"--kernel-file is given {len(self.kernel_file)} times, and a schedule repeats "
+                "one declaration: give each a schedule of its own"
             )
         is_batch = self.property is Property.BATCH
         seeds = {*range(repeat), *(without_seed(name)[1] for name in self.case)} - {0}
