@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planted_tree import CASE, write_declaration, write_tree
+from planted_tree import CASE, FORMATS, MIXED, write_declaration, write_tree
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.own.building import build
@@ -86,3 +86,15 @@ def test_a_uniform_buffer_may_be_too_large(lavapipe: VulkanDevice, tmp_path: Pat
     result = done(lavapipe, tmp_path, declared, source, "lab.scale/f32/n200_s99999")
     assert result.outcome is Outcome.SKIPPED, result.reason
     assert "needs a uniform buffer of 399,996 bytes; the device's limit is" in result.reason
+
+
+def test_one_declaration_is_judged_in_all_its_formats(
+    lavapipe: VulkanDevice, tmp_path: Path
+) -> None:
+    path = write_declaration(tmp_path / "lab", FORMATS)
+    bundle = build(path, "somebody", sources=write_tree(tmp_path / "tree", MIXED)).bundle
+    for case in bundle.manifest.kernels[0].cases:
+        result = execute(
+            lavapipe, bundle, Job(id=1, token=1, case=case.name, mode=Mode.CORRECTNESS)
+        )
+        assert (result.outcome, result.variant) == (Outcome.PASSED, "glsl"), result.reason

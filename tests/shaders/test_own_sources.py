@@ -163,6 +163,11 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
         "[matrix] makes 300 variants; 256 are allowed",
     ),
     ({}, {"uint THREADS": "uint64 THREADS"}, "scale.comp:4: '' : syntax error"),
+    (  # glslang warns of it before it says what is wrong
+        {},
+        {"void main": "layout(binding = 4) uniform T { float u; };\nvoid main"},
+        "scale.toml: scale.comp:8: '' : syntax error",
+    ),
     (
         {},
         {"void main": "layout(binding = 4) uniform U { float u; };\nvoid main", "T(0)": "u"},

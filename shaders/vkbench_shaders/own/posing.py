@@ -141,6 +141,10 @@ def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
         )
 
     def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+        codes = ",".join(own.codes_of(problem.types))
+        lacking = set(variant.requires_more.get(codes, ())).difference(device.features)
+        if lacking:
+            return f"needs {', '.join(sorted(lacking))}, which {device.name} lacks"
         reason = _case(own, problem).launches[variant.name].refuses(device)
         return reason or too_large(problem, device)
 
@@ -148,6 +152,7 @@ def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
         name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
         module=own.name,
         entry=variant.name,
+        arguments=own.codes_of,
         launch=launch,
         arithmetic=variant.arithmetic,
         requires=variant.requires,
@@ -159,7 +164,8 @@ def _binding(binding: OwnBinding) -> Binding:
     return Binding(
         name=binding.name,
         access=binding.access,
-        types=(binding.format,),
+        types=binding.formats,
+        same_as=binding.same_as,
         dims=binding.dims,
         exact=binding.exact,
     )

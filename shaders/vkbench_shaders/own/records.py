@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite, prod
 from typing import Final
 
-from vkbench.case import OWN_NAME, WEIGHTS, Value, parse
+from vkbench.case import OWN_NAME, WEIGHTS, Case, Value, parse
 from vkbench.device import SUBGROUP_LIMITS, DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.formats import format_named
@@ -51,6 +51,13 @@ class OwnBinding:
     dims: tuple[str, ...]  # outermost first
     exact: bool = False  # an output that is judged bit for bit
     values: str = "noise"  # what an input holds that no file gives: noise | special | uniform
+    more: tuple[str, ...] = ()  # other formats that it has in some cases
+    same_as: str = ""  # an earlier one whose format it always has
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """All formats that it may have, the default first."""
+        return (self.format, *self.more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +104,8 @@ class OwnVariant:
     name: str
     arithmetic: str  # whose limits judge it: of tolerance.LIMITS, or limits of its own
     requires: tuple[str, ...] = ()  # device features
+    # those that its code for some formats needs beside; by `codes_of` of a case
+    requires_more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +132,7 @@ class OwnKernel:
     deterministic: bool = True
     dims: tuple[str, ...] = ()
     bindings: tuple[OwnBinding, ...] = ()
+    by_format: tuple[str, ...] = ()  # bindings whose formats choose among a variant's codes
     params: Mapping[str, Value] = field(default_factory=dict)  # with their defaults
     variants: tuple[OwnVariant, ...]
     cases: tuple[OwnCase, ...]
@@ -139,6 +149,18 @@ class OwnKernel:
             for arrays in (case.inputs, case.outputs):
                 for parts in arrays.values():
                     yield from parts
+
+    def codes_of(self, types: Mapping[str, str]) -> tuple[str, ...]:
+        """What, of the formats of a case, chooses among a variant's codes."""
+        return tuple(types.get(name, "") for name in self.by_format)
+
+    def types(self, case: Case) -> dict[str, str]:
+        """The format of each binding in a case."""
+        types: dict[str, str] = {}
+        for place, binding in enumerate(self.bindings):
+            given = case.types.get(binding.name, binding.format) if place else case.format
+            types[binding.name] = types[binding.same_as] if binding.same_as else given
+        return types
 
     def binding(self, name: str) -> OwnBinding:
         """A binding by name."""
@@ -206,8 +228,13 @@ def _check_binding(kernel: OwnKernel, binding: OwnBinding) -> None:
     _check_word("binding", name)
     _check_choice(f"access of {name}", binding.access, ACCESSES)
     _check_choice(f"values of {name}", binding.values, VALUES)
-    if format_named(binding.format).name != binding.format:
-        raise UnfitDeclaration(f"the format of {name} is written otherwise: {binding.format!r}")
+    for fmt in binding.formats:
+        _check_format(binding, fmt)
+    earlier = kernel.bindings[: kernel.bindings.index(binding)]
+    if binding.same_as and binding.same_as not in {other.name for other in earlier}:
+        raise UnfitDeclaration(
+            f"{name} has the format of {binding.same_as}, which is not before it"
+        )
     if not binding.dims or len(binding.dims) > MOST_DIMS:
         raise UnfitDeclaration(f"{name} has 1 to {MOST_DIMS} dims, not {len(binding.dims)}")
     for dim in binding.dims:
@@ -215,12 +242,17 @@ def _check_binding(kernel: OwnKernel, binding: OwnBinding) -> None:
             raise UnfitDeclaration(f"a size of {name} is named {dim!r}: give small letters")
         if dim not in kernel.dims:
             raise UnfitDeclaration(f"{name} has the size {dim}, and the kernel has not")
-    if binding.values == "special" and binding.format[0] not in "bf":
-        raise UnfitDeclaration(f"{name} holds {binding.format}, which has no special values")
-    if format_named(binding.format).quantised and binding.access != "in" and not binding.exact:
+
+
+def _check_format(binding: OwnBinding, fmt: str) -> None:
+    name = binding.name
+    if format_named(fmt).name != fmt:
+        raise UnfitDeclaration(f"the format of {name} is written otherwise: {fmt!r}")
+    if binding.values == "special" and fmt[0] not in "bf":
+        raise UnfitDeclaration(f"{name} holds {fmt}, which has no special values")
+    if format_named(fmt).quantised and binding.access != "in" and not binding.exact:
         raise UnfitDeclaration(
-            f"{name} holds blocks of {binding.format}, which are compared bit for bit: "
-            "say exact = true"
+            f"{name} holds blocks of {fmt}, which are compared bit for bit: say exact = true"
         )
 
 
@@ -232,8 +264,9 @@ def check_case(kernel: OwnKernel, case: OwnCase) -> None:
     for dim, size in parsed.shape.items():
         if size >= MOST_SIZE:
             raise UnfitDeclaration(f"{case.name}: {dim} is {size}; sizes are below {MOST_SIZE}")
+    types = kernel.types(parsed)
     for binding in kernel.bindings:
-        fmt = format_named(binding.format)
+        fmt = format_named(types[binding.name])
         sizes = [parsed.shape.get(dim, 1) for dim in binding.dims]
         needed = prod(sizes[:-1]) * fmt.items(sizes[-1]) * fmt.dtype.itemsize
         most = MOST_ARRAY_BYTES if binding.access == "in" else MOST_STORED_BYTES

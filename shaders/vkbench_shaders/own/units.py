@@ -76,19 +76,21 @@ class OwnUnit:
 def unit_of(
     declared: Declared,
     variant: VariantTable,
-    kernel: str,
+    unit: compiler.Unit,
     bindings: Sequence[Binding],
     compiled: dict[str, Compiled],
 ) -> OwnUnit:
-    """A variant's code; UnfitDeclaration or UsageError says why no worker would run it.
+    """A variant's code for a unit; UnfitDeclaration or UsageError says why no worker would run it.
 
     What was compiled the same way for another variant is not compiled again.
     """
-    where = f"variant {variant.name}"
+    where = f"variant {variant.name}" + (f" for {','.join(unit.arguments)}" * bool(unit.arguments))
     recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
-    made = compiled.setdefault(
-        repr(recipe), compiled.get(repr(recipe)) or sources.compile_source(recipe)
-    )
+    try:
+        made = compiled.get(repr(recipe)) or sources.compile_source(recipe)
+    except UnfitDeclaration as error:
+        raise UnfitDeclaration(f"{where}: {error}" if unit.arguments else str(error)) from error
+    compiled[repr(recipe)] = made
     if reflection.follows_addresses(made.code):
         raise UnfitDeclaration(f"{where}: {variant.source}: {FOLLOWS_ADDRESSES}")
     try:
@@ -100,7 +102,6 @@ def unit_of(
     except UnfitDeclaration as error:
         raise UnfitDeclaration(f"{where}: {error}") from error
     code = spirv.strip_names(placed)
-    unit = compiler.Unit(module=kernel, entry=variant.name)
     entry, interface = entry_of(unit, code, taken.needs, ())
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):

@@ -116,16 +116,16 @@ def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, C
     from vkbench_shaders.own.units import workgroup
 
     unit = built.units[name]
-    declared = next(variant for variant in built.kernel.variants if variant.name == name)
-    launch = built.kernel.cases[0].launches[name]
+    declared = next(one for one in built.kernel.variants if one.name == unit.entry.entry)
+    launch = built.launches.get(name)
     lacking = {facts.name: sorted(set(unit.features) - set(facts.features)) for facts in devices}
-    refusals = filter(None, (launch.refuses(facts) for facts in devices))
+    refusals = filter(None, (launch.refuses(facts) for facts in devices if launch))
     return {
         "kernel": built.kernel.name,
         "variant": name,
         "compiler": unit.by,
         "bytes": len(unit.code),
-        "workgroup": "x".join(map(str, workgroup(unit, launch.constants))),
+        "workgroup": "x".join(map(str, workgroup(unit, launch.constants if launch else {}))),
         "push": ", ".join(field.name for field in unit.interface.push),
         "constants": ", ".join(constant.name for constant in unit.interface.constants),
         "features": ", ".join(unit.features),
