@@ -146,6 +146,21 @@ def test_a_uniform_buffer_of_a_stranger_is_one_alone(tmp_path: Path) -> None:
             examine(code, unit.entry, unit.interface)
 
 
+PARAMETERS = {  # of a shader, in a uniform buffer
+    "[[variants]]": SCALE.replace('"f32"', '"u32"').replace(
+        "binding = 4", 'binding = 4\nnumbers = ["n", "n // 7 + eps * 0", "bits(eps)", 0]'
+    )
+    + "[params]\neps = 0.5\n\n[[variants]]",
+    "{ n = 200 }": "{ n = 200 }\n\n[sizes]\ns = 4",
+}
+
+
+def test_an_input_may_hold_what_formulas_give(tmp_path: Path) -> None:
+    built = built_from(tmp_path, PARAMETERS, UNIFORM)
+    posed = pose_case(built.bundle, "lab.scale/f32/n200_s4")
+    assert posed.kernel.inputs(posed)["s"].tolist() == [200, 28, 0x3F000000, 0]
+
+
 SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
     (
         {"THREADS = 32 }": "THREADS = 32 }\nsubgroup_size = 33"},
@@ -158,6 +173,21 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
         "a parameter is named subgroup_size, as a size, the weights or the threads of a subgroup",
     ),
     ({"THREADS = 32": 'THREADS = "subgroup_siz"'}, {}, "names subgroup_siz, which is none of"),
+    (
+        {**PARAMETERS, "s = 4": "s = 5"},
+        UNIFORM,
+        "s has 4 numbers; lab.scale/f32/n200_s5 has [5]",
+    ),
+    (
+        {**PARAMETERS, "binding = 4\nnumbers": 'binding = 4\nvalues = "special"\nnumbers'},
+        UNIFORM,
+        's has numbers, so its access is "in" and it has no values or range',
+    ),
+    (
+        {**PARAMETERS, "bits(eps)": "eps"},
+        UNIFORM,
+        "its declaration gives s numbers that no u32 can hold",
+    ),
     (
         {**SCALED, "binding = [0, 7]": "binding = [0, 4]", "\nbinding = 4": "\nbinding = 7"},
         UNIFORM,

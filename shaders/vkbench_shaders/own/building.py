@@ -300,6 +300,12 @@ def _with_arrays(draft: _Draft, problem: Problem, case: OwnCase, npz: str) -> Ow
     """A case with the inputs that a file brings, and with what is expected of it."""
     path = draft.declared.file(npz, (".npz",), MOST_STORED_BYTES) if npz else None
     given = references.from_npz(path, problem) if path else {}
+    numbers = {
+        table.name: references.store_numbers(problem, table.name, table.numbers, _numbers(problem))
+        for table in draft.declared.table.bindings
+        if table.numbers
+    }
+    given = numbers | given
     there = [binding for binding in draft.head.bindings if binding.name in given]
     inputs = {binding.name: given[binding.name] for binding in there if binding.access != "out"}
     outputs = {binding.name: given[binding.name] for binding in there if binding.access == "out"}

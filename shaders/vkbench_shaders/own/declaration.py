@@ -34,6 +34,7 @@ class BindingTable:
     exact: bool = False
     values: str = "noise"
     range: tuple[Formula, Formula] | None = None
+    numbers: tuple[Formula, ...] = ()  # what an input holds, instead of values
     binding: Place | tuple[Place, ...] | None = None  # None: its place in the list
     set: int = 0
 
@@ -252,10 +253,15 @@ def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -
             raise UsageError(
                 f"{path}: {binding.name} has its formats in [matrix]: leave out its format"
             )
-    if declaration.shadows and any(given.values()):
+    if declaration.shadows and (any(given.values()) or binding.numbers):
         raise UsageError(
             f"{path}: {binding.name} is {declaration.shadows}'s, and has its access, format and "
             "dims: give name and binding alone"
+        )
+    if binding.numbers and (binding.access != "in" or binding.values != "noise" or binding.range):
+        raise UsageError(
+            f'{path}: {binding.name} has numbers, so its access is "in" and it has no values or '
+            "range"
         )
     lacking = [name for name, value in given.items() if not value]
     if lacking and not declaration.shadows:

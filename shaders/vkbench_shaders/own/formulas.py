@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -29,8 +30,9 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Number]]] = {
     "ceil_div": lambda a, b: -(-a // b),
     "min": min,
     "max": max,
+    "bits": lambda a: int.from_bytes(struct.pack("<f", a), "little"),
 }
-_WORDS: Final = "+ - * / // %, ceil_div, min, max"
+_WORDS: Final = "+ - * / // %, ceil_div, min, max, bits"
 
 
 def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:

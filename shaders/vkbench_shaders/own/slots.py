@@ -30,6 +30,7 @@ _TYPES: Final[Mapping[int, str]] = {
 }
 _IMAGE, _OF_BUFFERS, _STORAGE_IMAGE = 25, 5, 2  # OpTypeImage, a dimension, what its `sampled` says
 _BOUND: Final = (_KINDS[_UNIFORM], _KINDS[_STORAGE_BUFFER])
+_NAMELESS: Final = "none by name, as its names were stripped: give the number"
 Slot = tuple[int, int]  # set and number
 
 
@@ -142,7 +143,7 @@ def _slots(binding: BindingTable, place: int, named: Sequence[Buffer]) -> list[S
         known = ", ".join(dict.fromkeys(name for buffer in named for name in sorted(buffer.names)))
         words = " or ".join(map(str, places))
         raise UnfitDeclaration(
-            f"the code has no buffer {words} for {binding.name}; it has {known or 'none by name'}"
+            f"the code has no buffer {words} for {binding.name}; it has {known or _NAMELESS}"
         )
     return slots
 

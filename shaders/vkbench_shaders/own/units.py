@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -206,7 +206,7 @@ def _pushes(
         name = whole[called] if called not in members and short[called] == 1 else called
         if written == _REST or (name not in members and called != written):
             continue
-        name = words.pick(name, members, "push constant of the code")
+        name = _pick(name, members, "push constant")
         push[name] = _push(unit.interface, name, formula, names)
     if lacking := [
         f"{name} ({member.type})" for name, member in members.items() if name not in push
@@ -318,11 +318,21 @@ def _constants(
         if may_lack and called not in unit.taken.aliases:
             continue
         aliases = unit.taken.aliases
-        name = aliases[words.pick(called, aliases, "specialisation constant of the code")]
+        name = aliases[_pick(called, aliases, "specialisation constant")]
         if name in given:
             raise UnfitDeclaration(f"the constant {name} is given twice, as {called} too")
         given[name] = _constant(unit.interface, name, value)
     return {**unit.taken.defaults, **given}, names
+
+
+def _pick(called: str, known: Collection[str], what: str) -> str:
+    """What the code has of this name; UnfitDeclaration or UnknownName if it has none."""
+    if called not in known and known and all(name.replace(".", "").isdigit() for name in known):
+        raise UnfitDeclaration(
+            f"the code calls no {what} by name, as its names were stripped: call {called} by its "
+            f"number, of {', '.join(sorted(known))}"
+        )
+    return words.pick(called, known, f"{what} of the code")
 
 
 def _constant(interface: Interface, name: str, value: Number) -> int:
