@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.words.units import count_of
-from vkbench_cli.options.records import Effort, Selecting
 from vkbench_cli.show.telling import tell
+
+if TYPE_CHECKING:
+    from vkbench_cli.options.records import Effort, Selecting
 
 T = TypeVar("T")
 _MARK = "[[variants]]"  # what a TOML file has that declares a kernel

@@ -54,7 +54,7 @@ class Built:
     bundle: Bundle
     kernel: OwnKernel
     units: Mapping[str, OwnUnit]  # by variant, behind which is what formats it is for, if any
-    launches: Mapping[str, OwnLaunch]  # the first of each of these
+    launches: Mapping[str, OwnLaunch]  # the first launch of any case
     parts: frozenset[str] = frozenset()  # cases that are there as parts of others
 
 
@@ -68,7 +68,7 @@ class _Draft:
     units: Mapping[str, OwnUnit]
     function: references.Function | None
     blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
-    launches: dict[str, OwnLaunch] = field(default_factory=dict)  # the first of each unit
+    launches: dict[str, OwnLaunch] = field(default_factory=dict)  # the first of any case
 
 
 def build(
@@ -150,12 +150,13 @@ def _with_features(variant: OwnVariant, units: Mapping[str, OwnUnit]) -> OwnVari
 def _head(table: Declaration) -> OwnKernel:
     axes = table.matrix.axes if table.matrix else {}
     _check_axes(table, axes)
-    order = [each.name for each in table.bindings]
+    order = [binding.name for binding in table.bindings]
     firsts = {
         name: min(names, key=order.index) if not table.shadows else names[0]
         for names in axes
         for name in names
     }
+    same = {name: first for name, first in firsts.items() if name != first}
     choices = {name: tuple(formats) for names, formats in axes.items() for name in names}
     return OwnKernel(
         name=f"{table.owner}.{table.name}",
@@ -165,22 +166,22 @@ def _head(table: Declaration) -> OwnKernel:
         dims=tuple(dict.fromkeys(dim for binding in table.bindings for dim in binding.dims)),
         bindings=tuple(
             OwnBinding(
-                name=each.name,
-                access=each.access,
-                format=choices.get(each.name, (each.format,))[0],
-                more=choices.get(each.name, ())[1:],
-                same_as=first if (first := firsts.get(each.name, each.name)) != each.name else "",
-                dims=each.dims,
-                exact=each.exact,
-                values=each.values,
+                name=binding.name,
+                access=binding.access,
+                format=choices.get(binding.name, (binding.format,))[0],
+                more=choices.get(binding.name, ())[1:],
+                same_as=same.get(binding.name, ""),
+                dims=binding.dims,
+                exact=binding.exact,
+                values=binding.values,
             )
-            for each in (() if table.shadows else table.bindings)
+            for binding in (() if table.shadows else table.bindings)
         ),
         by_format=tuple(dict.fromkeys(firsts.values())),
         params=table.params,
         variants=tuple(
-            OwnVariant(name=each.name, arithmetic=_path(each.tolerance or table.tolerance))
-            for each in table.variants
+            OwnVariant(name=variant.name, arithmetic=_path(variant.tolerance or table.tolerance))
+            for variant in table.variants
         ),
         cases=(),
     )
@@ -215,11 +216,11 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
         for low, high in [each.range or (0, 1)]
     }
     launches = {}
-    for each in table.variants:
-        word = _word(_unit(draft.head, each.name, problem.types))
-        code = draft.declared.code(each, choice)
+    for variant in table.variants:
+        word = _word(_unit(draft.head, variant.name, problem.types))
+        code = draft.declared.code(variant, choice)
         launch = launch_of(code, draft.units[word], known, problem.case.name)
-        launches[each.name] = launch
+        launches[variant.name] = launch
         draft.launches.setdefault(word, launch)
     case = OwnCase(
         name=problem.case.name,
@@ -240,8 +241,8 @@ def _with_formats(draft: _Draft, table: CaseTable) -> Iterator[CaseTable]:
     """A case in each combination of formats that it admits."""
     choices = [choice for choice in draft.declared.choices if choice.matches(table.types)]
     if not choices:
-        asked = ", ".join(f"{name} {fmt}" for name, fmt in table.types.items())
-        raise UnfitDeclaration(f"a case has the types {asked}, which [matrix] has not")
+        types = ", ".join(f"{name} {fmt}" for name, fmt in table.types.items())
+        raise UnfitDeclaration(f"a case has the types {types}, which [matrix] has not")
     for choice in choices:
         yield replace(table, types={**table.types, **choice.formats})
 

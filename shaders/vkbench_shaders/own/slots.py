@@ -123,7 +123,7 @@ def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer]) -> byte
     for buffer in buffers:
         first = kinds.setdefault(numbers[buffer.id], buffer)
         if first.kind != buffer.kind:
-            one, other = (names.get(each.slot, each) for each in (first, buffer))
+            one, other = (names.get(twin.slot, twin) for twin in (first, buffer))
             raise UnfitDeclaration(
                 f"{one} is {first.kind} and {other} is {buffer.kind}: one array cannot be both"
             )

@@ -109,13 +109,13 @@ def unit_of(
     uniform = reflection.uniform_buffers(code)
     _check_bindings(where, used, uniform, bindings)
     _check_ids(where, interface)
-    features = tuple(sorted({*variant.features, *_needed(variant, entry, uniform)}))
+    features = tuple(sorted({*variant.features, *_list_features(variant, entry, uniform)}))
     return OwnUnit(
         code=code, entry=entry, interface=interface, features=features, by=made.by, taken=taken
     )
 
 
-def _needed(variant: VariantTable, entry: Entry, uniform: frozenset[int]) -> Iterator[str]:
+def _list_features(variant: VariantTable, entry: Entry, uniform: frozenset[int]) -> Iterator[str]:
     """The features of a device that a variant's code and its subgroups need."""
     known = (_FEATURES, _OF_UNIFORM) if uniform else (_FEATURES,)
     for capability in entry.capabilities:

@@ -30,7 +30,7 @@ class VulkanPipeline:
     ) -> None:
         self._logical, self._cache = logical, cache
         self.bindings = program.bindings
-        # what kind of buffer each is; the packaged code has no uniform ones
+        # what kind of buffer is bound at these; the packaged code has no uniform ones
         uniform = uniform_buffers(program.code) if program.claims else ()
         self.kinds = [
             vk.UNIFORM_BUFFER if number in uniform else vk.STORAGE_BUFFER
