@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.words.units import count_of
 from vkbench_cli.show.telling import tell
-
-if TYPE_CHECKING:
-    from vkbench_cli.options.records import Effort, Selecting
 
 T = TypeVar("T")
 _MARK = "[[variants]]"  # what a TOML file has that declares a kernel
@@ -42,18 +38,6 @@ def for_each_declaration(files: Sequence[Path], do: Callable[[Path], T]) -> list
     if not done:
         raise UsageError(f"none of {count_of(len(files), 'declaration')} can be run")
     return done
-
-
-def of_file(selecting: Selecting, effort: Effort, file: Path) -> tuple[Selecting, Effort]:
-    """What was chosen, of one declaration of several; its run is labelled with the kernel's name.
-
-    All that is wrong with the declaration is said now.
-    """
-    selecting = replace(selecting, kernel_file=[file])
-    built = selecting.build_own_kernel(effort.repeat)
-    if effort.label and built:
-        effort = replace(effort, label=f"{effort.label}/{built.kernel.name}")
-    return selecting, effort
 
 
 def _find_files(path: Path) -> Iterator[Path]:

@@ -295,6 +295,17 @@ class Selecting:
         ways = (tuple(self.shape), tuple(sorted(seeds)))
         return build_own(self.kernel_file[0], *ways, batches=is_batch, sources=self.sources)
 
+    def of_file(self, file: Path, effort: Effort) -> tuple[Selecting, Effort]:
+        """What was chosen, of one declaration of several; its run's label has the kernel's name.
+
+        All that is wrong with the declaration is said now.
+        """
+        alone = replace(self, kernel_file=[file])
+        built = alone.build_own_kernel(effort.repeat)
+        if effort.label and built:
+            effort = replace(effort, label=f"{effort.label}/{built.kernel.name}")
+        return alone, effort
+
     def chooses_cases(self) -> bool:
         """Whether an option says what is to run, so that the quick suite does not."""
         return any((self._is_of_catalogue(), self.shape, self.case, self.kernel_file))

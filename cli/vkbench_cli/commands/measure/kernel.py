@@ -80,7 +80,7 @@ def check(
     file: Annotated[
         list[Path],
         Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Declarations of kernels: TOML files, or folders of them.",
         ),
     ],

@@ -19,7 +19,7 @@ from vkbench.programs.build import SHA_SHOWN
 from vkbench_cli.drivers import find_driver_routes, kept_drivers, store_host_devices
 from vkbench_cli.files import check_writable
 from vkbench_cli.machine import open_alone
-from vkbench_cli.options.declarations import find_declarations, for_each_declaration, of_file
+from vkbench_cli.options.declarations import find_declarations, for_each_declaration
 from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
@@ -172,10 +172,10 @@ def _run_each(
     from vkbench_cli.show.report import conclude_all, findings
     from vkbench_detection.steps import detect
 
-    settings = store.settings()
+    settings, (selecting, effort) = store.settings(), chosen
 
     def plan_file(file: Path) -> tuple[RunRow, list[DeviceFacts]]:
-        return plan_run(database, *of_file(*chosen, file), settings)
+        return plan_run(database, *selecting.of_file(file, effort), settings)
 
     planned = for_each_declaration(files, plan_file)
     for run_row, devices in planned:

@@ -13,7 +13,7 @@ from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench.words.units import count_of
-from vkbench_cli.options.declarations import find_declarations, for_each_declaration, of_file
+from vkbench_cli.options.declarations import find_declarations, for_each_declaration
 from vkbench_cli.options.records import AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import say, tell
@@ -101,7 +101,7 @@ def _submit_each(
         alone = replace(selecting, kernel_file=[*files])
         return [submit_selection(database, alone, effort, key=key)]
     return for_each_declaration(
-        files, lambda file: submit_selection(database, *of_file(selecting, effort, file))
+        files, lambda file: submit_selection(database, *selecting.of_file(file, effort))
     )
 
 
