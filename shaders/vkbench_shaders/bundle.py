@@ -186,8 +186,9 @@ class Bundle:
             raise self._refusal(f"kernel {kernel.name[:80]}: {error}") from error
         for sha in kernel.stored:
             self._check_blob(sha, f"an array of {kernel.name}")
+        coded = {(entry.module, entry.entry) for entry in self.manifest.entries}
         for variant in kernel.variants:
-            if f"{kernel.name}/{variant.name}" not in self.entries:
+            if (kernel.name, variant.name) not in coded:
                 raise self._refusal(f"the code of {kernel.name}/{variant.name} is missing")
 
     def _refusal(self, why: str) -> CorruptBundle:

@@ -163,10 +163,15 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
         "[matrix] makes 300 variants; 256 are allowed",
     ),
     ({}, {"uint THREADS": "uint64 THREADS"}, "scale.comp:4: '' : syntax error"),
+    (  # glslang warns of it before it says what is wrong
+        {},
+        {"void main": "layout(binding = 4) uniform T { float u; };\nvoid main"},
+        "scale.toml: scale.comp:8: '' : syntax error",
+    ),
     (
         {},
         {"void main": "layout(binding = 4) uniform U { float u; };\nvoid main", "T(0)": "u"},
-        "binding 4 (U) is a uniform buffer, and vkbench binds storage buffers",
+        "uses binding 4 (U), a uniform buffer, and no [[bindings]] has this number",
     ),
     (
         {},
@@ -174,7 +179,25 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
             "void main": "layout(binding = 4) uniform sampler2D s;\nvoid main",
             "T(0)": "texelFetch(s, ivec2(0), 0).x",
         },
-        "binding 4 (s) is an image or sampler, and vkbench binds storage buffers",
+        "binding 4 (s) is a combined image and sampler, and vkbench binds storage and uniform buf",
+    ),
+    (
+        {},
+        {
+            "void main": "layout(binding = 4, r32f) uniform image2D s;\nvoid main",
+            "T(0)": "imageLoad(s, ivec2(0)).x",
+        },
+        "binding 4 (s) is a storage image, and vkbench binds storage and uniform buffers alone",
+    ),
+    (
+        {},
+        {
+            "void main": "layout(buffer_reference) buffer A { T a[]; };\nvoid main",
+            "#version 450": "#version 450\n#extension GL_EXT_buffer_reference2 : require\n"
+            "#extension GL_EXT_buffer_reference_uvec2 : require",
+            "T(0)": "A(uvec2(p.count)).a[0]",
+        },
+        "scale.comp: it follows addresses of buffers (PhysicalStorageBufferAddresses), whose boun",
     ),
 ]
 

@@ -17,8 +17,10 @@ import numpy as np
 
 from vkbench.case import SEED, Case, parse
 from vkbench.errors import UsageError
+from vkbench.words import names as words
+from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
-from vkbench_shaders.compile.compiler import CompileError
+from vkbench_shaders.compile.compiler import CompileError, Unit
 from vkbench_shaders.compile.spirv import MalformedSpirv
 from vkbench_shaders.kernel import Array, Kernel, Problem
 from vkbench_shaders.kernels.batches import dims_of, parts_along
@@ -32,6 +34,7 @@ from vkbench_shaders.own.records import (
     OwnBinding,
     OwnCase,
     OwnKernel,
+    OwnLaunch,
     OwnVariant,
     UnfitDeclaration,
 )
@@ -50,7 +53,8 @@ class Built:
 
     bundle: Bundle
     kernel: OwnKernel
-    units: Mapping[str, OwnUnit]  # by variant
+    units: Mapping[str, OwnUnit]  # by variant, behind which is what formats it is for, if any
+    launches: Mapping[str, OwnLaunch]  # the first launch of any case
     parts: frozenset[str] = frozenset()  # cases that are there as parts of others
 
 
@@ -64,6 +68,7 @@ class _Draft:
     units: Mapping[str, OwnUnit]
     function: references.Function | None
     blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
+    launches: dict[str, OwnLaunch] = field(default_factory=dict)  # the first of any case
 
 
 def build(
@@ -86,7 +91,8 @@ def build(
     declared = declaration.read(path, owner, sources)
     try:
         draft = _draft(declared)
-        tables = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
+        given = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
+        tables = [one for table in given for one in _with_formats(draft, table)]
         cases = [_case(draft, table) for table in (*tables, *_vary_seeds(draft, tables, seeds))]
         named = {case.name for case in cases}
         beside = [_case(draft, table) for table in (_parts(draft, cases) if batches else ())]
@@ -96,29 +102,62 @@ def build(
     except _FAULTS as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
     parts = frozenset(case.name for case in beside)
-    return Built(bundle=_bundle(own, draft), kernel=own, units=draft.units, parts=parts)
+    return Built(
+        bundle=_bundle(own, draft),
+        kernel=own,
+        units=draft.units,
+        launches=draft.launches,
+        parts=parts,
+    )
 
 
 def _draft(declared: Declared) -> _Draft:
-    table = declared.table
-    head = _head(table)
+    head = _head(declared.table)
     records.check_head(head)
     bindings = posing.outline_kernel(head).bindings
     compiled: dict[str, Compiled] = {}
-    units = {
-        variant.name: unit_of(declared, variant, head.name, bindings, compiled)
-        for variant in table.variants
-    }
-    variants = (
-        replace(variant, requires=units[variant.name].features) for variant in head.variants
-    )
-    head = replace(head, variants=tuple(variants))
+    units = {}
+    for variant, choice in declared.codes:
+        called = _unit(head, variant.name, choice.formats)
+        units[_word(called)] = unit_of(declared, variant, called, bindings, compiled)
+    head = replace(head, variants=tuple(_with_features(v, units) for v in head.variants))
     function = references.function_of(declared)
     kernel = posing.outline_kernel(head)
     return _Draft(declared=declared, head=head, kernel=kernel, units=units, function=function)
 
 
+def _unit(head: OwnKernel, variant: str, types: Mapping[str, str]) -> Unit:
+    """What a variant's code for some formats is called."""
+    return Unit(module=head.name, entry=variant, arguments=head.codes_of(types))
+
+
+def _word(unit: Unit) -> str:
+    return unit.key.partition("/")[2]
+
+
+def _with_features(variant: OwnVariant, units: Mapping[str, OwnUnit]) -> OwnVariant:
+    """A variant with the features that all its codes need, and what some need beside."""
+    own = [unit for unit in units.values() if unit.entry.entry == variant.name]
+    shared = set(own[0].features).intersection(*(unit.features for unit in own))
+    more = {
+        ",".join(unit.entry.arguments): tuple(sorted(rest))
+        for unit in own
+        if (rest := set(unit.features) - shared)
+    }
+    return replace(variant, requires=tuple(sorted(shared)), requires_more=more)
+
+
 def _head(table: Declaration) -> OwnKernel:
+    axes = table.matrix.axes if table.matrix else {}
+    _check_axes(table, axes)
+    order = [binding.name for binding in table.bindings]
+    firsts = {
+        name: min(names, key=order.index) if not table.shadows else names[0]
+        for names in axes
+        for name in names
+    }
+    same = {name: first for name, first in firsts.items() if name != first}
+    choices = {name: tuple(formats) for names, formats in axes.items() for name in names}
     return OwnKernel(
         name=f"{table.owner}.{table.name}",
         description=table.description,
@@ -127,22 +166,35 @@ def _head(table: Declaration) -> OwnKernel:
         dims=tuple(dict.fromkeys(dim for binding in table.bindings for dim in binding.dims)),
         bindings=tuple(
             OwnBinding(
-                name=each.name,
-                access=each.access,
-                format=each.format,
-                dims=each.dims,
-                exact=each.exact,
-                values=each.values,
+                name=binding.name,
+                access=binding.access,
+                format=choices.get(binding.name, (binding.format,))[0],
+                more=choices.get(binding.name, ())[1:],
+                same_as=same.get(binding.name, ""),
+                dims=binding.dims,
+                exact=binding.exact,
+                values=binding.values,
             )
-            for each in (() if table.shadows else table.bindings)
+            for binding in (() if table.shadows else table.bindings)
         ),
+        by_format=tuple(dict.fromkeys(firsts.values())),
         params=table.params,
         variants=tuple(
-            OwnVariant(name=each.name, arithmetic=_path(each.tolerance or table.tolerance))
-            for each in table.variants
+            OwnVariant(name=variant.name, arithmetic=_path(variant.tolerance or table.tolerance))
+            for variant in table.variants
         ),
         cases=(),
     )
+
+
+def _check_axes(table: Declaration, axes: Collection[tuple[str, ...]]) -> None:
+    kernel = catalogue.kernel_named(table.shadows) if table.shadows else table
+    known = [binding.name for binding in kernel.bindings]
+    for names in axes:
+        for name in names:
+            if name not in known:
+                words.pick(name, known, f"binding of {table.shadows or table.name} in [matrix]")
+                raise UnfitDeclaration(f"[matrix] writes {name} otherwise than the binding")
 
 
 def _path(tolerance: str | Mapping[str, float]) -> str:
@@ -156,16 +208,20 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
     table = draft.declared.table
     problem = Problem(draft.kernel, _name_case(draft, case_table))
     known = _numbers(problem)
+    choice = next(one for one in draft.declared.choices if one.matches(problem.types))
     ranges = {
         each.name: (float(value_of(low, known)), float(value_of(high, known)))
         for each in table.bindings
         if each.values == "uniform"
         for low, high in [each.range or (0, 1)]
     }
-    launches = {
-        each.name: launch_of(each, draft.units[each.name], known, problem.case.name)
-        for each in table.variants
-    }
+    launches = {}
+    for variant in table.variants:
+        word = _word(_unit(draft.head, variant.name, problem.types))
+        code = draft.declared.code(variant, choice)
+        launch = launch_of(code, draft.units[word], known, problem.case.name)
+        launches[variant.name] = launch
+        draft.launches.setdefault(word, launch)
     case = OwnCase(
         name=problem.case.name,
         is_timed=case_table.timed,
@@ -179,6 +235,16 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
     if case_table.npz or draft.function:
         raise UnfitDeclaration(f"{draft.head.shadows} brings its own inputs and reference")
     return case
+
+
+def _with_formats(draft: _Draft, table: CaseTable) -> Iterator[CaseTable]:
+    """A case in each combination of formats that it admits."""
+    choices = [choice for choice in draft.declared.choices if choice.matches(table.types)]
+    if not choices:
+        types = ", ".join(f"{name} {fmt}" for name, fmt in table.types.items())
+        raise UnfitDeclaration(f"a case has the types {types}, which [matrix] has not")
+    for choice in choices:
+        yield replace(table, types={**table.types, **choice.formats})
 
 
 def _vary_seeds(
@@ -207,7 +273,8 @@ def _parts(draft: _Draft, cases: Sequence[OwnCase]) -> Iterator[CaseTable]:
         for part in parts_along(parse(case.name), along)
     }
     for case in parts.values():
-        yield CaseTable(shape=case.shape, params=case.params, types=case.types, timed=False)
+        types = {draft.kernel.bindings[0].name: case.format, **case.types}
+        yield CaseTable(shape=case.shape, params=case.params, types=types, timed=False)
 
 
 def _name_case(draft: _Draft, case_table: CaseTable) -> Case:
@@ -234,6 +301,12 @@ def _with_arrays(draft: _Draft, problem: Problem, case: OwnCase, npz: str) -> Ow
     """A case with the inputs that a file brings, and with what is expected of it."""
     path = draft.declared.file(npz, (".npz",), MOST_STORED_BYTES) if npz else None
     given = references.from_npz(path, problem) if path else {}
+    numbers = {
+        table.name: references.store_numbers(problem, table.name, table.numbers, _numbers(problem))
+        for table in draft.declared.table.bindings
+        if table.numbers
+    }
+    given = numbers | given
     there = [binding for binding in draft.head.bindings if binding.name in given]
     inputs = {binding.name: given[binding.name] for binding in there if binding.access != "out"}
     outputs = {binding.name: given[binding.name] for binding in there if binding.access == "out"}

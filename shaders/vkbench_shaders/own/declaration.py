@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from vkbench.errors import UsageError
 from vkbench.process.toml_file import read_toml
 from vkbench_shaders.own.formulas import Formula
-from vkbench_shaders.own.matrix import MatrixTable, combine
+from vkbench_shaders.own.matrix import FormatChoice, MatrixTable, choose_formats, combine
 from vkbench_shaders.own.records import WORD, UnfitDeclaration
 
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
@@ -33,6 +34,7 @@ class BindingTable:
     exact: bool = False
     values: str = "noise"
     range: tuple[Formula, Formula] | None = None
+    numbers: tuple[Formula, ...] = ()  # what an input holds, instead of values
     binding: Place | tuple[Place, ...] | None = None  # None: its place in the list
     set: int = 0
 
@@ -57,7 +59,9 @@ class VariantTable:
     groups: tuple[Formula, ...]
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
-    workgroup: tuple[int, ...] | None = None
+    workgroup: tuple[Formula, ...] | None = None
+    subgroup_size: int = 0  # that the code is for; 0: whatever the device has
+    full_subgroups: bool = False
     features: tuple[str, ...] = ()
     tolerance: str | Mapping[str, float] | None = None
 
@@ -122,6 +126,27 @@ class Declared:
     def file(self, name: str, endings: tuple[str, ...], most_bytes: int) -> Path:
         """A file that the declaration names; it lies in its folder, links followed."""
         return _file_in(self.path.resolve().parent, self.path.name, name, endings, most_bytes)
+
+    @cached_property
+    def choices(self) -> list[FormatChoice]:
+        """The combinations of formats that code is compiled for."""
+        return choose_formats(self.table.matrix)
+
+    @property
+    def codes(self) -> Iterator[tuple[VariantTable, FormatChoice]]:
+        """Each variant as it is compiled for each combination of formats."""
+        for variant in self.table.variants:
+            for choice in self.choices:
+                yield self.code(variant, choice), choice
+
+    def code(self, variant: VariantTable, choice: FormatChoice) -> VariantTable:
+        """A variant as it is compiled for a combination of formats."""
+        macros = {} if variant.source.endswith(".spv") else choice.defines
+        defines = {
+            name: choice.fill(text) if isinstance(text, str) else text
+            for name, text in {**variant.defines, **macros}.items()
+        }
+        return replace(variant, source=choice.fill(variant.source), defines=defines)
 
     def recipe(self, variant: VariantTable, most_bytes: int) -> Recipe:
         """How a variant is compiled."""
@@ -221,10 +246,22 @@ def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
 
 def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -> None:
     given = {"access": binding.access, "format": binding.format, "dims": binding.dims}
-    if declaration.shadows and any(given.values()):
+    matrix = declaration.matrix
+    if matrix and any(binding.name in names for names in matrix.axes):
+        del given["format"]
+        if binding.format:
+            raise UsageError(
+                f"{path}: {binding.name} has its formats in [matrix]: leave out its format"
+            )
+    if declaration.shadows and (any(given.values()) or binding.numbers):
         raise UsageError(
             f"{path}: {binding.name} is {declaration.shadows}'s, and has its access, format and "
             "dims: give name and binding alone"
+        )
+    if binding.numbers and (binding.access != "in" or binding.values != "noise" or binding.range):
+        raise UsageError(
+            f'{path}: {binding.name} has numbers, so its access is "in" and it has no values or '
+            "range"
         )
     lacking = [name for name, value in given.items() if not value]
     if lacking and not declaration.shadows:

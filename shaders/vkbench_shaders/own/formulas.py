@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -29,8 +30,9 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Number]]] = {
     "ceil_div": lambda a, b: -(-a // b),
     "min": min,
     "max": max,
+    "bits": lambda a: int.from_bytes(struct.pack("<f", a), "little"),
 }
-_WORDS: Final = "+ - * / // %, ceil_div, min, max"
+_WORDS: Final = "+ - * / // %, ceil_div, min, max, bits"
 
 
 def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
@@ -51,6 +53,17 @@ def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
     if not abs(value) <= _LARGEST:
         raise UnfitDeclaration(f"'{formula}' is {value:.3g}, too large a number")
     return value
+
+
+def names_in(formula: Formula) -> frozenset[str]:
+    """What a formula names; nothing where it is none."""
+    if not isinstance(formula, str) or len(formula) > MOST_CHARACTERS:
+        return frozenset()
+    try:
+        nodes = ast.walk(ast.parse(formula.strip(), mode="eval"))
+        return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
 
 
 def whole_number(formula: Formula, names: Mapping[str, Number]) -> int:

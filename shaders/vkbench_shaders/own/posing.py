@@ -26,6 +26,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Variant,
     Work,
+    too_large,
 )
 from vkbench_shaders.own.records import OwnBinding, OwnCase, OwnKernel, OwnVariant
 
@@ -130,16 +131,32 @@ def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
     """A variant; a shadow's name has its kernel's, so that its history is not the catalogue's."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        launches = _case(own, problem).launches[variant.name]
-        return Launch(groups=launches.groups, push=launches.push, constants=launches.constants)
+        declared = _case(own, problem).launches[variant.name].on(device)
+        return Launch(
+            groups=declared.groups,
+            push=declared.push,
+            constants=declared.constants,
+            subgroup_size=declared.subgroup_size,
+            full_subgroups=declared.full_subgroups,
+        )
+
+    def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+        codes = ",".join(own.codes_of(problem.types))
+        lacking = set(variant.requires_more.get(codes, ())).difference(device.features)
+        if lacking:
+            return f"needs {', '.join(sorted(lacking))}, which {device.name} lacks"
+        reason = _case(own, problem).launches[variant.name].refuses(device)
+        return reason or too_large(problem, device)
 
     return Variant(
         name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
         module=own.name,
         entry=variant.name,
+        arguments=own.codes_of,
         launch=launch,
         arithmetic=variant.arithmetic,
         requires=variant.requires,
+        refuses=refuses,
     )
 
 
@@ -147,7 +164,8 @@ def _binding(binding: OwnBinding) -> Binding:
     return Binding(
         name=binding.name,
         access=binding.access,
-        types=(binding.format,),
+        types=binding.formats,
+        same_as=binding.same_as,
         dims=binding.dims,
         exact=binding.exact,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -13,16 +13,22 @@ from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.words import names as words
 from vkbench_shaders.bundle import Entry
-from vkbench_shaders.compile import compiler, spirv, validator
+from vkbench_shaders.compile import compiler, reflection, spirv, validator
 from vkbench_shaders.compile.entries import entry_of
-from vkbench_shaders.compile.examination import examine
+from vkbench_shaders.compile.examination import FOLLOWS_ADDRESSES, examine
 from vkbench_shaders.kernel import Binding, Launch
 from vkbench_shaders.launch import Interface, LaunchMismatch, pack
 from vkbench_shaders.own import interfaces, slots, sources
 from vkbench_shaders.own.declaration import BindingTable, Declared, VariantTable
-from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
+from vkbench_shaders.own.formulas import Formula, Number, names_in, value_of, whole_number
 from vkbench_shaders.own.interfaces import Taken
-from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
+from vkbench_shaders.own.records import (
+    SUBGROUP,
+    SUBGROUPS,
+    OwnLaunch,
+    UnfitDeclaration,
+    check_launch,
+)
 from vkbench_shaders.own.sources import Compiled
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
@@ -49,6 +55,11 @@ _FEATURES: Final[Mapping[str, str]] = {  # that a module's capabilities ask of a
     "CooperativeMatrixKHR": "coopmat",
 }
 
+_OF_UNIFORM: Final[Mapping[str, str]] = {  # where the module has uniform buffers
+    "UniformAndStorageBuffer16BitAccess": "uniform16",
+    "UniformAndStorageBuffer8BitAccess": "uniform8",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class OwnUnit:
@@ -65,19 +76,23 @@ class OwnUnit:
 def unit_of(
     declared: Declared,
     variant: VariantTable,
-    kernel: str,
+    unit: compiler.Unit,
     bindings: Sequence[Binding],
     compiled: dict[str, Compiled],
 ) -> OwnUnit:
-    """A variant's code; UnfitDeclaration or UsageError says why no worker would run it.
+    """A variant's code for a unit; UnfitDeclaration or UsageError says why no worker would run it.
 
     What was compiled the same way for another variant is not compiled again.
     """
-    where = f"variant {variant.name}"
+    where = f"variant {variant.name}" + (f" for {','.join(unit.arguments)}" * bool(unit.arguments))
     recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
-    made = compiled.setdefault(
-        repr(recipe), compiled.get(repr(recipe)) or sources.compile_source(recipe)
-    )
+    try:
+        made = compiled.get(repr(recipe)) or sources.compile_source(recipe)
+    except UnfitDeclaration as error:
+        raise UnfitDeclaration(f"{where}: {error}" if unit.arguments else str(error)) from error
+    compiled[repr(recipe)] = made
+    if reflection.follows_addresses(made.code):
+        raise UnfitDeclaration(f"{where}: {variant.source}: {FOLLOWS_ADDRESSES}")
     try:
         taken = interfaces.taken_by(made.code, made.named)
         places = slots.slots_of(_places(declared, bindings), made.buffers)
@@ -87,35 +102,89 @@ def unit_of(
     except UnfitDeclaration as error:
         raise UnfitDeclaration(f"{where}: {error}") from error
     code = spirv.strip_names(placed)
-    unit = compiler.Unit(module=kernel, entry=variant.name)
     entry, interface = entry_of(unit, code, taken.needs, ())
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):
         raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
-    _check_bindings(where, used, bindings)
+    uniform = reflection.uniform_buffers(code)
+    _check_bindings(where, used, uniform, bindings)
     _check_ids(where, interface)
-    needed = {_FEATURES[name] for name in entry.capabilities if name in _FEATURES}
-    features = tuple(sorted({*variant.features, *needed}))
+    features = tuple(sorted({*variant.features, *_list_features(variant, entry, uniform)}))
     return OwnUnit(
         code=code, entry=entry, interface=interface, features=features, by=made.by, taken=taken
     )
 
 
+def _list_features(variant: VariantTable, entry: Entry, uniform: frozenset[int]) -> Iterator[str]:
+    """The features of a device that a variant's code and its subgroups need."""
+    known = (_FEATURES, _OF_UNIFORM) if uniform else (_FEATURES,)
+    for capability in entry.capabilities:
+        yield from (features[capability] for features in known if capability in features)
+    if variant.subgroup_size:
+        yield "subgroup_size_control"
+    if variant.full_subgroups:
+        yield "full_subgroups"
+
+
 def launch_of(
     variant: VariantTable, unit: OwnUnit, known: Mapping[str, Number], case: str
 ) -> OwnLaunch:
-    """The launch of a variant for a case, by its formulas; it fits the variant's code."""
+    """The launch of a variant for a case, by its formulas; it fits the variant's code.
+
+    Where these name the size of subgroups, or these have to be full, it has a launch for each size
+    for which there is one.
+    """
+    where = f"{case}, variant {variant.name}"
+    if variant.subgroup_size:
+        return _launch_on(where, variant, unit, {SUBGROUP: variant.subgroup_size, **known})
+    if not _depends_on_subgroups(variant):
+        return _launch_on(where, variant, unit, known)
+    launches: dict[int, OwnLaunch] = {}
+    refused: UnfitDeclaration | None = None
+    for size in SUBGROUPS:
+        try:
+            launches[size] = _launch_on(where, variant, unit, {SUBGROUP: size, **known})
+        except UnfitDeclaration as error:
+            refused = error
+    if refused and not launches:
+        raise refused
+    return replace(next(iter(launches.values())), by_subgroup=launches)
+
+
+def _depends_on_subgroups(variant: VariantTable) -> bool:
+    """Whether what a variant gives a launch depends on how large a device's subgroups are."""
+    if variant.full_subgroups:
+        return True
+    own = names_in(variant.constants.get(SUBGROUP, SUBGROUP))
+    if SUBGROUP not in own:
+        return False  # it means the constant
+    pushed = (one for value in variant.push.values() for one in _formulas(value))
+    formulas = (*variant.groups, *(variant.workgroup or ()), *variant.constants.values(), *pushed)
+    return any(SUBGROUP in names_in(formula) for formula in formulas)
+
+
+def _launch_on(
+    where: str, variant: VariantTable, unit: OwnUnit, known: Mapping[str, Number]
+) -> OwnLaunch:
+    """The launch of a variant by its formulas, which may name what is known."""
     macros = {n: v for n, v in variant.defines.items() if isinstance(v, int | float)}
     try:
         constants, names = _constants(variant, unit, {**macros, **known})
         push = _pushes(variant, unit, names)
         groups = _three("groups", [whole_number(formula, names) for formula in variant.groups])
-        launch = OwnLaunch(groups=groups, push=push, constants=constants)
+        launch = OwnLaunch(
+            groups=groups,
+            push=push,
+            constants=constants,
+            subgroup_size=variant.subgroup_size,
+            full_subgroups=variant.full_subgroups,
+        )
         given = Launch(groups=groups, push=push, constants=constants)
         pack(given, unit.interface, "the code")
-        _check_workgroup(variant, unit, launch)
+        _check_workgroup(variant, unit, launch, names)
     except (UnfitDeclaration, UsageError, LaunchMismatch) as error:
-        raise UnfitDeclaration(f"{case}, variant {variant.name}: {error}") from error
+        raise UnfitDeclaration(f"{where}: {error}") from error
+    check_launch(where, launch)
     return launch
 
 
@@ -137,7 +206,7 @@ def _pushes(
         name = whole[called] if called not in members and short[called] == 1 else called
         if written == _REST or (name not in members and called != written):
             continue
-        name = words.pick(name, members, "push constant of the code")
+        name = _pick(name, members, "push constant")
         push[name] = _push(unit.interface, name, formula, names)
     if lacking := [
         f"{name} ({member.type})" for name, member in members.items() if name not in push
@@ -161,12 +230,19 @@ def _places(declared: Declared, bindings: Sequence[Binding]) -> list[BindingTabl
     return [declarations.get(name, BindingTable(name=name)) for name in known]
 
 
-def _check_bindings(where: str, used: frozenset[int], bindings: Sequence[Binding]) -> None:
+def _check_bindings(
+    where: str, used: frozenset[int], uniform: frozenset[int], bindings: Sequence[Binding]
+) -> None:
     for number, binding in enumerate(bindings):
         if binding.access == "out" and number not in used:
             raise UnfitDeclaration(
                 f"{where}: the output {binding.name} is binding {number}, "
                 f"which the code does not have"
+            )
+        if binding.is_output and number in uniform:
+            raise UnfitDeclaration(
+                f"{where}: {binding.name} is a uniform buffer, which no code writes to: "
+                'say access = "in"'
             )
 
 
@@ -179,13 +255,21 @@ def _check_ids(where: str, interface: Interface) -> None:
             )
 
 
-def _check_workgroup(variant: VariantTable, unit: OwnUnit, launch: OwnLaunch) -> None:
+def _check_workgroup(
+    variant: VariantTable, unit: OwnUnit, launch: OwnLaunch, names: Mapping[str, Number]
+) -> None:
     actual = workgroup(unit, launch.constants)
     if prod(actual) < 1:
         raise UnfitDeclaration(f"its workgroup has {list(actual)} threads")
+    if variant.full_subgroups and actual[0] % int(names[SUBGROUP]):
+        raise UnfitDeclaration(
+            f"full_subgroups: a workgroup has {actual[0]} threads along x, which fill no "
+            f"subgroups of {names[SUBGROUP]}"
+        )
     if variant.workgroup is None:
         return
-    declared_size = _three("workgroup", variant.workgroup)
+    sizes = [whole_number(formula, names) for formula in variant.workgroup]
+    declared_size = _three("workgroup", sizes)
     if actual != declared_size:
         raise UnfitDeclaration(
             f"the code has workgroups of {list(actual)} threads, "
@@ -209,8 +293,11 @@ def _push(
     """Numbers of a push constant: whole where it holds integers."""
     types = {numbers.name: numbers.type for numbers in interface.push}
     number = value_of if types.get(name, "")[:1] == "f" else whole_number
-    numbers = (formula,) if isinstance(formula, int | float | str) else formula
-    return tuple(number(one, names) for one in numbers)
+    return tuple(number(one, names) for one in _formulas(formula))
+
+
+def _formulas(value: Formula | Sequence[Formula]) -> Sequence[Formula]:
+    return (value,) if isinstance(value, int | float | str) else value
 
 
 def _constants(
@@ -231,11 +318,21 @@ def _constants(
         if may_lack and called not in unit.taken.aliases:
             continue
         aliases = unit.taken.aliases
-        name = aliases[words.pick(called, aliases, "specialisation constant of the code")]
+        name = aliases[_pick(called, aliases, "specialisation constant")]
         if name in given:
             raise UnfitDeclaration(f"the constant {name} is given twice, as {called} too")
         given[name] = _constant(unit.interface, name, value)
     return {**unit.taken.defaults, **given}, names
+
+
+def _pick(called: str, known: Collection[str], what: str) -> str:
+    """What the code has of this name; UnfitDeclaration or UnknownName if it has none."""
+    if called not in known and known and all(name.replace(".", "").isdigit() for name in known):
+        raise UnfitDeclaration(
+            f"the code calls no {what} by name, as its names were stripped: call {called} by its "
+            f"number, of {', '.join(sorted(known))}"
+        )
+    return words.pick(called, known, f"{what} of the code")
 
 
 def _constant(interface: Interface, name: str, value: Number) -> int:

@@ -22,6 +22,7 @@ from vkbench_worker.runtime.errors import (
 
 WHOLE: Final = 0xFFFFFFFFFFFFFFFF  # VK_WHOLE_SIZE
 TIMEOUT: Final = 2  # VK_TIMEOUT
+UNIFORM_BUFFER: Final = 6  # VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
 STORAGE_BUFFER: Final = 7  # VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
 TIMESTAMP: Final = 2  # VK_QUERY_TYPE_TIMESTAMP
 COMPUTE_PIPELINE: Final = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
@@ -53,6 +54,7 @@ class Stage(IntFlag):
 class Access(IntFlag):
     """Vulkan's flags VkAccessFlagBits, as used here."""
 
+    UNIFORM_READ = 0x8
     SHADER_READ = 0x20
     SHADER_WRITE = 0x40
     TRANSFER_READ = 0x800
@@ -75,6 +77,7 @@ class Usage(IntFlag):
 
     COPIED_FROM = 0x1
     COPIED_TO = 0x2
+    UNIFORM = 0x10
     STORAGE = 0x20
     ADDRESSED = 0x20000
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -11,6 +13,7 @@ from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench.words.units import count_of
+from vkbench_cli.options.declarations import find_declarations, for_each_declaration
 from vkbench_cli.options.records import AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import say, tell
@@ -60,25 +63,46 @@ def submit(
     Exit codes with --wait: 0 all passed, 3 a wrong result, 4 a failed job, 5 --timeout passed,
     7 nothing ran, 130 interrupted.
     """
-    from vkbench_cli.show.report import conclude
+    from vkbench_cli.show.report import conclude_all
     from vkbench_cli.show.waiting import wait_for, warn
 
+    files = find_declarations(selecting.kernel_file)
+    if key and len(files) > 1:
+        raise UsageError("--key is of one run, and each declaration has a run of its own")
     with open_database(store.settings()) as database:
         try:
-            made = submit_selection(database, selecting, effort, key=key)
+            submitted = _submit_each(database, files, selecting, effort, key)
         except KeyboardInterrupt:
             tell("interrupted before all jobs were stored: none of them will run")
             return EXIT_INTERRUPTED
+        incomplete = UsageError.exit_code if len(submitted) < len(files) else 0
         if not wait:
-            announce(database, made)
-            return 0
-        warn(database, f"run {made.run.id}", run=made.run.id)
-        try:
-            wait_for(database, made.run.id, timeout)
-        except KeyboardInterrupt:
-            tell(how_to_come_back(made.run.id, store))
-            return EXIT_INTERRUPTED
-        return conclude(database, made.run.id, output, all_rows=all_rows)
+            for made in submitted:
+                announce(database, made)
+            return incomplete
+        for made in submitted:
+            warn(database, f"run {made.run.id}", run=made.run.id)
+            try:
+                wait_for(database, made.run.id, timeout)
+            except KeyboardInterrupt:
+                tell(how_to_come_back(made.run.id, store))
+                return EXIT_INTERRUPTED
+        runs = [made.run.id for made in submitted]
+        return conclude_all(database, runs, output, all_rows=all_rows) or incomplete
+
+
+def _submit_each(
+    database: Database, files: Sequence[Path], selecting: Selecting, effort: Effort, key: str
+) -> list[Submitted]:
+    """A run for the fleet, or one for each declaration of several."""
+    if not files:
+        return [submit_selection(database, selecting, effort, key=key)]
+    if len(files) == 1:
+        alone = replace(selecting, kernel_file=[*files])
+        return [submit_selection(database, alone, effort, key=key)]
+    return for_each_declaration(
+        files, lambda file: submit_selection(database, *selecting.of_file(file, effort))
+    )
 
 
 def how_to_come_back(run: int, store: Store) -> str:

@@ -68,8 +68,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "int_dot": ("int_dot",),
     "fp16": ("fp16",),
     "storage16": ("storage16",),
+    "uniform16": ("storage16", "uniform16"),
     "int8": ("int8",),
     "storage8": ("storage8",),
+    "uniform8": ("storage8", "uniform8"),
     "int64": ("int64",),
     "fp64": ("fp64",),
     "bda": ("bda",),
@@ -79,6 +81,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "coopmat2": ("cooperative_matrix", "memory_model", *(f"cm2_{letter}" for letter in "abcdefg")),
     "bf16": ("bf16",),
     "subgroup_size_control": ("subgroup_size_control",),
+    "full_subgroups": ("full_subgroups",),
 }
 
 # operations of subgroups, each with the basic ones

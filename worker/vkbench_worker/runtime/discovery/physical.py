@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import vkbench
-from vkbench.device import NVIDIA, DeviceFacts, Environment, device_key
+from vkbench.device import NVIDIA, SUBGROUP_LIMITS, DeviceFacts, Environment, device_key
 from vkbench.process import system
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery import host, matrices
@@ -17,6 +17,7 @@ from vkbench_worker.runtime.discovery.instance import Instance
 
 _TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 _MIB = 1 << 20
+_SUBGROUP_PROPERTIES = 1000225000  # VkPhysicalDeviceSubgroupSizeControlProperties
 _SM_BUILTINS, _SM_PROPERTIES = "VK_NV_shader_sm_builtins", 1000154001
 _SHADER_CORES, _SHADER_CORE_PROPERTIES = "VK_AMD_shader_core_properties", 1000185000
 # Last-level caches that vendors publish; a name that is not here counts as unknown.
@@ -74,6 +75,16 @@ class Physical:
         """Threads of a subgroup, as Vulkan reports them and shaders read them."""
         return int(subgroup_properties(self.handle).subgroupSize)
 
+    def subgroup_range(self) -> tuple[int, int, int]:
+        """Least and most threads of subgroups that compute pipelines may require, and how many.
+
+        That is how many subgroups a workgroup may have then; all 0 where none may be required.
+        """
+        if "subgroup_size_control" not in self.features.members:
+            return 0, 0, 0
+        least, most, subgroups, stages = self.numbers(_SUBGROUP_PROPERTIES, 4)
+        return (least, most, subgroups) if stages & vk.COMPUTE_SHADER else (0, 0, 0)
+
     @cached_property
     def pci_address(self) -> str:
         """Where it sits on the bus, as sysfs writes it; "" where the driver does not say."""
@@ -94,6 +105,7 @@ class Physical:
         """The limits that decide what fits."""
         limits = self.core.limits
         groups = limits.maxComputeWorkGroupCount
+        *sizes, subgroups = self.subgroup_range()
         return {
             "max_workgroup_invocations": limits.maxComputeWorkGroupInvocations,
             "max_workgroup_size_x": limits.maxComputeWorkGroupSize[0],
@@ -104,6 +116,8 @@ class Physical:
             "max_groups_z": groups[2],
             "max_push_bytes": limits.maxPushConstantsSize,
             "storage_alignment": int(limits.minStorageBufferOffsetAlignment),
+            "max_subgroups": subgroups,
+            **dict(zip(SUBGROUP_LIMITS, sizes, strict=True)),
         }
 
     def llc_bytes(self) -> int:
