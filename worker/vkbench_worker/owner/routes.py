@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from vkbench.device import DRIVER_NAME, DRIVER_SHA, DeviceFacts, Environment
-from vkbench.drivers.store import Driver, DriverStore
+from vkbench.drivers.store import Driver, drivers_of
 from vkbench.errors import UsageError
 from vkbench.programs.build import SHA_SHOWN
 from vkbench.selector import best, choose
@@ -83,7 +83,7 @@ def find_route(driver: Driver, ready: Ready, settings: Settings) -> Route:
 
 def _ask_driver(driver: Driver, settings: Settings) -> tuple[Path, tuple[ListedDevice, ...]]:
     """A driver's manifest, if its files are what they were, and the devices that it shows."""
-    manifest = DriverStore(settings.driver_folder()).prepare(driver)
+    manifest = drivers_of(settings).prepare(driver)
     return manifest, _list_shown(driver, manifest, settings)
 
 

@@ -153,24 +153,29 @@ class _Fleet:
         return run
 
     def time_rounds(self, run: int, end: float) -> bool:
-        """Wait for rounds until nothing is open or a moment of the monotonic clock; False: stopped.
+        """Wait for rounds until nothing is open or a moment of the monotonic clock."""
+        return await_rounds(self._database, run, end)
 
-        Pairs that have not begun by then are cancelled.
-        """
-        from vkbench_cli.show.waiting import wait_for
 
-        try:
-            while (left := end - time.monotonic()) > 0:
-                wait_for(self._database, run, left)
-                if not add_round(self._database, run):
-                    return True
-        except WaitTimeout:
-            pass
-        except KeyboardInterrupt:
-            return False
-        finally:
-            cancel_rest(self._database, run)
-        return True
+def await_rounds(database: Database, run: int, end: float) -> bool:
+    """Wait for the fleet's rounds until nothing is open or a moment of the monotonic clock.
+
+    False: it was stopped. Pairs that have not begun by then are cancelled.
+    """
+    from vkbench_cli.show.waiting import wait_for
+
+    try:
+        while (left := end - time.monotonic()) > 0:
+            wait_for(database, run, left)
+            if not add_round(database, run):
+                return True
+    except WaitTimeout:
+        pass
+    except KeyboardInterrupt:
+        return False
+    finally:
+        cancel_rest(database, run)
+    return True
 
 
 def _choose_builds(lab: _Here | _Fleet, program: str, old: str, new: str) -> TriedBuilds:
