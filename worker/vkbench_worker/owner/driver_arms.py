@@ -50,7 +50,7 @@ class DriverArms:
         if job.pair is None:
             return self._ask(job.driver, job, ready, is_over)
         if job.pair.old.kind is not ArmKind.DRIVER or job.pair.metric != HOT:
-            reason = "two drivers are timed hot alone, by the packaged kernels"
+            reason = "two drivers are timed hot alone"
             return result_of_end(job, Outcome.SKIPPED, reason, time.monotonic())
         return pair_arms(job, partial(self._visit, ready=ready, is_over=is_over), ready.facts)
 
