@@ -18,6 +18,7 @@ from typing import Final
 
 from vkbench.device import HostDriver
 from vkbench.drivers.icd import Icd, read_icd
+from vkbench.drivers.packages import libraries_of, list_manifests
 from vkbench.errors import UsageError
 from vkbench.process.plain_file import open_plain
 from vkbench.programs.build import SHA_SHOWN, Build, OpenFile
@@ -29,6 +30,7 @@ from vkbench.words.names import pick_sha
 
 MOST_ANNOUNCED: Final = 64  # drivers of a host that the fleet is told of
 _MANIFEST: Final = "icd.json"  # of a driver whose files are copied
+_LOADER: Final = re.compile(r"ld-linux[A-Za-z0-9_-]*\.so\.[0-9]+")
 _LIBRARY: Final = re.compile(r".*\.(so|dylib|dll)(\.[0-9.]+)?")
 
 
@@ -48,6 +50,12 @@ class Driver:
     def sha(self) -> str:
         """The hash of its files."""
         return self.build.sha
+
+    @property
+    def loader(self) -> str:
+        """Path of the file that starts programs with the C library of its own, if it has one."""
+        paths = (file.path for file in self.build.files)
+        return next((path for path in paths if _LOADER.fullmatch(path.rpartition("/")[2])), "")
 
     @property
     def is_in_place(self) -> bool:
@@ -83,6 +91,21 @@ class DriverStore:
         if not icd.library.is_relative_to(folder.resolve()):
             raise UsageError(f"{icd.manifest} names {icd.library}, which is not in {folder}")
         return self._keep(name, _open_copies(folder, icd), None)
+
+    def add_packages(self, name: str, suite: str, manifest: str, unpacked: Path) -> Driver:
+        """Copy a driver of an unpacked release, with its C library and all else that it needs."""
+        self._check_name(name)
+        manifests = {path.name: path for path in list_manifests(unpacked)}
+        if manifest not in manifests:
+            several = ", ".join(manifests) or "no driver"
+            raise UsageError(f"the packages of {suite} have {several}: give one by --icd")
+        icd = read_icd(manifests[manifest], unpacked)
+        opens: dict[str, OpenFile] = {
+            path.name: partial(open_plain, path.resolve()) for path in libraries_of(unpacked)
+        }
+        opens[icd.library.name] = partial(open_plain, icd.library)
+        opens[_MANIFEST] = partial(_open_bytes, icd.naming(f"./{icd.library.name}"))
+        return self._keep(name, opens, None)
 
     def find(self, word: str) -> Driver:
         """The driver of a name, or whose hash begins so."""

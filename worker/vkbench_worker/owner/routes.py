@@ -41,6 +41,11 @@ class Route:
         """The variables of a process that loads this driver and no other."""
         return environment.through_driver(environment.of(settings), self.manifest)
 
+    @property
+    def loader(self) -> Path | None:
+        """What starts a process with the C library of the driver, if it has one of its own."""
+        return _loader_of(self.driver, self.manifest)
+
     def arguments(self) -> tuple[str, ...]:
         """The arguments by which a runner opens the device."""
         return ("--device", self.selector, "--key", self.facts.key)
@@ -91,7 +96,7 @@ def _ask_driver(driver: Driver, settings: Settings) -> tuple[Path, tuple[ListedD
 def _list_shown(driver: Driver, manifest: Path, settings: Settings) -> tuple[ListedDevice, ...]:
     try:
         variables = environment.through_driver(environment.of(settings), manifest)
-        return tuple(list_devices(variables))
+        return tuple(list_devices(variables, _loader_of(driver, manifest)))
     except NoDevice as error:
         raise UsageError(
             f"driver {driver.name} shows no device: the loader cannot load it here, or it supports "
@@ -99,6 +104,10 @@ def _list_shown(driver: Driver, manifest: Path, settings: Settings) -> tuple[Lis
         ) from error
     except RuntimeFault as error:
         raise UsageError(f"driver {driver.name}: {error}") from error
+
+
+def _loader_of(driver: Driver, manifest: Path) -> Path | None:
+    return manifest.parent / driver.loader if driver.loader and not driver.is_in_place else None
 
 
 def _facts(devices: Sequence[ListedDevice]) -> list[DeviceFacts]:

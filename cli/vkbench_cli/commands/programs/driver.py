@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
+from vkbench.drivers.packages import unpack_release
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
@@ -72,20 +73,34 @@ def add_driver(
         Path | None,
         Option("--folder", metavar="DIR", help="Copy the driver's libraries from this folder."),
     ] = None,
+    packages: Annotated[
+        str,
+        Option(
+            metavar="SUITE",
+            help="Fetch and copy Mesa's driver --icd of this release of Debian: trixie, forky.",
+        ),
+    ] = "",
 ) -> None:
     """Add a driver that kernels can be run through; prints the hash of its files.
 
     The loader's manifests of installed drivers lie in /usr/share/vulkan/icd.d and in
     /etc/vulkan/icd.d. Their files stay in place, and are held against their hashes before each
     run. With --folder all libraries of a folder are copied, so that your next build there is
-    another driver. Nothing is loaded.
+    another driver. With --packages they are unpacked from packages of another release, with the C
+    library that they need; nothing is installed. Nothing is loaded.
 
     \b
     vkbench driver add system --icd /usr/share/vulkan/icd.d/radeon_icd.x86_64.json
     vkbench driver add mine --folder ~/mesa/install
+    vkbench driver add trixie --packages trixie --icd lvp_icd.json
     """
     store = kept_drivers(settings())
-    if folder:
+    if packages and folder:
+        raise UsageError("--packages are fetched: leave out --folder")
+    if packages:
+        root = unpack_release(packages, settings().cache / "packages", tell)
+        driver = store.add_packages(name, packages, str(icd or ""), root)
+    elif folder:
         driver = store.add_folder(name, folder, icd)
     elif icd:
         driver = store.add(name, icd)
