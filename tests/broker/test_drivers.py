@@ -29,6 +29,7 @@ DRIVERS = {
 }
 NAMES = ("llvmpipe", "SwiftShader")
 SUM = "add/f32/b1_c1_h8_w64"
+HOST_USER: dict[str, str] = {}
 
 
 @pytest.fixture
@@ -97,10 +98,10 @@ def test_two_devices_three_kills_and_drivers_under_test(
     check_others_are_skipped(lab, key, allowed)
 
 
-def vkbench(lab: Lab, *words: str, code: int = 0, **environ: str) -> Any:
-    """What a command says in JSON, or on stdout; it ends with this code."""
+def vkbench(lab: Lab, *words: str, user: dict[str, str] = HOST_USER, code: int = 0) -> Any:
+    """The rows of a command's JSON, or what it prints; it ends with this code."""
     command = [str(Path(sys.executable).parent / "vkbench"), *words]
-    env = lab.environ() | environ
+    env = lab.environ() | user
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)["rows"] if "--json" in words else done.stdout
@@ -116,7 +117,7 @@ def check_drivers_travel(lab: Lab, key: Path) -> None:
     user = of_user(lab, key)
     vkbench(lab, "driver", "add", "host", "--icd", str(DRIVERS["gpu"]))
     plant_driver("wrong", lab.folder / "wrong")
-    vkbench(lab, "driver", "add", "mine", "--folder", str(lab.folder / "wrong"), **user)
+    vkbench(lab, "driver", "add", "mine", "--folder", str(lab.folder / "wrong"), user=user)
     device = schema.device.c
 
     def announced() -> list[list[str]]:
@@ -127,18 +128,20 @@ def check_drivers_travel(lab: Lab, key: Path) -> None:
     until(lambda: announced() == [["host"]] * 2, "no driver is announced", 30)
     chosen = ("--case", SUM, "--seconds", "0.02", "--json")
     once = (*chosen, "--mode", "correctness", "--wait")
-    rows = vkbench(lab, "submit", "--driver", "mine", "-d", "llvmpipe", *once, code=3, **user)
+    rows = vkbench(lab, "submit", "--driver", "mine", "-d", "llvmpipe", *once, code=3, user=user)
     assert [row["verdict"] for row in rows] == ["wrong"]
-    rows = vkbench(lab, "submit", "--driver", "*", *once, "--all", **user)
+    rows = vkbench(lab, "submit", "--driver", "*", *once, "--all", user=user)
     assert [row["verdict"] for row in rows] == ["passed"] * 2
     with lab.database.reading() as tx:
         facts = tx.execute(select(schema.environment.c.facts)).scalars()
         assert {known["extra"].get("driver_name") for known in facts} == {None, "host", "mine"}
     pair = ("--device", "llvmpipe", "--submit")
     arms = ("--old", "host", "--new", "mine")
-    [row] = vkbench(lab, "driver", "try", *arms, *pair, *chosen, code=3, **user)
+    [row] = vkbench(lab, "driver", "try", *arms, *pair, *chosen, code=3, user=user)
     assert (row["case"], row["verdict"]) == (SUM, "wrong")
-    number = vkbench(lab, "bisect", "--drivers", "host,mine", *pair, *chosen[:-1], **user).strip()
+    number = vkbench(
+        lab, "bisect", "--drivers", "host,mine", *pair, *chosen[:-1], user=user
+    ).strip()
     shown = ("bisect", "show", number, "--json")
     until(lambda: vkbench(lab, *shown)[-1]["verdict"] == "wrong", "no bisection ends", 60)
 
@@ -147,7 +150,7 @@ def check_others_are_skipped(lab: Lab, key: Path, allowed: Path) -> None:
     """What a host has not, and may not fetch or cannot get, is the reason of a skipped job."""
     user = of_user(lab, key)
     words = ("--case", SUM, "--mode", "correctness", "-d", "llvmpipe", "--wait", "--json", "--all")
-    [row] = vkbench(lab, "submit", "--driver", "mine", *words, code=7, **user)
+    [row] = vkbench(lab, "submit", "--driver", "mine", *words, code=7, user=user)
     assert row["verdict"] == "skipped"
     assert row["reason"].startswith("this host has no driver ")
     assert row["reason"].endswith(f"no key in {allowed} (VKBENCH_BUILDS) has signed it")
