@@ -123,7 +123,7 @@ def check_drivers_travel(lab: Lab, key: Path) -> None:
     def announced() -> list[list[str]]:
         with lab.database.reading() as tx:
             lists = tx.execute(select(device.drivers)).scalars()
-            return [[each["name"] for each in drivers or ()] for drivers in lists]
+            return [[str(dict(each)["name"]) for each in drivers or ()] for drivers in lists]
 
     until(lambda: announced() == [["host"]] * 2, "no driver is announced", 30)
     chosen = ("--case", SUM, "--seconds", "0.02", "--json")
