@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from vkbench.device import DeviceFacts
 from vkbench.job import JobState, Mode
 from vkbench.messages.wire import from_builtins
 from vkbench_db import schema
+from vkbench_db.ask.devices.drivers import drivers_of_devices
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import plan_through, submit
 
@@ -29,7 +30,7 @@ DRIVERS = {
 }
 NAMES = ("llvmpipe", "SwiftShader")
 SUM = "add/f32/b1_c1_h8_w64"
-HOST_USER: dict[str, str] = {}
+HOST_USER: Mapping[str, str] = {}
 
 
 @pytest.fixture
@@ -98,10 +99,10 @@ def test_two_devices_three_kills_and_drivers_under_test(
     check_others_are_skipped(lab, key, allowed)
 
 
-def vkbench(lab: Lab, *words: str, user: dict[str, str] = HOST_USER, code: int = 0) -> Any:
+def vkbench(lab: Lab, *words: str, user: Mapping[str, str] = HOST_USER, code: int = 0) -> Any:
     """The rows of a command's JSON, or what it prints; it ends with this code."""
     command = [str(Path(sys.executable).parent / "vkbench"), *words]
-    env = lab.environ() | user
+    env = {**lab.environ(), **user}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)["rows"] if "--json" in words else done.stdout
@@ -118,12 +119,11 @@ def check_drivers_travel(lab: Lab, key: Path) -> None:
     vkbench(lab, "driver", "add", "host", "--icd", str(DRIVERS["gpu"]))
     plant_driver("wrong", lab.folder / "wrong")
     vkbench(lab, "driver", "add", "mine", "--folder", str(lab.folder / "wrong"), user=user)
-    device = schema.device.c
 
     def announced() -> list[list[str]]:
         with lab.database.reading() as tx:
-            lists = tx.execute(select(device.drivers)).scalars()
-            return [[str(dict(each)["name"]) for each in drivers or ()] for drivers in lists]
+            known = drivers_of_devices(tx, [facts.key for facts in devices(lab)])
+        return [[each.name for each in drivers or ()] for drivers in known.values()]
 
     until(lambda: announced() == [["host"]] * 2, "no driver is announced", 30)
     chosen = ("--case", SUM, "--seconds", "0.02", "--json")

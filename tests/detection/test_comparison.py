@@ -15,6 +15,7 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Arm, ArmKind, Job, JobState, Mode, Outcome
 from vkbench.job import Pair as JobPair
 from vkbench.result import BOUNDS_CHECKED, Result
+from vkbench.result import Side as TimedSide
 from vkbench_db.work import store
 from vkbench_detection.compare.compared import Comparison, Pair, Word
 from vkbench_detection.compare.comparison import compare
@@ -350,7 +351,7 @@ def test_pairs_of_two_drivers_count_before_their_runs(lab: Lab, environment: Env
         timing = lab.answer(replace(job, mode=Mode.PERFORMANCE, pair=None)).timings[0]
         timings = tuple(
             replace(timing, metric="hot", side=side, seconds=seconds + job.id * 1e-6)
-            for side, seconds in (("old", 1e-3), ("new", 3e-3))
+            for side, seconds in ((TimedSide.OLD, 1e-3), (TimedSide.NEW, 3e-3))
         )
         lab.record(replace(answer, timings=timings, environment=through[new.name]))
     found = ask(lab, "driver:system", "driver:mine")
