@@ -48,14 +48,14 @@ def find_fleet_drivers(database: Database, word: str, keys: Sequence[str]) -> Fl
 
     with database.reading() as tx:
         known = drivers_of_devices(tx, keys)
-    able = {key: drivers for key, drivers in known.items() if drivers is not None}
+    able = {key: there for key, there in known.items() if there is not None}
     if not able:
         raise NothingToDo("the workers of these devices are of a version that knows no drivers")
-    found = _find_copy(word, list(able)) or _find_announced(word, able)
-    if left_out := [key for key in keys if key not in found.keys]:
+    drivers = _find_copy(word, list(able)) or _find_announced(word, able)
+    if left_out := [key for key in keys if key not in drivers.keys]:
         what = "a driver that was added" if word == EVERY else f"the driver {word}"
         tell(f"left out, since their hosts do not have {what}: {', '.join(left_out)}")
-    return found
+    return drivers
 
 
 def find_fleet_arms(
@@ -65,14 +65,14 @@ def find_fleet_arms(
 
     Copies are sent to where hosts get them. UsageError where hosts call several drivers so.
     """
-    found = [find_fleet_drivers(database, word, keys) for word in words]
-    for word, drivers in zip(words, found, strict=True):
+    meant = [find_fleet_drivers(database, word, keys) for word in words]
+    for word, drivers in zip(words, meant, strict=True):
         if len(drivers.devices) > 1 or word == EVERY:
             some = " and ".join(sha[:SHA_SHOWN] for sha in list(drivers.devices)[:2])
             raise UsageError(f"several drivers are called '{word}' there: give a hash, {some}")
-    for drivers in found:
+    for drivers in meant:
         give_copy(drivers)
-    return {sha: name for drivers in found for sha, name in drivers.names.items()}
+    return {sha: name for drivers in meant for sha, name in drivers.names.items()}
 
 
 def give_copy(drivers: FleetDrivers) -> None:
@@ -105,10 +105,10 @@ def _find_copy(word: str, keys: Sequence[str]) -> FleetDrivers | None:
 
 def _find_announced(word: str, able: Mapping[str, Sequence[HostDriver]]) -> FleetDrivers:
     """What hosts have: each device by its own host's driver of that name or hash."""
-    all_names = {each.sha: each.name for drivers in able.values() for each in drivers}
+    all_names = {driver.sha: driver.name for drivers in able.values() for driver in drivers}
     devices: dict[str, list[str]] = {}
     for key, drivers in able.items():
-        for sha in _pick(word, {each.sha: each.name for each in drivers}):
+        for sha in _pick(word, {driver.sha: driver.name for driver in drivers}):
             devices.setdefault(sha, []).append(key)
     if not devices and word == EVERY:
         raise NothingToDo("no host of these devices has a driver: `vkbench driver add` there")

@@ -336,7 +336,7 @@ def test_two_builds_of_one_driver_are_told_by_their_names(
 
 def test_pairs_of_two_drivers_count_before_their_runs(lab: Lab, environment: Environment) -> None:
     device = lab.add_device()
-    through = {}
+    through: dict[str, str] = {}
     for name, sha in (("system", "a" * 64), ("mine", "b" * 64)):
         added = replace(environment, extra={DRIVER_NAME: name, DRIVER_SHA: sha[:12]})
         register(lab, added)

@@ -42,12 +42,14 @@ def find_drivers(
 
     candidates: list[Candidate] = []
     if fleet:
-        found = [
+        drivers = [
             pair for word in words for pair in find_fleet_arms(database, [word], fleet).items()
         ]
     else:
-        found = [(each.sha, each.name) for each in map(kept_drivers(settings()).find, words)]
-    for sha, name in found:
+        drivers = [
+            (driver.sha, driver.name) for driver in map(kept_drivers(settings()).find, words)
+        ]
+    for sha, name in drivers:
         if not candidates or candidates[-1].sha != sha:
             candidates.append(Candidate(sha=sha, label=name, kind=ArmKind.DRIVER))
     if len(candidates) < 2:

@@ -42,7 +42,7 @@ def register_devices(
     """
     newest = {announcement.facts.key: announcement for announcement in announcements}
     hashes = _store_environments(tx, [heard.environment for heard in newest.values()])
-    _store_environments(tx, [each for heard in newest.values() for each in heard.through])
+    _store_environments(tx, [through for heard in newest.values() for through in heard.through])
     ids = _store_devices(tx, [heard.facts for heard in newest.values()])
     device = schema.device
     values = [

@@ -64,7 +64,7 @@ def add_turns(
 
 
 def _find_turns(tx: Connection, old: Arm, new: Arm) -> Mapping[Key, _Turns]:
-    found: dict[Key, _Turns] = {}
+    by_work: dict[Key, _Turns] = {}
     names = [_names_of(tx, arm) for arm in (old, new)]
     for row in _list_pairs(tx, old, new):
         ends = (_shorten(row.against, old.kind), _shorten(row.bundle, old.kind))
@@ -72,14 +72,14 @@ def _find_turns(tx: Connection, old: Arm, new: Arm) -> Mapping[Key, _Turns]:
         if not is_straight and not (ends[0] in names[1] and ends[1] in names[0]):
             continue
         key = (row.device_id, row.case_id, str(Mode.PERFORMANCE), row.variant)
-        turns = found.setdefault(key, _Turns(kernel=row.kernel_sha, job=row.id))
+        turns = by_work.setdefault(key, _Turns(kernel=row.kernel_sha, job=row.id))
         if turns.job == row.id:
             turns.states = _states(row, is_straight=is_straight)
         rows = turns.rows.setdefault(row.metric, [])
         if row.kernel_sha == turns.kernel and row.old and row.new and len(rows) < MOST_PAIRS:
             times = (row.old, row.new) if is_straight else (row.new, row.old)
             rows.append((*times, row.samples))
-    return found
+    return by_work
 
 
 def _list_pairs(tx: Connection, old: Arm, new: Arm) -> Iterable[Row[Any]]:

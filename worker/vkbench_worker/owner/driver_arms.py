@@ -20,7 +20,6 @@ from vkbench.result import HOT, Result
 from vkbench.settings import Settings
 from vkbench_worker.ended import result_of_end
 from vkbench_worker.owner.child import NoAnswer
-from vkbench_worker.owner.compiling import ask_fresh_runners
 from vkbench_worker.owner.reading import first_group
 from vkbench_worker.owner.routes import Route, find_route
 from vkbench_worker.owner.runner_process import START_SECONDS, RunnerProcess
@@ -28,16 +27,24 @@ from vkbench_worker.peers.turns import pair_arms
 from vkbench_worker.protocol import Ready
 
 NoteEnvironment = Callable[[Environment], None]
+IsOver = Callable[[], bool]
+# has fresh runners of a driver, each with a folder of caches, compile a job's kernel
+Compile = Callable[[Job, Callable[[Path], RunnerProcess], IsOver], Result | None]
 
 
 class DriverArms:
     """Asks the runners of drivers; one starts when a job first needs it, or after it ended."""
 
     def __init__(
-        self, settings: Settings, parent: ThreadPoolExecutor, note_environment: NoteEnvironment
+        self,
+        settings: Settings,
+        parent: ThreadPoolExecutor,
+        note_environment: NoteEnvironment,
+        compile_kernel: Compile,
     ) -> None:
         self._settings = settings
         self._parent = parent  # the kernel ends a process with the thread that started it
+        self._compile_kernel = compile_kernel
         self._note_environment = note_environment  # of results that come from a driver
         self._runners: dict[str, tuple[Route, RunnerProcess]] = {}  # by the driver's hash
 
@@ -71,17 +78,20 @@ class DriverArms:
         plain = replace(job, driver="")
         try:
             route, runner = self._have_runner(sha, plain, ready)
+        except UsageError as error:  # it is not here, or shows no such device
+            return result_of_end(job, Outcome.SKIPPED, str(error), began)
+        except VkbenchError as error:
+            return result_of_end(job, Outcome.ERROR, str(error), began)
+        try:
             if job.mode is Mode.COMPILE:
-                result = ask_fresh_runners(plain, partial(self._begin, route), is_over)
+                result = self._compile_kernel(plain, partial(self._begin, route), is_over)
             else:
                 runner.send([plain])
                 result = runner.answer(plain, is_over)
         except NoAnswer as error:
             return runner.sign(result_of_end(job, error.outcome, str(error), began))
-        except UsageError as error:  # it is not here, or shows no such device
-            return result_of_end(job, Outcome.SKIPPED, str(error), began)
         except VkbenchError as error:
-            return result_of_end(job, Outcome.ERROR, str(error), began)
+            return runner.sign(result_of_end(job, Outcome.ERROR, str(error), began))
         return result and runner.sign(result)
 
     def _have_runner(self, sha: str, job: Job, ready: Ready) -> tuple[Route, RunnerProcess]:

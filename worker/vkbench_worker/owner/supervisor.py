@@ -74,7 +74,7 @@ class Supervisor(Closing):
         )
         self._runner = self._make_runner(selector)
         self._peers = Peers(settings, self._parent, program_of)
-        self._drivers = DriverArms(settings, self._parent, note_environment)
+        self._drivers = DriverArms(settings, self._parent, note_environment, ask_fresh_runners)
         self._ownership = Ownership(settings, origin or settings.database_url())
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand
         self._is_draining = False

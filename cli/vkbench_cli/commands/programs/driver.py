@@ -23,7 +23,7 @@ from vkbench_cli.options.spreading import spread
 from vkbench_cli.options.try_options import TryOptions
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.show.tryout import exit_code_of, show_tryout
+from vkbench_cli.show.tryout import await_rounds, exit_code_of, show_tryout
 from vkbench_cli.store import open_database
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -215,7 +215,6 @@ def _time_in_fleet(
     options: TryOptions,
 ) -> Timed:
     """Have the fleet's workers time two drivers, and wait for them."""
-    from vkbench_cli.commands.programs.tryout import await_rounds
     from vkbench_cli.fleet_drivers import find_fleet_arms
     from vkbench_cli.show.waiting import warn
     from vkbench_db.ask import queries
