@@ -59,6 +59,14 @@ class Environment:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
+@dataclass(frozen=True, kw_only=True)
+class HostDriver:
+    """A driver that a host's user added there."""
+
+    name: str
+    sha: str  # of its files
+
+
 def uncached_bytes(llc_bytes: int) -> int:
     """Bytes so many that a second read finds none in the cache; 0 if its size is unknown."""
     return _TIMES_THE_CACHE * llc_bytes

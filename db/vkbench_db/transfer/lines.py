@@ -128,6 +128,7 @@ class JobLine:
     metric: str = ""
     new_first: bool = False
     arm_kind: ArmKind = ArmKind.BUNDLE
+    driver: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

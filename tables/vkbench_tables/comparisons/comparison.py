@@ -167,7 +167,8 @@ def _place(work: Named) -> dict[str, Cell]:
 
 
 def _cells_of_pair(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
-    old, new = made.get(pair.old.job), made.get(pair.new.job)
+    # of a pair the result says what its new side ran, and of both what they were asked for
+    old, new = (None if pair.is_in_turns else made.get(job) for job in (pair.old.job, pair.new.job))
     ran = dict.fromkeys(one.variant for one in (old, new) if one and one.variant)
     has_shares = is_across and pair.share_quotient is not None
     return {
@@ -247,6 +248,8 @@ def _name_driver(ran: Provenance) -> tuple[str, str, str]:
 
 def _doubts(pair: Pair) -> str:
     """Why the pair says nothing, and what of a side is not as the newest result."""
+    if pair.is_in_turns:
+        return f"{count_of(len(pair.new.values), 'pair')} of both, timed in turns"
     doubts = [
         f"{name}: {', '.join(words)}"
         for name, side in (("old", pair.old), ("new", pair.new))

@@ -177,4 +177,5 @@ class RunnerProcess:
             *(*device, *numbers, *flags),
             reads=map(Path, sorted(self._weights)),
             writes=[self._caches] if self._caches else [],
+            loader=self._route.loader if self._route else None,
         )

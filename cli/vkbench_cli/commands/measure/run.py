@@ -99,6 +99,7 @@ def run(
     from vkbench_cli.show.peers import show_peers
     from vkbench_cli.show.report import conclude, findings, print_counts
     from vkbench_detection.steps import detect
+    from vkbench_scheduler.planning.submit import NO_DRIVER
     from vkbench_worker.errors import RunnerFailed
 
     if resume and (driver or selecting != Selecting()):
@@ -106,7 +107,7 @@ def run(
             "--resume continues a run unchanged: leave out the options that choose cases"
         )
     if driver and (selecting.build or selecting.peer):
-        raise UsageError("--driver runs vkbench's own kernels: leave out --build and --peer")
+        raise UsageError(NO_DRIVER)
     settings = store.settings()
     log.set_up(logging.WARNING)
     if export:
