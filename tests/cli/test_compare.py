@@ -99,6 +99,19 @@ def test_slower_alone_is_a_regression(past: Past, capsys: Captured) -> None:
     run_command(capsys, "compare", "before", "slow", "--fail-on", "wrong", code=0)
 
 
+def test_a_setting_of_the_host_that_moved_is_named(past: Past, capsys: Captured) -> None:
+    capped = [
+        replace(past.environment, extra={"power_cap": cap, "layers": "none"})
+        for cap in ("300 W", "250 W")
+    ]
+    for label, environment, seconds in zip(("free", "capped"), capped, (1e-3, 2e-3), strict=True):
+        past.add_device(past.device, environment)
+        ends = [replace(past.done(time), environment=environment.hash) for time in (seconds, 1, 1)]
+        past.run(label, *ends)
+    answer = json.loads(run_command(capsys, "compare", "free", "capped", "--json")[0])
+    assert {row["moved"] for row in answer["rows"]} == {"power cap 300 W → 250 W"}
+
+
 def test_what_failed_or_was_skipped_is_no_silence(past: Past, capsys: Captured) -> None:
     run = past.run("crashed", *map(past.done, (1e-3, 2e-6, 3e-6)))
     ended = "UPDATE job SET state = '{}', cause = '{}' WHERE run_id = {} AND position = {}"

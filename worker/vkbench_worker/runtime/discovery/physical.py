@@ -11,7 +11,7 @@ import vkbench
 from vkbench.device import NVIDIA, DeviceFacts, Environment, device_key
 from vkbench.process import system
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.discovery import host, matrices
+from vkbench_worker.runtime.discovery import board, host, loaded, matrices
 from vkbench_worker.runtime.discovery.features import FeatureChain, subgroup_properties
 from vkbench_worker.runtime.discovery.instance import Instance
 
@@ -158,8 +158,8 @@ class Physical:
         return tuple(sorted(names))
 
     def environment(self) -> Environment:
-        """All software that a measurement on this device depends on."""
-        name, info = self._driver()
+        """All software that a measurement on this device depends on, and what its board is set to."""
+        name, info, number = self._driver()
         return Environment(
             driver=name or self.name,
             driver_version=self._driver_version(),
@@ -170,16 +170,26 @@ class Physical:
             os_kernel=host.kernel_release(),
             cpu=system.processor_name(),
             vkbench=vkbench.__version__,
+            extra=self._extra(number),
         )
 
-    def _driver(self) -> tuple[str, str]:
+    def _extra(self, driver: int) -> dict[str, str]:
+        """Files of the driver by its number, layers, firmware, power cap, BAR: as far as known."""
+        extra = {**loaded.describe_driver(driver), "layers": loaded.describe_layers()}
+        if self.type != "cpu":
+            extra |= board.describe_board(self.core.vendorID, self.uuid, self.pci_address)
+        if self.type == "discrete":
+            extra["resizable_bar"] = board.describe_bar(self.memory)
+        return extra
+
+    def _driver(self) -> tuple[str, str, int]:
         if self.minor < 2 and "VK_KHR_driver_properties" not in self.extensions:
-            return "", ""
+            return "", "", 0
         driver = vk.struct("VkPhysicalDeviceDriverProperties")
         vk.lib.vkGetPhysicalDeviceProperties2(
             self.handle, vk.struct("VkPhysicalDeviceProperties2", next=driver)
         )
-        return vk.text(driver.driverName), vk.text(driver.driverInfo)
+        return vk.text(driver.driverName), vk.text(driver.driverInfo), int(driver.driverID)
 
     def _driver_version(self) -> str:
         number = int(self.core.driverVersion)
