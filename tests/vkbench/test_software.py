@@ -6,7 +6,8 @@ from typing import Any
 
 from vkbench.software import list_moved
 
-KNOWN = {"driver_version": "550.1", "vkbench": "1", "extra": {"power_cap": "300 W", "icd": "/a"}}
+BOARD = {"power_cap": "300 W", "icd": "/a"}
+KNOWN: dict[str, Any] = {"driver_version": "550.1", "vkbench": "1", "extra": BOARD}
 
 
 def words(before: Any, after: Any) -> list[str]:
@@ -14,7 +15,7 @@ def words(before: Any, after: Any) -> list[str]:
 
 
 def test_a_setting_of_the_host_is_named_with_both_values() -> None:
-    capped = {**KNOWN, "extra": {**KNOWN["extra"], "power_cap": "250 W"}}
+    capped = {**KNOWN, "extra": {**BOARD, "power_cap": "250 W"}}
     assert words(KNOWN, capped) == ["power cap 300 W → 250 W"]
     assert [moved.is_set for moved in list_moved(KNOWN, capped)] == [True]
 

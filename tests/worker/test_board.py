@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from vkbench.device import NVIDIA
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.discovery import board
+from vkbench_worker.runtime.discovery import board, nvml
 
 SLOT = "0000:01:00.0"
 AMD = 0x1002
@@ -19,7 +20,7 @@ AMD = 0x1002
 def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(board, "_SYSFS", tmp_path)
     monkeypatch.setattr(board, "_PROC", tmp_path)
-    monkeypatch.setattr(board.nvml, "find_gpu", lambda uuid: None)
+    monkeypatch.setattr(nvml, "find_gpu", lambda uuid: None)
     return tmp_path / SLOT
 
 
@@ -42,7 +43,7 @@ def test_a_card_of_nvidia_names_its_firmware_without_the_library(sysfs: Path) ->
     sysfs.mkdir()
     told = "Model: \t\t H100\nVideo BIOS: \t ??.??.??.??.??\nGPU Firmware: \t 580.159.04\n"
     (sysfs / "information").write_text(told)
-    assert board.describe_board(board.NVIDIA, "", SLOT) == {"firmware": "580.159.04"}
+    assert board.describe_board(NVIDIA, "", SLOT) == {"firmware": "580.159.04"}
 
 
 @pytest.mark.parametrize(("window", "word"), [(256 << 20, "off"), (24 << 30, "on"), (0, "off")])

@@ -51,9 +51,8 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
             .where(schema.job.c.id.in_(page))
         )
         for job, *fields in rows:
-            by_job[job] = Provenance(
-                **{name: value or "" for name, value in zip(_NAMES, fields, strict=True)}
-            )
+            named: dict[str, Any] = dict(zip(_NAMES, (one or "" for one in fields), strict=True))
+            by_job[job] = Provenance(**named)
     facts = _load_facts(tx, {made.environment for made in by_job.values()})
     return {
         job: replace(made, software=facts.get(made.environment, {})) for job, made in by_job.items()

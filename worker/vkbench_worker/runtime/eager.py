@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from vkbench.result import Statistic
+from vkbench_worker.runtime.device import Recording
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import Program
 
@@ -54,6 +57,16 @@ class EagerDevice:
 
     def stop_making(self) -> None:
         """Do nothing: no launch is ever under way."""
+
+    def list_statistics(self, programs: Sequence[Program]) -> list[Statistic]:
+        """Nothing: there are no pipelines to ask about."""
+        return []
+
+    def time_submission(self, recording: Recording) -> float:
+        """Run at once: seconds of it all."""
+        began = time.perf_counter()
+        recording.run()
+        return time.perf_counter() - began
 
     def raise_messages(self) -> None:
         """Do nothing: there is no validation layer to complain."""

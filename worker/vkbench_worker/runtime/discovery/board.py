@@ -31,7 +31,7 @@ def describe_board(vendor: int, uuid: str, pci_address: str) -> dict[str, str]:
 
 
 def describe_bar(memory: Any) -> str:
-    """Whether the host reaches all device memory, by VkPhysicalDeviceMemoryProperties: on or off."""
+    """Whether the host reaches all of it, by VkPhysicalDeviceMemoryProperties: on or off."""
     heaps = [int(memory.memoryHeaps[place].size) for place in range(memory.memoryHeapCount)]
     local = vk.Memory.DEVICE_LOCAL
     kinds = [memory.memoryTypes[place] for place in range(memory.memoryTypeCount)]

@@ -22,11 +22,13 @@ _MAPS: Final = Path("/proc/self/maps")
 _FIELDS_BEFORE_PATH: Final = 5  # of a line there
 # What the library of a driver is called, by the number that Vulkan gives drivers. It decides only
 # where several drivers are loaded.
-_LIBRARY_WORDS: Final = {
-    **{1: "amdvlk", 2: "amdvlk", 3: "radeon", 4: "nvidia", 6: "intel", 8: "arm", 10: "swiftshader"},
-    **{13: "lvp", 18: "freedreno", 19: "broadcom", 20: "panfrost", 22: "virtio", 23: "dzn"},
-    **{24: "nouveau", 25: "powervr", 26: "asahi"},
-}
+_LIBRARY_WORDS: Final = dict(
+    (
+        *((1, "amdvlk"), (2, "amdvlk"), (3, "radeon"), (4, "nvidia"), (6, "intel")),
+        *((10, "swiftshader"), (13, "lvp"), (18, "freedreno"), (19, "broadcom")),
+        *((20, "panfrost"), (22, "virtio"), (23, "dzn"), (24, "nouveau"), (26, "asahi")),
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,7 +158,7 @@ class Physical:
         return tuple(sorted(names))
 
     def environment(self) -> Environment:
-        """All software that a measurement on this device depends on, and what its board is set to."""
+        """All software that a measurement on this device depends on, and its board's settings."""
         name, info, number = self._driver()
         return Environment(
             driver=name or self.name,
