@@ -94,6 +94,35 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Statistic:
+    """A number that a driver's work on a kernel has and that is no time: registers, bytes, joules.
+
+    One without a spread is exact: whatever differs from it is a change.
+    """
+
+    name: str  # in the driver's words where it names it
+    value: float | None  # None where there is none to be had: the note says why
+    unit: str = ""  # "bytes", "J"; "" of counts
+    spread: float | None = None  # how far readings were from it; None of exact numbers
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """The number with its unit, as people read it, or why there is none."""
+        if self.value is None:
+            return self.note
+        if self.spread is None:
+            return f"{self.value:.15g} {self.unit}".rstrip()
+        return f"{self.value:.4g} ± {self.spread:.2g} {self.unit}".rstrip()
+
+    def differs_from(self, other: Statistic) -> bool:
+        """Whether two values are not the same; measured ones if their readings do not overlap."""
+        if self.value is None or other.value is None:
+            return False
+        return abs(self.value - other.value) > (self.spread or 0.0) + (other.spread or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
@@ -113,26 +142,6 @@ class Timing:
     samples: str  # packed, see pack_samples
     warnings: tuple[str, ...] = ()
     side: Side = Side.OURS
-
-
-@dataclass(frozen=True, kw_only=True)
-class Statistic:
-    """A number that a driver's work on a kernel has and that is no time: registers, bytes, joules.
-
-    One without a spread is exact: whatever differs from it is a change.
-    """
-
-    name: str  # in the driver's words where it names it
-    value: float | None  # None where there is none to be had: the note says why
-    unit: str = ""  # "bytes", "J"; "" of counts
-    spread: float | None = None  # how far readings were from it; None of exact numbers
-    note: str = ""
-
-    def differs_from(self, other: Statistic) -> bool:
-        """Whether two values are not the same; measured ones if their readings do not overlap."""
-        if self.value is None or other.value is None:
-            return False
-        return abs(self.value - other.value) > (self.spread or 0.0) + (other.spread or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

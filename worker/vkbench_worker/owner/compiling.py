@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -22,6 +23,8 @@ from vkbench_worker.phases import sum_phases
 from vkbench_worker.timing.summary import Sampling, timing_of
 
 SAMPLES: Final = 5
+FILES: Final = "files of the driver"
+_INDEXES: Final = ("index", "marker")  # of Mesa's cache: as large however little is in it
 
 Begin = Callable[[Path], RunnerProcess]  # a runner whose driver keeps its caches in this folder
 
@@ -46,6 +49,18 @@ def ask_fresh_runners(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Re
         statistics=tuple(_merge_statistics(answers)),
         telemetry={**answers[-1].telemetry, **phases},
     )
+
+
+def measure_files(folder: Path) -> Statistic:
+    """How much a driver stored in a folder that was empty, the kernels that probe it included."""
+    size = 0
+    for path in folder.rglob("*"):
+        if path.parent != folder and path.name not in _INDEXES:
+            with suppress(OSError):  # the driver may be renaming it
+                size += path.stat().st_size if path.is_file() else 0
+    if not size:
+        return Statistic(name=FILES, value=None, note="the driver stored nothing")
+    return Statistic(name=FILES, value=float(size), unit="bytes")
 
 
 def _merge_timings(answers: Sequence[Result]) -> Iterator[Timing]:
@@ -83,6 +98,9 @@ def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | No
         try:
             runner.start(time.monotonic() + START_SECONDS)
             runner.send([job])
-            return runner.answer(job, is_over)
+            answer = runner.answer(job, is_over)
+            if answer is None or answer.outcome is not Outcome.PASSED:
+                return answer
+            return replace(answer, statistics=(*answer.statistics, measure_files(Path(folder))))
         finally:
             runner.close()
