@@ -17,6 +17,7 @@ HOT: Final = "hot"  # launches over the same buffers
 COLD: Final = "cold"  # launches over buffers that no cache holds
 COMPILE: Final = "compile"  # what a kernel takes before its launches are fast, without caches
 SUBMIT: Final = "submit"  # what the host takes to hand one recorded launch to the driver
+UNPAIRED: Final = (COMPILE, SUBMIT)  # metrics that no pair times
 COPIES: Final = "copies"  # of shards: hot ones, with uploads before and read-backs after them
 STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of one label
 # What telemetry tells of a whole model: the bytes and numbers of its tensors, and the most device
@@ -24,6 +25,7 @@ STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of 
 MODEL_BYTES: Final = "model_bytes"
 MODEL_WEIGHTS: Final = "model_weights"
 MEMORY_BYTES: Final = "memory_bytes"
+OTHERS_BYTES: Final = "memory_of_others_bytes"  # device memory that other processes held meanwhile
 # What telemetry tells of an attempt that did not settle its job, so that detection knows whom to
 # blame: the driver refused a call of the job, or no runner could open the device for it.
 DRIVER_FAILED: Final = "driver_failed"

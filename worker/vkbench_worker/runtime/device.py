@@ -160,6 +160,9 @@ class Device(Protocol):
     def memory_left(self) -> int:
         """Bytes of device memory that may still be allocated."""
 
+    def memory_of_others(self) -> int | None:
+        """Bytes of device memory that other processes hold; None where nobody says."""
+
     def buffer(self, size: int) -> Buffer:
         """A new buffer of `size` bytes."""
 

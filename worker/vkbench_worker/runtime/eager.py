@@ -48,6 +48,10 @@ class EagerDevice:
         self.load = Load(gauge)
         self.patience_seconds = 600.0
 
+    def memory_of_others(self) -> int | None:
+        """Nothing is known: there is no driver to ask."""
+        return None
+
     def make_ahead(self, program: Program) -> None:
         """Do nothing: there is no pipeline to be made."""
 

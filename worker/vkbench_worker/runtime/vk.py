@@ -145,6 +145,8 @@ STRUCTURE_TYPES: Final = {
     "VkPhysicalDeviceMaintenance3Properties": 1000168000,
     "VkPhysicalDeviceDriverProperties": 1000196000,
     "VkSemaphoreTypeCreateInfo": 1000207002,
+    "VkPhysicalDeviceMemoryProperties2": 1000059006,
+    "VkPhysicalDeviceMemoryBudgetPropertiesEXT": 1000237000,
     "VkTimelineSemaphoreSubmitInfo": 1000207003,
     "VkSemaphoreWaitInfo": 1000207004,
     "VkPhysicalDevicePCIBusInfoPropertiesEXT": 1000212000,

@@ -19,6 +19,7 @@ _TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 _MIB = 1 << 20
 _SM_BUILTINS, _SM_PROPERTIES = "VK_NV_shader_sm_builtins", 1000154001
 _SHADER_CORES, _SHADER_CORE_PROPERTIES = "VK_AMD_shader_core_properties", 1000185000
+_MEMORY_BUDGET = "VK_EXT_memory_budget"
 # Last-level caches that vendors publish; a name that is not here counts as unknown.
 _KNOWN_LLC = {
     "H200": 60 * _MIB,
@@ -89,6 +90,18 @@ class Physical:
         """Size of the largest device-local heap."""
         heaps = self.memory.memoryHeaps[0 : self.memory.memoryHeapCount]
         return max((int(heap.size) for heap in heaps if heap.flags & 1), default=0)
+
+    def memory_of_others(self) -> int | None:
+        """What the system leaves this process of the largest heap, less than there is."""
+        if _MEMORY_BUDGET not in self.extensions:
+            return None
+        budget = vk.struct("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
+        told = vk.struct("VkPhysicalDeviceMemoryProperties2", next=budget)
+        vk.lib.vkGetPhysicalDeviceMemoryProperties2(self.handle, told)
+        heaps = self.memory.memoryHeaps[0 : self.memory.memoryHeapCount]
+        sizes = {place: int(heap.size) for place, heap in enumerate(heaps) if heap.flags & 1}
+        largest = max(sizes, key=lambda place: sizes[place], default=None)
+        return None if largest is None else max(0, sizes[largest] - int(budget.heapBudget[largest]))
 
     def limits(self) -> dict[str, int]:
         """The limits that decide what fits."""

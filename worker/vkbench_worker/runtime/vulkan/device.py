@@ -25,7 +25,7 @@ from vkbench_worker.runtime.vulkan import statistics, strangers
 from vkbench_worker.runtime.vulkan.buffer import VulkanBuffer
 from vkbench_worker.runtime.vulkan.flight import VulkanFlight
 from vkbench_worker.runtime.vulkan.logical import Logical
-from vkbench_worker.runtime.vulkan.memory import Memory
+from vkbench_worker.runtime.vulkan.memory import UNIFIED, Memory
 from vkbench_worker.runtime.vulkan.pipeline import VulkanPipeline, checks_each
 from vkbench_worker.runtime.vulkan.pipeline_cache import PipelineCache
 from vkbench_worker.runtime.vulkan.pipelines import Pipelines
@@ -140,6 +140,10 @@ class VulkanDevice(Closing):
     def memory_left(self) -> int:
         """Bytes of device memory that may still be allocated."""
         return self.memory.left_bytes
+
+    def memory_of_others(self) -> int | None:
+        """Bytes of device memory that other processes hold; None where nobody says."""
+        return None if self.facts.type in UNIFIED else self.physical.memory_of_others()
 
     def buffer(self, size: int) -> VulkanBuffer:
         """A new buffer of `size` bytes."""
