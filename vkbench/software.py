@@ -43,8 +43,8 @@ def list_moved(before: Facts, after: Facts) -> list[Moved]:
         if old.get(name) != new.get(name)
         and not (_is_told(name) and (name not in old or name not in new))
     ]
-    names = {each.name for each in moved}
-    return [each for each in moved if not _comes_with_driver(each, names, new)]
+    names = {fact.name for fact in moved}
+    return [fact for fact in moved if not _comes_with_driver(fact, names, new)]
 
 
 def _comes_with_driver(moved: Moved, names: set[str], new: Mapping[str, str]) -> bool:

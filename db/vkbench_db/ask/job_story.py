@@ -229,9 +229,12 @@ def _timings(tx: Connection, job: int) -> list[TimingRow]:
 
 
 def _statistics(tx: Connection, job: int, before: int) -> list[ToldStatistic]:
-    told = statistics_of(tx, {job, before})
-    earlier = {one.name: one for one in told.get(before, ()) if before != job}
-    return [ToldStatistic(now=one, before=earlier.get(one.name)) for one in told.get(job, ())]
+    by_job = statistics_of(tx, {job, before})
+    earlier = {old.name: old for old in by_job.get(before, ()) if before != job}
+    return [
+        ToldStatistic(now=statistic, before=earlier.get(statistic.name))
+        for statistic in by_job.get(job, ())
+    ]
 
 
 def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:

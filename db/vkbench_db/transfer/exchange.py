@@ -158,8 +158,9 @@ def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:
             line = _job(
                 row, attempts.get(job_id, []), verdicts.get(job_id, []), timings.get(job_id, [])
             )
-            told = [record_of({**one}, Statistic) for one in statistics.get(job_id, ())]
-            yield replace(line, statistics=tuple(told)) if told else line
+            told_rows = statistics.get(job_id, ())
+            made = tuple(record_of({**told_row}, Statistic) for told_row in told_rows)
+            yield replace(line, statistics=made) if made else line
         after = rows[-1]["position"]
 
 

@@ -29,10 +29,10 @@ class MovedStatistic:
 def list_moved_statistics(tx: Connection, pairs: Sequence[Pair]) -> list[MovedStatistic]:
     """The statistics that moved between the newest jobs of pairs, by case and name."""
     compiled = [pair for pair in pairs if pair.metric == COMPILE]
-    told = statistics_of(tx, (side.job for pair in compiled for side in (pair.old, pair.new)))
+    by_job = statistics_of(tx, (side.job for pair in compiled for side in (pair.old, pair.new)))
     moved = []
     for pair in compiled:
-        before = {one.name: one for one in told.get(pair.old.job, ())}
+        before = {one.name: one for one in by_job.get(pair.old.job, ())}
         moved += [
             MovedStatistic(
                 work=pair.work,
@@ -41,7 +41,7 @@ def list_moved_statistics(tx: Connection, pairs: Sequence[Pair]) -> list[MovedSt
                 old_job=pair.old.job,
                 new_job=pair.new.job,
             )
-            for one in told.get(pair.new.job, ())
+            for one in by_job.get(pair.new.job, ())
             if one.name in before and one.differs_from(before[one.name])
         ]
     return sorted(moved, key=lambda one: (one.work.case_name, one.work.device, one.new.name))

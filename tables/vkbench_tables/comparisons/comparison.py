@@ -247,8 +247,8 @@ def _name_software(old: Provenance, new: Provenance, has_other_driver: bool) -> 
         return []
     software = list_moved(old.software, new.software)
     if has_other_driver:  # whose versions are said already
-        return [each.words for each in software if each.is_set]
-    return [each.words if each.is_set else each.name for each in software] or ["environment"]
+        return [fact.words for fact in software if fact.is_set]
+    return [fact.words if fact.is_set else fact.name for fact in software] or ["environment"]
 
 
 def _name_driver(ran: Provenance) -> tuple[str, str, str]:

@@ -79,8 +79,12 @@ def _merge_timings(answers: Sequence[Result]) -> Iterator[Timing]:
 def _merge_statistics(answers: Sequence[Result]) -> Iterator[Statistic]:
     """What all runners told; a number that is not the same for all of them is no exact one."""
     for first in answers[0].statistics:
-        told = [one for answer in answers for one in answer.statistics if one.name == first.name]
-        values = [one.value for one in told if one.value is not None]
+        values = [
+            statistic.value
+            for answer in answers
+            for statistic in answer.statistics
+            if statistic.name == first.name and statistic.value is not None
+        ]
         if not values:
             yield first
             continue

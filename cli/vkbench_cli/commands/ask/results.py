@@ -167,7 +167,7 @@ def results(
         result_rows = read_results(tx, chosen, limit=rows)
         tried = count_trials(tx, chosen)
         works = _works_of(suite, Mode(mode)) if suite else None
-        told = statistics_of(tx, {row.job for row in result_rows}) if statistics else {}
+        by_job = statistics_of(tx, {row.job for row in result_rows}) if statistics else {}
         models = _models(tx, result_rows) if as_ in llama_bench.WRITERS else {}
 
     def is_asked(row: ResultRow | ResultCount) -> bool:
@@ -175,7 +175,7 @@ def results(
         return in_suite and _has_shape(row.shape, sizes)
 
     if statistics:
-        show_newest(list_statistics(filter(is_asked, result_rows), told), output, most)
+        show_newest(list_statistics(filter(is_asked, result_rows), by_job), output, most)
         return
     _print(list(filter(is_asked, result_rows)), as_, output, most, models=models)
     if left_out := sum(trial.results for trial in tried if is_asked(trial)):

@@ -48,8 +48,8 @@ def _read_proc(pci_address: str) -> dict[str, str]:
         lines = (_PROC / pci_address / "information").read_text().splitlines()
     except OSError:
         return {}
-    told = dict(line.split(":", 1) for line in lines if ":" in line)
-    named = {new: told.get(old, "").strip() for old, new in _PROC_NAMES.items()}
+    facts = dict(line.split(":", 1) for line in lines if ":" in line)
+    named = {new: facts.get(old, "").strip() for old, new in _PROC_NAMES.items()}
     return {name: value for name, value in named.items() if value not in _UNKNOWN}
 
 

@@ -40,33 +40,30 @@ class LoadedFile:
     entry: Mapping[str, Any]  # what the manifest says of it
 
 
-def describe_driver(driver: int, variables: Mapping[str, str] | None = None) -> dict[str, str]:
+def describe_driver(driver: int, variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The manifest of a driver, by its number, and its library's hash; empty where that is unclear.
 
     Several manifests that name one library are one driver.
     """
-    loaded = _list_loaded(_driver_manifests(_seen(variables)), ("ICD",))
+    loaded = _list_loaded(_driver_manifests(variables), ("ICD",))
     word = _LIBRARY_WORDS.get(driver, "")
-    if len({each.library for each in loaded}) > 1:
-        loaded = [each for each in loaded if word and word in each.library.name.lower()]
-    if len({each.library for each in loaded}) != 1:
+    if len({file.library for file in loaded}) > 1:
+        loaded = [file for file in loaded if word and word in file.library.name.lower()]
+    if len({file.library for file in loaded}) != 1:
         return {}
-    found = loaded[0]
-    return {"icd": str(found.manifest), "icd_library": _hash_file(found.library)}
+    driver_file = loaded[0]
+    manifest, library = driver_file.manifest, driver_file.library
+    return {"icd": str(manifest), "icd_library": _hash_file(library)}
 
 
-def describe_layers(variables: Mapping[str, str] | None = None) -> str:
+def describe_layers(variables: Mapping[str, str] = os.environ) -> str:
     """The layers in force, explicit and implicit ones, each with its version; or NO_LAYERS."""
-    manifests = _layer_manifests(_seen(variables))
+    manifests = _layer_manifests(variables)
     names = {
-        " ".join(str(each.entry.get(key, "")) for key in ("name", "implementation_version"))
-        for each in _list_loaded(manifests, ("layer", "layers"))
+        " ".join(str(layer.entry.get(key, "")) for key in ("name", "implementation_version"))
+        for layer in _list_loaded(manifests, ("layer", "layers"))
     }
     return ", ".join(sorted(name.strip() for name in names)) or NO_LAYERS
-
-
-def _seen(variables: Mapping[str, str] | None) -> Mapping[str, str]:
-    return os.environ if variables is None else variables
 
 
 def _list_loaded(manifests: Sequence[Path], keys: Sequence[str]) -> list[LoadedFile]:
@@ -98,7 +95,7 @@ def _read_entries(manifest: Path, keys: Sequence[str]) -> list[Mapping[str, Any]
         entries = [document[key] for key in keys if key in document]
     except (OSError, ValueError, TypeError, RecursionError):
         return []
-    flat = [one for each in entries for one in (each if isinstance(each, list) else [each])]
+    flat = [one for entry in entries for one in (entry if isinstance(entry, list) else [entry])]
     return [one for one in flat if isinstance(one, dict)]
 
 

@@ -96,8 +96,8 @@ class Physical:
         if _MEMORY_BUDGET not in self.extensions:
             return None
         budget = vk.struct("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
-        told = vk.struct("VkPhysicalDeviceMemoryProperties2", next=budget)
-        vk.lib.vkGetPhysicalDeviceMemoryProperties2(self.handle, told)
+        memory = vk.struct("VkPhysicalDeviceMemoryProperties2", next=budget)
+        vk.lib.vkGetPhysicalDeviceMemoryProperties2(self.handle, memory)
         heaps = self.memory.memoryHeaps[0 : self.memory.memoryHeapCount]
         sizes = {place: int(heap.size) for place, heap in enumerate(heaps) if heap.flags & 1}
         largest = max(sizes, key=lambda place: sizes[place], default=None)

@@ -106,7 +106,7 @@ class ScratchCache:
         return int(size[0])
 
     def close(self) -> None:
-        """Destroy it."""
+        """Destroy the cache with all that it holds."""
         self._logical.destroy("PipelineCache", self.handle)
 
 

@@ -61,14 +61,14 @@ def ask_driver(
     try:
         with closing(Logical(physical, facts)) as logical:
             names = _Names(programs)
-            found = [
+            statistics = [
                 Statistic(name=names.name(place, *words), value=value)
                 for place, program in enumerate(programs)
                 for words, value in _ask_pipeline(logical, program, constants)
             ]
     except (OutOfMemory, Unsupported, VulkanFailure) as error:
         return [Statistic(name=DRIVERS_OWN, value=None, note=str(error))]
-    return found or [Statistic(name=DRIVERS_OWN, value=None, note="the driver names none")]
+    return statistics or [Statistic(name=DRIVERS_OWN, value=None, note="the driver names none")]
 
 
 def _ask_pipeline(
@@ -90,8 +90,10 @@ def _ask_pipeline(
             which = vk.struct(
                 "VkPipelineExecutableInfoKHR", pipeline=pipeline.handle, executableIndex=index
             )
-            told = _enumerate(ask["Statistics"], device, which, "VkPipelineExecutableStatisticKHR")
-            for one in told:
+            records = _enumerate(
+                ask["Statistics"], device, which, "VkPipelineExecutableStatisticKHR"
+            )
+            for one in records:
                 words = (vk.text(part.name),) if len(parts) > 1 else ()
                 value = float(getattr(one.value, _FORMATS[one.format]))
                 if isfinite(value):
