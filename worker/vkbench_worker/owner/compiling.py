@@ -79,19 +79,20 @@ def _merge_timings(answers: Sequence[Result]) -> Iterator[Timing]:
 def _merge_statistics(answers: Sequence[Result]) -> Iterator[Statistic]:
     """What all runners told; a number that is not the same for all of them is no exact one."""
     for first in answers[0].statistics:
-        values = [
-            statistic.value
+        alike = [
+            statistic
             for answer in answers
             for statistic in answer.statistics
             if statistic.name == first.name and statistic.value is not None
         ]
-        if not values:
+        if not alike:
             yield first
             continue
+        values = [statistic.value or 0.0 for statistic in alike]
         middle = median(values)
         spread = max(abs(value - middle) for value in values)
-        is_exact = not spread and first.spread is None
-        yield replace(first, value=middle, spread=None if is_exact else spread)
+        is_exact = not spread and alike[0].spread is None
+        yield replace(alike[0], value=middle, spread=None if is_exact else spread)
 
 
 def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | None:
@@ -105,6 +106,7 @@ def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | No
             answer = runner.answer(job, is_over)
             if answer is None or answer.outcome is not Outcome.PASSED:
                 return answer
+            runner.finish()
             return replace(answer, statistics=(*answer.statistics, measure_files(Path(folder))))
         finally:
             runner.close()
