@@ -27,6 +27,8 @@ BINARY: Final = "binary"
 DRIVERS_OWN: Final = "pipeline statistics"  # stands for all of them where there are none
 _FORMATS: Final = ("b32", "i64", "u64", "f64")  # members of the value, in the order of Vulkan
 
+_HASH: Final = "hash"  # of the code or of the driver, in RADV's words: no amount of anything
+
 Constants = Sequence[tuple[int, int]]
 
 
@@ -54,7 +56,10 @@ def _measure_binary(logical: Logical, program: Program, constants: Constants) ->
 def ask_driver(
     physical: Physical, facts: DeviceFacts, programs: Sequence[Program], constants: Constants
 ) -> list[Statistic]:
-    """The driver's statistics of the pipelines of programs, by a device that is made for them."""
+    """The driver's statistics of the pipelines of programs, by a device that is made for them.
+
+    Its `physical` is asked once, and for nothing else: it makes devices of another kind afterwards.
+    """
     if not physical.features.capture_statistics():
         note = f"the driver lacks {STATISTICS.extension}"
         return [Statistic(name=DRIVERS_OWN, value=None, note=note)]
@@ -96,8 +101,9 @@ def _ask_pipeline(
             for one in records:
                 words = (vk.text(part.name),) if len(parts) > 1 else ()
                 value = float(getattr(one.value, _FORMATS[one.format]))
-                if isfinite(value):
-                    yield (*words, vk.text(one.name)), value
+                name = vk.text(one.name)
+                if isfinite(value) and not name.lower().endswith(_HASH):
+                    yield (*words, name), value
 
 
 def _enumerate(function: Callable[..., int], device: Any, info: Any, kind: str) -> Any:
