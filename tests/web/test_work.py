@@ -17,6 +17,7 @@ from sqlalchemy import insert, select
 from databases import Lab
 from planted_accuracy import of_model
 from vkbench.job import PEERS, Mode, Outcome
+from vkbench.result import Statistic
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_db import schema
@@ -151,6 +152,22 @@ def test_a_timed_job_shows_its_samples(pages: TestClient, busy: Lab) -> None:
     rows = pages.get("/jobs/3?format=json").json()["rows"]
     assert [row["metric"] for row in rows] == ["hot"] * 3 + ["cold"] * 3
     assert rows[0]["seconds"] == pytest.approx(1e-3)
+
+
+def test_a_job_shows_what_its_driver_made_then_and_now(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device(EVIL)
+    for value in (32.0, 64.0):
+        lab.submit(device, 1)
+        [job] = lab.pick(device)
+        told = (
+            Statistic(name=EVIL, value=value),
+            Statistic(name="energy", value=None, note="no counter"),
+        )
+        lab.record(replace(lab.answer(job), statistics=told))
+    page = pages.get("/jobs/2").text
+    assert EVIL not in page
+    assert re.search(r">32</td><td[^>]*>64, changed</td>", page)
+    assert re.search(r">no counter</td><td[^>]*>no counter</td>", page)
 
 
 def test_what_changed_since_the_last_good_result_is_named(pages: TestClient, busy: Lab) -> None:

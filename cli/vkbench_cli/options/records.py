@@ -163,7 +163,8 @@ class Selecting:
         Property | None,
         Option(
             help="Look at a property instead. batch: the bits of a row do not depend on how many "
-            "rows there are. compile: how long the driver takes to compile each kernel.",
+            "rows there are. compile: how long the driver takes to compile and to submit each "
+            "kernel, and what it makes of it.",
             case_sensitive=False,
         ),
     ] = None

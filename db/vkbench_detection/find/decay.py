@@ -15,7 +15,7 @@ from math import exp, log, pi, sqrt
 from sqlalchemy import ColumnElement, Connection, select
 
 from vkbench.errors import UsageError
-from vkbench.job import SHARDS, Arm
+from vkbench.job import Arm
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.builds import has_files
@@ -26,6 +26,7 @@ from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
 from vkbench_detection.confirm.fleet import watched_devices
+from vkbench_detection.confirm.pairable import is_pairable
 from vkbench_detection.find.levels import (
     begins_level,
     changes_of,
@@ -76,7 +77,7 @@ def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Ser
         .where(
             table.id.in_(series),
             table.device_id.in_(watched_devices(tx, now)),
-            table.track != SHARDS,
+            is_pairable(),
         )
         .order_by(table.id)
     )

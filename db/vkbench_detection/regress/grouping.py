@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from vkbench.job import Outcome
+from vkbench.software import list_moved
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint, Method
@@ -208,14 +209,12 @@ def _list_moved(change: Ungrouped, facts: Facts, digits: int) -> list[str]:
 
 def _difference(change: Ungrouped, facts: Facts, digits: int) -> str:
     """The fields of the environment that moved: the same on all hosts that got one update."""
-    before = _flat(facts.get(change.before_environment, {}))
-    after = _flat(facts.get(change.after_environment, {}))
-    names = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
-    if not names:
+    before = facts.get(change.before_environment, {})
+    moved = list_moved(before, facts.get(change.after_environment, {}))
+    if not moved:
         return f"environment {change.after_environment[:digits]}"
-    return ", ".join(f"{name} {after.get(name, 'gone')}" for name in names)
-
-
-def _flat(facts: Mapping[str, Any]) -> dict[str, str]:
-    plain = {name: str(value) for name, value in facts.items() if name != "extra"}
-    return plain | {name: str(value) for name, value in facts.get("extra", {}).items()}
+    is_shown = digits == SHOWN_DIGITS
+    return ", ".join(
+        one.words if one.is_set and is_shown else f"{one.name} {one.after or 'gone'}"
+        for one in moved
+    )

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from vkbench.programs.build import is_of_build
+from vkbench.software import list_moved
 from vkbench.words.units import count_of
 from vkbench_tables.comparisons.comparison_words import COUNTED, timing_counts, verdict_counts
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
@@ -234,12 +235,21 @@ def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: b
         "variant": old.variant != new.variant,
         code: old.kernel_sha != new.kernel_sha,
         "driver": _name_driver(old) != _name_driver(new),
-        "environment": old.environment != new.environment,
     }
-    if fields["driver"] or is_across:
-        fields["environment"] = False  # said already
-    moved = ", ".join(name for name, has_moved in fields.items() if has_moved)
-    return moved or ("" if is_across else "nothing")
+    moved = [name for name, has_moved in fields.items() if has_moved]
+    if not is_across:
+        moved += _name_software(old, new, fields["driver"])
+    return ", ".join(moved) or ("" if is_across else "nothing")
+
+
+def _name_software(old: Provenance, new: Provenance, has_other_driver: bool) -> list[str]:
+    """What else the results depended on: settings of the host with their values."""
+    if old.environment == new.environment:
+        return []
+    software = list_moved(old.software, new.software)
+    if has_other_driver:  # whose versions are said already
+        return [fact.words for fact in software if fact.is_set]
+    return [fact.words if fact.is_set else fact.name for fact in software] or ["environment"]
 
 
 def _name_driver(ran: Provenance) -> tuple[str, str, str]:

@@ -29,6 +29,7 @@ COMPUTE_PIPELINE: Final = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
 ROBUST_BUFFER_ACCESS: Final = 2  # VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_ROBUST_BUFFER_ACCESS_EXT
 COMPUTE_SHADER: Final = 0x20  # VK_SHADER_STAGE_COMPUTE_BIT
 FULL_SUBGROUPS: Final = 2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
+CAPTURE_STATISTICS: Final = 0x40  # VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR
 GRAPHICS_QUEUE: Final = 0x1  # VK_QUEUE_GRAPHICS_BIT
 COMPUTE_QUEUE: Final = 0x2  # VK_QUEUE_COMPUTE_BIT
 TRANSFER_QUEUE: Final = 0x4  # VK_QUEUE_TRANSFER_BIT
@@ -147,11 +148,17 @@ STRUCTURE_TYPES: Final = {
     "VkPhysicalDeviceMaintenance3Properties": 1000168000,
     "VkPhysicalDeviceDriverProperties": 1000196000,
     "VkSemaphoreTypeCreateInfo": 1000207002,
+    "VkPhysicalDeviceMemoryProperties2": 1000059006,
+    "VkPhysicalDeviceMemoryBudgetPropertiesEXT": 1000237000,
     "VkTimelineSemaphoreSubmitInfo": 1000207003,
     "VkSemaphoreWaitInfo": 1000207004,
     "VkPhysicalDevicePCIBusInfoPropertiesEXT": 1000212000,
     "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo": 1000225001,
     "VkValidationFeaturesEXT": 1000247000,
+    "VkPipelineInfoKHR": 1000269001,
+    "VkPipelineExecutablePropertiesKHR": 1000269002,
+    "VkPipelineExecutableInfoKHR": 1000269003,
+    "VkPipelineExecutableStatisticKHR": 1000269004,
     "VkLayerSettingsCreateInfoEXT": 1000496000,
     "VkCooperativeMatrixPropertiesKHR": 1000506001,
 }

@@ -13,7 +13,7 @@ from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import Program
 from vkbench_worker.runtime.vulkan import subgroups
 from vkbench_worker.runtime.vulkan.logical import Logical
-from vkbench_worker.runtime.vulkan.pipeline_cache import PipelineCache
+from vkbench_worker.runtime.vulkan.pipeline_cache import PipelineCache, ScratchCache
 
 _SPIRV_MINOR = {1: 3, 2: 5, 3: 6}  # newest SPIR-V 1.x of each Vulkan 1.x
 
@@ -24,11 +24,15 @@ class VulkanPipeline:
     def __init__(
         self,
         logical: Logical,
-        cache: PipelineCache,
+        cache: PipelineCache | ScratchCache,
         program: Program,
         constants: Sequence[tuple[int, int]] = (),
+        *,
+        captures: bool = False,
     ) -> None:
+        """Make it; one that `captures` is asked for its statistics, and is for nothing else."""
         self._logical, self._cache = logical, cache
+        self._flags = vk.CAPTURE_STATISTICS if captures else 0
         self.bindings = program.bindings
         # what kind of buffer is bound at these; the packaged code has no uniform ones
         uniform = uniform_buffers(program.code) if program.claims else ()
@@ -66,7 +70,7 @@ class VulkanPipeline:
         module = self._logical.create("ShaderModule", module_info)
         entry = vk.ffi.new("char[]", b"main")
         constants = _constants((*program.constants, *more))
-        info = vk.struct("VkComputePipelineCreateInfo", layout=self.layout)
+        info = vk.struct("VkComputePipelineCreateInfo", layout=self.layout, flags=self._flags)
         stage = info.stage
         stage.sType = vk.STRUCTURE_TYPES["VkPipelineShaderStageCreateInfo"]
         stage.stage, stage.module, stage.pName = vk.COMPUTE_SHADER, module, entry
