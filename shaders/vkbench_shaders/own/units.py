@@ -91,7 +91,7 @@ def unit_of(
     entry, interface = entry_of(unit, code, taken.needs, ())
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):
-        raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
+        raise UnfitDeclaration(f"{where}: spirv-val refuses {recipe.source.name}: {complaint}")
     _check_bindings(where, used, bindings)
     _check_ids(where, interface)
     needed = {_FEATURES[name] for name in entry.capabilities if name in _FEATURES}
