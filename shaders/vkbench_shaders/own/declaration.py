@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from vkbench.errors import UsageError
 from vkbench.process.toml_file import read_toml
@@ -15,6 +15,7 @@ from vkbench_shaders.own.records import WORD, UnfitDeclaration
 
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
 
+T = TypeVar("T")
 Push = Mapping[str, Formula | tuple[Formula, ...]]
 Place = int | str  # a binding's number, or what the code calls a block
 
@@ -217,7 +218,11 @@ def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
 
 def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
     """A variant with what all are compiled with; SPIR-V is not compiled."""
-    variant = replace(variant, push=_spread_names(variant.push))
+    variant = replace(
+        variant,
+        push=_spread_names(variant.push),
+        constants=_spread_names(variant.constants),
+    )
     if any(name.endswith(".spv") for name in variant.sources):
         return variant
     return replace(
@@ -229,9 +234,9 @@ def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
     )
 
 
-def _spread_names(push: Push) -> Push:
-    """Push constants by name, where a declaration may give one value to several: "ne00 ne10"."""
-    return {name: value for names, value in push.items() for name in names.split()}
+def _spread_names(given: Mapping[str, T]) -> dict[str, T]:
+    """What is given by name, where a declaration may give one value to several: "ne00 ne10"."""
+    return {name: value for names, value in given.items() for name in names.split()}
 
 
 def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -> None:
