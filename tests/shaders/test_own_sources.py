@@ -113,6 +113,16 @@ def test_a_constant_has_all_its_names(tmp_path: Path) -> None:
         assert sorted(given.values()) == [0, 1, 32]
 
 
+def test_the_size_of_a_workgroup_may_be_an_int(tmp_path: Path) -> None:
+    """glslang declares it a second time then, as unsigned, with the same number."""
+    for at, uses in enumerate(("i < p.count", "i < p.count * uint(THREADS / 32)")):
+        source = {"uint THREADS": "int THREADS", "i < p.count": uses}
+        built = built_from(tmp_path / str(at), {}, source)
+        assert built.kernel.cases[0].launches["glsl"].constants == {"THREADS": 32, "BIASED": 0}
+        unit = built.units["glsl"]
+        assert examine(unit.code, unit.entry, unit.interface) == {0, 1}
+
+
 def test_a_matrix_makes_variants(tmp_path: Path) -> None:
     axes = "\n[matrix]\ndefines = { TWICE_OF = [1, 2] }\nconstants = { THREADS = [32, 64] }\n"
     words = {

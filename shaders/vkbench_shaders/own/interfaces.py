@@ -96,7 +96,8 @@ def _with_one_name_each(
     aliases: dict[str, str] = {}
     for constant in interface.constants:
         kind = "u32" if constant.type == "i32" else constant.type
-        first = kept.setdefault((constant.id, kind), constant)
+        first = kept.get((constant.id, kind), constant)
+        kept[constant.id, kind] = replace(first, type=constant.type)
         called = (constant.name, *names.get(constant.id, ()), str(constant.id))
         aliases |= dict.fromkeys(called, first.name)
     x, y, z = (aliases.get(name, name) for name in interface.sized_by)
