@@ -70,7 +70,7 @@ def sum_rows(inputs: Arrays, given: Given) -> dict[str, Numbers]:
 def argsort(inputs: Arrays, given: Given) -> dict[str, Numbers]:
     """The places of each row's numbers, the smallest or the largest first."""
     sign = -1.0 if given["descending"] else 1.0
-    return {"y": np.argsort(sign * inputs["x"], axis=1, kind="stable")}
+    return {"y": np.argsort(sign * inputs["x"], axis=1, kind="stable").astype(np.float64)}
 
 
 def get_rows(inputs: Arrays, given: Given) -> dict[str, Numbers]:
@@ -107,7 +107,7 @@ def swiglu(inputs: Arrays, given: Given) -> dict[str, Numbers]:
 
 def diag_mask_inf(inputs: Arrays, given: Given) -> dict[str, Numbers]:
     """Scores, and -inf for what comes after each row's own place."""
-    h, m, k = inputs["x"].shape
+    _, m, k = inputs["x"].shape
     later = np.arange(k)[None, :] > given["past"] + np.arange(m)[:, None]
     return {"y": np.where(later[None], -np.inf, inputs["x"])}
 
@@ -143,8 +143,9 @@ def flash_attn(inputs: Arrays, given: Given) -> dict[str, Numbers]:
 
 def _weigh(scores: Numbers) -> Numbers:
     """Softmax of the last dimension."""
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)
+    raised: Numbers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    sums: Numbers = raised.sum(axis=-1, keepdims=True)
+    return raised / sums
 
 
 def _turn(inputs: Arrays, given: Given, first: slice, second: slice) -> dict[str, Numbers]:
