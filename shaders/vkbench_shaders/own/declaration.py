@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from vkbench.errors import UsageError
 from vkbench.process.toml_file import read_toml
@@ -16,6 +16,7 @@ from vkbench_shaders.own.records import WORD, UnfitDeclaration
 
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
 
+T = TypeVar("T")
 Push = Mapping[str, Formula | tuple[Formula, ...]]
 Place = int | str  # a binding's number, or what the code calls a block
 
@@ -50,7 +51,7 @@ class VariantTable:
     """[[variants]]: a code path."""
 
     name: str
-    source: str
+    source: str | tuple[str, ...]  # of several, the first that is there
     entry: str = ""
     compiler: str = ""
     defines: Defines = field(default_factory=dict)
@@ -64,6 +65,11 @@ class VariantTable:
     full_subgroups: bool = False
     features: tuple[str, ...] = ()
     tolerance: str | Mapping[str, float] | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files of which one is its source."""
+        return (self.source,) if isinstance(self.source, str) else self.source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +158,12 @@ class Declared:
         """How a variant is compiled."""
         folder = self._source_folder
         whose = f"--sources {self.sources}" if self.sources else self.path.name
+        names = variant.sources
+        if not names:
+            raise UnfitDeclaration(f"the variant {variant.name} has no source")
+        name = next((name for name in names if (folder / name).is_file()), " or ".join(names))
         return Recipe(
-            source=_file_in(folder, whose, variant.source, _ENDINGS, most_bytes),
+            source=_file_in(folder, whose, name, _ENDINGS, most_bytes),
             entry=variant.entry,
             compiler=variant.compiler,
             defines={
@@ -233,7 +243,12 @@ def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
 
 def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
     """A variant with what all are compiled with; SPIR-V is not compiled."""
-    if variant.source.endswith(".spv"):
+    variant = replace(
+        variant,
+        push=_spread_names(variant.push),
+        constants=_spread_names(variant.constants),
+    )
+    if any(name.endswith(".spv") for name in variant.sources):
         return variant
     return replace(
         variant,
@@ -242,6 +257,11 @@ def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
         include=(*variant.include, *declaration.include),
         flags=(*declaration.flags, *variant.flags),
     )
+
+
+def _spread_names(given: Mapping[str, T]) -> dict[str, T]:
+    """What is given by name, where a declaration may give one value to several: "ne00 ne10"."""
+    return {name: value for names, value in given.items() for name in names.split()}
 
 
 def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -> None:

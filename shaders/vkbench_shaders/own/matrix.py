@@ -106,6 +106,7 @@ def combine(matrix: MatrixTable, names: Sequence[str]) -> Iterator[Combination]:
         for defines in _choose(matrix.defines):
             for constants in _choose(matrix.constants):
                 chosen = {**defines, **constants}
+                chosen = {key.removesuffix("?"): value for key, value in chosen.items()}
                 yield Combination(
                     of=name,
                     name=_name_variant(name, chosen),

@@ -105,7 +105,7 @@ def unit_of(
     entry, interface = entry_of(unit, code, taken.needs, ())
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):
-        raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
+        raise UnfitDeclaration(f"{where}: spirv-val refuses {recipe.source.name}: {complaint}")
     uniform = reflection.uniform_buffers(code)
     _check_bindings(where, used, uniform, bindings)
     _check_ids(where, interface)

@@ -14,6 +14,7 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.process.user import user_name
 from vkbench.settings import settings
+from vkbench.words import names
 from vkbench.words.units import count_of
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
@@ -56,20 +57,37 @@ def write_template(
     shadow: Annotated[
         bool, Option("--shadow", help="Write one that stands in for a kernel of the catalogue.")
     ] = False,
+    pack: Annotated[
+        str, Option("--pack", metavar="NAME", help="Write declarations of a project's shaders.")
+    ] = "",
 ) -> None:
-    """Write a kernel to begin with to a new folder: declaration, sources and reference."""
-    from vkbench_shaders.own.building import EXAMPLE
+    """Write a kernel to begin with to a new folder: declaration, sources and reference.
 
+    --pack ggml-vulkan writes declarations of shaders of ggml's Vulkan backend, which run with
+    --sources of your checkout of ggml.
+    """
+    from vkbench_shaders.own.building import EXAMPLE
+    from vkbench_shaders.own.packs import PACKS
+
+    if pack and shadow:
+        raise UsageError("give only one of --shadow and --pack")
     if folder.exists():
         raise UsageError(f"{folder} exists already: give another folder")
     name = "one_pass" if shadow else "rms_quant"
+    source, files = EXAMPLE, f"{name}.*"
+    if pack:
+        source, files = PACKS[names.pick(pack, PACKS, "pack")], "[!_]*.*"
     try:
         folder.mkdir(0o700, parents=True)
-        for file in sorted(EXAMPLE.glob(f"{name}.*")):
+        for file in sorted(source.glob(files)):
             shutil.copy(file, folder)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise VkbenchError(f"cannot write {folder}: {error.strerror}") from error
+    if pack:
+        count = count_of(len(list(folder.glob("*.toml"))), "declaration")
+        say(f"{count} of {pack}: vkbench run --kernel-file FILE --sources REPOSITORY[:FOLDER]")
+        return
     say(f"vkbench kernel check {shlex.quote(str(folder / f'{name}.toml'))}")
 
 
