@@ -147,12 +147,13 @@ class Declared:
 
     def code(self, variant: VariantTable, choice: FormatChoice) -> VariantTable:
         """A variant as it is compiled for a combination of formats."""
-        macros = {} if variant.source.endswith(".spv") else choice.defines
+        is_compiled = any(name.endswith(".spv") for name in variant.sources)
+        macros = {} if is_compiled else choice.defines
         defines = {
             name: choice.fill(text) if isinstance(text, str) else text
             for name, text in {**variant.defines, **macros}.items()
         }
-        return replace(variant, source=choice.fill(variant.source), defines=defines)
+        return replace(variant, source=tuple(map(choice.fill, variant.sources)), defines=defines)
 
     def recipe(self, variant: VariantTable, most_bytes: int) -> Recipe:
         """How a variant is compiled."""
