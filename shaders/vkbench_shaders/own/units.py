@@ -92,7 +92,7 @@ def unit_of(
         raise UnfitDeclaration(f"{where}: {error}" if unit.arguments else str(error)) from error
     compiled[repr(recipe)] = made
     if reflection.follows_addresses(made.code):
-        raise UnfitDeclaration(f"{where}: {variant.source}: {FOLLOWS_ADDRESSES}")
+        raise UnfitDeclaration(f"{where}: {recipe.source.name}: {FOLLOWS_ADDRESSES}")
     try:
         taken = interfaces.taken_by(made.code, made.named)
         places = slots.slots_of(_places(declared, bindings), made.buffers)
