@@ -14,7 +14,8 @@ from vkbench.result import Result, Side
 from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.settings import Settings
 from vkbench_cli.bundles import bundle_named
-from vkbench_cli.options.records import Effort, Selecting
+from vkbench_cli.options.effort import Effort
+from vkbench_cli.options.records import Selecting
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_local.executor import Executor

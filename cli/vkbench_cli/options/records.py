@@ -10,22 +10,17 @@ from typer import Option
 
 from vkbench.case import parse_shape, without_seed
 from vkbench.errors import UsageError
-from vkbench.job import MAIN, Mode
+from vkbench.job import Mode
 from vkbench.peers import BY_NAME
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
 from vkbench_cli.options.choices import Aim, CacheFormat, Property, counts
 from vkbench_cli.own import Sources, build_own, cases_of, refuse_sources
-from vkbench_scheduler.planning.selection import (
-    LIMIT_SECONDS,
-    NOISE,
-    ModelFile,
-    Selection,
-    Weights,
-)
+from vkbench_scheduler.planning.selection import ModelFile, Selection, Weights
 
 if TYPE_CHECKING:
+    from vkbench_cli.options.effort import Effort
     from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.own.building import Built
 
@@ -114,9 +109,6 @@ OneDevice = Annotated[
         help=f"{HELP} Must match one device; default: the best of this machine.",
         autocompletion=completion.devices,
     ),
-]
-RunLabel = Annotated[
-    str, Option(metavar="TEXT", help="Label of the run; commands that take a RUN accept it.")
 ]
 AllRows = Annotated[
     bool,
@@ -357,51 +349,6 @@ class Selecting:
 
         check_pair(self.gguf, self.tensor)
         return weights_from(self.gguf, self.tensor) if self.gguf else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """Options that limit the measuring time, and that label and order the run."""
-
-    seconds: Annotated[
-        float | None,
-        Option(
-            metavar="S",
-            min=0.001,
-            help="Time limit for sampling one metric (hot or cold); default: the suite's.",
-        ),
-    ] = None
-    noise: Annotated[
-        float,
-        Option(
-            metavar="FRACTION",
-            min=0.0,
-            help="Stop sampling when the confidence interval of the median is within this "
-            "fraction of it.",
-        ),
-    ] = NOISE
-    limit: Annotated[
-        float,
-        Option(metavar="S", min=0.1, help="End a job that runs longer than S seconds."),
-    ] = LIMIT_SECONDS
-    repeat: Annotated[
-        int,
-        Option(
-            metavar="N",
-            min=1,
-            help="Run every job N times, checks with other inputs each time; a case that is not "
-            "right each time is told with its seeds.",
-        ),
-    ] = 1
-    priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0
-    label: RunLabel = ""
-    track: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help="History to add the timings to; 'none' keeps a trial out of regression detection.",
-        ),
-    ] = MAIN
 
 
 def check_pair(gguf: Path | None, tensor: str) -> None:

@@ -15,7 +15,8 @@ from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.words import names
 from vkbench_cli.options.choices import CacheFormat
-from vkbench_cli.options.records import Formats, KernelsOf, OneDevice, RunLabel, Store
+from vkbench_cli.options.effort import RunLabel
+from vkbench_cli.options.records import Formats, KernelsOf, OneDevice, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell

@@ -15,7 +15,8 @@ from vkbench.process import log
 from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
 from vkbench_cli.commands.measure.submit import submit
 from vkbench_cli.machine import open_alone
-from vkbench_cli.options.records import Devices, Effort, Selecting, Store
+from vkbench_cli.options.effort import Effort
+from vkbench_cli.options.records import Devices, Selecting, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading

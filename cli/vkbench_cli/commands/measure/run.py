@@ -20,7 +20,8 @@ from vkbench_cli.drivers import find_driver_routes, kept_drivers, store_host_dev
 from vkbench_cli.files import check_writable
 from vkbench_cli.machine import open_alone
 from vkbench_cli.options.declarations import find_declarations, for_each_declaration
-from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
+from vkbench_cli.options.effort import Effort
+from vkbench_cli.options.records import RUN_HELP, AllRows, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import refuse_imported

@@ -11,7 +11,8 @@ from typer import Argument, Option, Typer
 from vkbench.process.user import user_name
 from vkbench.words.units import count_of
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options.records import Effort, Selecting, Store
+from vkbench_cli.options.effort import Effort
+from vkbench_cli.options.records import Selecting, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.telling import say, tell

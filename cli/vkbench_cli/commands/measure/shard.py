@@ -11,7 +11,8 @@ from typer import Argument, Option
 
 from vkbench.errors import EXIT_OK, UsageError, WrongResult
 from vkbench.job import Outcome
-from vkbench_cli.options.records import Devices, KernelsOf, RunLabel, Store
+from vkbench_cli.options.effort import RunLabel
+from vkbench_cli.options.records import Devices, KernelsOf, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_tables.shards import ShardsRow, shards_table

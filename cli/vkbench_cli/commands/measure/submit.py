@@ -15,7 +15,8 @@ from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench.words.units import count_of
 from vkbench_cli.options.declarations import find_declarations, for_each_declaration
-from vkbench_cli.options.records import AllRows, Effort, Selecting, Store
+from vkbench_cli.options.effort import Effort
+from vkbench_cli.options.records import AllRows, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import open_database
