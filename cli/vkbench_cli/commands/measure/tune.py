@@ -16,11 +16,11 @@ from vkbench_cli.commands.measure.run import Ended, how_to_go_on, plan_run, work
 from vkbench_cli.commands.measure.submit import announce, submit_selection
 from vkbench_cli.files import check_readable, check_writable
 from vkbench_cli.machine import open_alone
+from vkbench_cli.options.effort import Effort
 from vkbench_cli.options.records import (
     NO_TRACK,
     RUN_HELP,
     Devices,
-    Effort,
     Formats,
     Kernels,
     Selecting,
