@@ -187,8 +187,9 @@ class Bundle:
         for sha in kernel.stored:
             self._check_blob(sha, f"an array of {kernel.name}")
         for variant in kernel.variants:
-            if f"{kernel.name}/{variant.name}" not in self.entries:
-                raise self._refusal(f"the code of {kernel.name}/{variant.name} is missing")
+            for entry in records.entries_of(variant.name, variant.steps):
+                if f"{kernel.name}/{entry}" not in self.entries:
+                    raise self._refusal(f"the code of {kernel.name}/{entry} is missing")
 
     def _refusal(self, why: str) -> CorruptBundle:
         return CorruptBundle(f"bundle {self.name or self.sha[:12]}: {why}")

@@ -76,6 +76,7 @@ class Memory:
     scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
     # counters in one more buffer, 32 bits each, which are zero before its launches and after them
     counters: Callable[[Problem, DeviceFacts], int] = lambda problem, device: 0
+    names: tuple[str, ...] = ()  # of the scratch, where people gave it names
 
 
 @dataclass(frozen=True, kw_only=True)

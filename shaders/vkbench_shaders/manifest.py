@@ -6,11 +6,19 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from vkbench_shaders.launch import Interface
 from vkbench_shaders.own.records import OwnKernel
+
+
+# fields that records of kernels got later, left out where they hold this
+_LATER: Final[Mapping[str, Mapping[str, object]]] = {
+    "variants": {"steps": 1, "scratch": (), "counters": ""},
+    "cases": {"scratch": {}},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,4 +88,9 @@ def _canonical(record: Manifest | Interface) -> str:
     fields = msgspec.to_builtins(record)
     if isinstance(record, Manifest) and not record.kernels:
         del fields["kernels"]  # a bundle of the catalogue's kernels alone keeps its name
+    for kernel in fields.get("kernels", ()):
+        for name, default in _LATER.items():  # a bundle of kernels of one dispatch keeps its name
+            for row in kernel[name]:
+                for field_name in [key for key, value in default.items() if row[key] == value]:
+                    del row[field_name]
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))

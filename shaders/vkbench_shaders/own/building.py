@@ -36,7 +36,9 @@ from vkbench_shaders.own.records import (
     UnfitDeclaration,
 )
 from vkbench_shaders.own.sources import Compiled
-from vkbench_shaders.own.units import OwnUnit, launch_of, unit_of
+from vkbench_shaders.own.steps import composition
+from vkbench_shaders.own.steps.composition import Composition
+from vkbench_shaders.own.units import OwnUnit
 from vkbench_shaders.tolerance import limits_of, path_of
 
 EXAMPLE: Final = Path(__file__).parent / "example"  # a kernel to begin with
@@ -50,7 +52,7 @@ class Built:
 
     bundle: Bundle
     kernel: OwnKernel
-    units: Mapping[str, OwnUnit]  # by variant
+    units: Mapping[str, OwnUnit]  # by variant, or by the name of each of its steps
     parts: frozenset[str] = frozenset()  # cases that are there as parts of others
 
 
@@ -61,7 +63,7 @@ class _Draft:
     declared: Declared
     head: OwnKernel  # without its cases
     kernel: Kernel
-    units: Mapping[str, OwnUnit]
+    compositions: Mapping[str, Composition]  # by variant
     function: references.Function | None
     blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
 
@@ -96,7 +98,8 @@ def build(
     except _FAULTS as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
     parts = frozenset(case.name for case in beside)
-    return Built(bundle=_bundle(own, draft), kernel=own, units=draft.units, parts=parts)
+    units = {unit.entry.entry: unit for unit in _units(draft)}
+    return Built(bundle=_bundle(own, draft), kernel=own, units=units, parts=parts)
 
 
 def _draft(declared: Declared) -> _Draft:
@@ -104,18 +107,36 @@ def _draft(declared: Declared) -> _Draft:
     head = _head(table)
     records.check_head(head)
     bindings = posing.outline_kernel(head).bindings
+    composition.check_scratch(table.scratch, {binding.name for binding in bindings})
     compiled: dict[str, Compiled] = {}
-    units = {
-        variant.name: unit_of(declared, variant, head.name, bindings, compiled)
+    compositions = {
+        variant.name: composition.compose(declared, variant, head.name, bindings, compiled)
         for variant in table.variants
     }
-    variants = (
-        replace(variant, requires=units[variant.name].features) for variant in head.variants
-    )
+    composition.check_used(table.scratch, list(compositions.values()))
+    variants = (_with_code(variant, compositions[variant.name]) for variant in head.variants)
     head = replace(head, variants=tuple(variants))
+    records.check_head(head)
     function = references.function_of(declared)
     kernel = posing.outline_kernel(head)
-    return _Draft(declared=declared, head=head, kernel=kernel, units=units, function=function)
+    return _Draft(
+        declared=declared,
+        head=head,
+        kernel=kernel,
+        compositions=compositions,
+        function=function,
+    )
+
+
+def _with_code(variant: OwnVariant, composed: Composition) -> OwnVariant:
+    """A variant with what its code asks for."""
+    return replace(
+        variant,
+        requires=composed.features,
+        steps=len(composed.units),
+        scratch=composed.names,
+        counters=composed.counters,
+    )
 
 
 def _head(table: Declaration) -> OwnKernel:
@@ -162,15 +183,15 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
         if each.values == "uniform"
         for low, high in [each.range or (0, 1)]
     }
-    launches = {
-        each.name: launch_of(each, draft.units[each.name], known, problem.case.name)
-        for each in table.variants
-    }
+    name, compositions = problem.case.name, draft.compositions.items()
+    launches = {at: composition.launches_of(each, known, name) for at, each in compositions}
+    sizes = {at: composition.sizes_of(each, known, name) for at, each in compositions}
     case = OwnCase(
         name=problem.case.name,
         is_timed=case_table.timed,
         flops=whole_number(table.flops, known),
         launches=launches,
+        scratch={at: each for at, each in sizes.items() if each},
         ranges=ranges,
     )
     records.check_case(draft.head, case)  # before arrays of its sizes are made
@@ -271,8 +292,13 @@ def _keep_arrays(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[
     return shas
 
 
+def _units(draft: _Draft) -> list[OwnUnit]:
+    """The code of all variants."""
+    return [unit for composed in draft.compositions.values() for unit in composed.units]
+
+
 def _bundle(own: OwnKernel, draft: _Draft) -> Bundle:
-    units = list(draft.units.values())
+    units = _units(draft)
     text = manifest_text(
         "; ".join(dict.fromkeys(unit.by for unit in units)),
         "",

@@ -16,8 +16,9 @@ from vkbench_shaders.own.records import WORD, UnfitDeclaration
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
 
 Push = Mapping[str, Formula | tuple[Formula, ...]]
-Place = int | str  # a binding's number, or what the code calls a block
-
+Place = int | str  # a binding's number, SET:NUMBER, or what the code calls a block
+Places = Place | tuple[Place, ...]
+Bound = Mapping[str, Places]
 
 Defines = Mapping[str, str | int | float | bool]  # macros; true is 1, and false is left out
 
@@ -33,33 +34,60 @@ class BindingTable:
     exact: bool = False
     values: str = "noise"
     range: tuple[Formula, Formula] | None = None
-    binding: Place | tuple[Place, ...] | None = None  # None: its place in the list
+    binding: Places | None = None  # None: its place in the list
     set: int = 0
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """Where the code has it, as far as the declaration says."""
-        given = self.binding
-        return given if isinstance(given, tuple) else () if given is None else (given,)
+    optional: bool = False  # whether some versions of the code have it under none of these names
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantTable:
-    """[[variants]]: a code path."""
+class ScratchTable:
+    """[[scratch]]: a buffer that the code has beside the kernel's arrays, and that none judges."""
 
     name: str
-    source: str
+    format: str = ""  # of its numbers, with dims; else it has bytes
+    dims: tuple[Formula, ...] = ()
+    bytes: Formula | None = None
+    binding: Places | None = None  # None: where steps say that they have it
+    set: int = 0
+    zero: bool = False  # before the first launch, and after each one again
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTable:
+    """[[variants.steps]]: one of the dispatches of a code path, which has several."""
+
+    source: str = ""  # "": the variant's
     entry: str = ""
     compiler: str = ""
     defines: Defines = field(default_factory=dict)
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    groups: tuple[Formula, ...]
+    groups: tuple[Formula, ...] = ()
+    push: Push = field(default_factory=dict)
+    constants: Mapping[str, Formula] = field(default_factory=dict)
+    workgroup: tuple[int, ...] | None = None
+    bindings: Bound | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantTable:
+    """[[variants]]: a code path; what it says of its code holds for its steps, if it has some."""
+
+    name: str
+    source: str = ""
+    entry: str = ""
+    compiler: str = ""
+    defines: Defines = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    groups: tuple[Formula, ...] = ()
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
     workgroup: tuple[int, ...] | None = None
     features: tuple[str, ...] = ()
     tolerance: str | Mapping[str, float] | None = None
+    bindings: Bound | None = None  # arrays and scratch that it has, and where; None: as declared
+    steps: tuple[StepTable, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +120,8 @@ class Declaration:
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     bindings: tuple[BindingTable, ...] = ()
+    scratch: tuple[ScratchTable, ...] = ()
+    steps: tuple[StepTable, ...] = ()  # of variants that have no source and no steps of their own
     params: Mapping[str, int | float] = field(default_factory=dict)
     sizes: Mapping[str, Formula] = field(default_factory=dict)  # that follow from others
     matrix: MatrixTable | None = None
@@ -207,11 +237,13 @@ def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
 
 
 def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
-    """A variant with what all are compiled with; SPIR-V is not compiled."""
-    if variant.source.endswith(".spv"):
+    """A variant with what all are compiled with, and their steps; SPIR-V is not compiled."""
+    steps = variant.steps or (() if variant.source else declaration.steps)
+    if variant.source.endswith(".spv") and not steps:
         return variant
     return replace(
         variant,
+        steps=steps,
         compiler=variant.compiler or declaration.compiler,
         defines={**declaration.defines, **variant.defines},
         include=(*variant.include, *declaration.include),
@@ -226,6 +258,8 @@ def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -
             f"{path}: {binding.name} is {declaration.shadows}'s, and has its access, format and "
             "dims: give name and binding alone"
         )
+    if binding.optional and binding.access == "out":
+        raise UsageError(f"{path}: {binding.name} is an output, which no version may lack")
     lacking = [name for name, value in given.items() if not value]
     if lacking and not declaration.shadows:
         raise UsageError(f"{path}: the binding {binding.name} lacks {', '.join(lacking)}")

@@ -22,12 +22,22 @@ from vkbench_shaders.kernel import (
     Check,
     Kernel,
     Launch,
+    Memory,
     Param,
     Problem,
+    Stage,
     Variant,
     Work,
+    too_large,
 )
-from vkbench_shaders.own.records import OwnBinding, OwnCase, OwnKernel, OwnVariant
+from vkbench_shaders.own.records import (
+    WORD_BYTES,
+    OwnBinding,
+    OwnCase,
+    OwnKernel,
+    OwnVariant,
+    entries_of,
+)
 
 
 class NotDeclared(VkbenchError):
@@ -129,18 +139,51 @@ def _variants(own: OwnKernel) -> tuple[Variant, ...]:
 def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
     """A variant; a shadow's name has its kernel's, so that its history is not the catalogue's."""
 
-    def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        launches = _case(own, problem).launches[variant.name]
-        return Launch(groups=launches.groups, push=launches.push, constants=launches.constants)
+    entries = entries_of(variant.name, variant.steps)
+
+    def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+        steps = _case(own, problem).steps(variant.name)
+        return tuple(
+            Launch(groups=step.groups, push=step.push, constants=step.constants, entry=entry)
+            for step, entry in zip(steps, entries, strict=True)
+        )
 
     return Variant(
         name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
         module=own.name,
-        entry=variant.name,
+        entry=entries[0],
         launch=launch,
         arithmetic=variant.arithmetic,
+        more=tuple(Stage(entry=entry) for entry in entries[1:]),
+        own=_memory(own, variant),
         requires=variant.requires,
+        refuses=lambda problem, device: _refuse(own, variant, problem, device),
     )
+
+
+def _memory(own: OwnKernel, variant: OwnVariant) -> Memory:
+    """A variant's scratch and counters, as its author's machine worked out how large they are."""
+    count = len(variant.scratch)
+
+    def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+        return _case(own, problem).scratch.get(variant.name, ())[:count]
+
+    def counters(problem: Problem, device: DeviceFacts) -> int:
+        return sum(_case(own, problem).scratch.get(variant.name, ())[count:]) // WORD_BYTES
+
+    return Memory(scratch=scratch, counters=counters, names=variant.scratch)
+
+
+def _refuse(
+    own: OwnKernel, variant: OwnVariant, problem: Problem, device: DeviceFacts
+) -> str | None:
+    """Why a device does not bind the arrays or the scratch of a variant, or None."""
+    most = device.limits.get("max_storage_range")
+    names = [*variant.scratch, variant.counters]
+    for name, size in zip(names, _case(own, problem).scratch.get(variant.name, ()), strict=False):
+        if most is not None and size > most:
+            return f"{name} has {size} bytes, the device binds {most} at most"
+    return too_large(problem, device)
 
 
 def _binding(binding: OwnBinding) -> Binding:

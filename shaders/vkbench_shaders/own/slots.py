@@ -6,6 +6,7 @@ more than that, whoever declares a kernel has its code's numbers changed to thes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +26,7 @@ _KINDS: Final[Mapping[int, str]] = {
     12: "a storage buffer",
 }
 Slot = tuple[int, int]  # set and number
+_SLOT: Final = re.compile(r"(\d{1,4}):(\d{1,9})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +84,11 @@ def slots_of(bindings: Sequence[BindingTable], named: Sequence[Buffer]) -> dict[
     return slots
 
 
-def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer]) -> bytes:
-    """A module whose buffers have the numbers of a kernel's arrays, all in set 0."""
+def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer], where: str) -> bytes:
+    """A module whose buffers have the numbers of a kernel's arrays, all in set 0.
+
+    `where` is what a user writes their numbers in, such as [[bindings]].
+    """
     buffers = buffers_of(code)
     names = {buffer.slot: buffer for buffer in named}
     for buffer in buffers:
@@ -93,9 +98,9 @@ def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer]) -> byte
                 f"{known_as} is {buffer.kind}, and vkbench binds storage buffers alone"
             )
         if buffer.slot not in slots:
-            known = ", ".join(str(number) for _, number in sorted(slots))
+            known = ", ".join(str(number) for _, number in sorted(slots)) or "none"
             raise UnfitDeclaration(
-                f"the code uses {known_as}, and no [[bindings]] has this number: they have {known}"
+                f"the code uses {known_as}, and no {where} has this number: they have {known}"
             )
     numbers = {buffer.id: slots[buffer.slot] for buffer in buffers}
     header, head, body = spirv.read(code)
@@ -103,14 +108,17 @@ def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer]) -> byte
 
 
 def _slots(binding: BindingTable, place: int, named: Sequence[Buffer]) -> list[Slot]:
-    places: tuple[Place, ...] = binding.places or (place,)
+    given = place if binding.binding is None else binding.binding
+    places: tuple[Place, ...] = given if isinstance(given, tuple) else (given,)
     slots = []
     for name in places:
         if isinstance(name, int):
             slots.append((binding.set, name))
+        elif both := _SLOT.fullmatch(name):
+            slots.append((int(both[1]), int(both[2])))
         else:
             slots += dict.fromkeys(buffer.slot for buffer in named if name in buffer.names)
-    if not slots:
+    if not slots and not binding.optional:
         known = ", ".join(dict.fromkeys(name for buffer in named for name in sorted(buffer.names)))
         words = " or ".join(map(str, places))
         raise UnfitDeclaration(

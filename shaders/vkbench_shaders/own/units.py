@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -19,16 +19,21 @@ from vkbench_shaders.compile.examination import examine
 from vkbench_shaders.kernel import Binding, Launch
 from vkbench_shaders.launch import Interface, LaunchMismatch, pack
 from vkbench_shaders.own import interfaces, slots, sources
-from vkbench_shaders.own.declaration import BindingTable, Declared, VariantTable
+from vkbench_shaders.own.declaration import (
+    BindingTable,
+    Bound,
+    Declared,
+    ScratchTable,
+    VariantTable,
+)
 from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
 from vkbench_shaders.own.interfaces import Taken
 from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
 from vkbench_shaders.own.sources import Compiled
+from vkbench_shaders.own.steps.dispatches import MAY_LACK, REST, describe_dispatch, is_step
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
 _AXES: Final = "xyz"
-_REST: Final = "*"  # push constants that a declaration does not name
-_MAY_LACK: Final = "?"  # ends the name of what only some versions of the code have
 _FEATURES: Final[Mapping[str, str]] = {  # that a module's capabilities ask of a device
     "Float16": "fp16",
     "Float64": "fp64",
@@ -60,6 +65,7 @@ class OwnUnit:
     features: tuple[str, ...]  # of a device: those declared, and those that its capabilities need
     by: str  # the compiler
     taken: Taken
+    used: frozenset[int]  # numbers of the arrays, and behind them scratch, that it has
 
 
 def unit_of(
@@ -68,20 +74,19 @@ def unit_of(
     kernel: str,
     bindings: Sequence[Binding],
     compiled: dict[str, Compiled],
+    scratch: Sequence[ScratchTable] = (),
 ) -> OwnUnit:
     """A variant's code; UnfitDeclaration or UsageError says why no worker would run it.
 
-    What was compiled the same way for another variant is not compiled again.
+    The scratch is bound behind the kernel's arrays.
     """
-    where = f"variant {variant.name}"
-    recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
-    made = compiled.setdefault(
-        repr(recipe), compiled.get(repr(recipe)) or sources.compile_source(recipe)
-    )
+    where = describe_dispatch(variant.name)
+    made = compile_dispatch(declared, variant, compiled)
     try:
         taken = interfaces.taken_by(made.code, made.named)
-        places = slots.slots_of(_places(declared, bindings), made.buffers)
-        placed = slots.put(made.code, places, made.buffers)
+        places = slots.slots_of(list_places(declared, variant, bindings, scratch), made.buffers)
+        said_in = "[[bindings]]" if variant.bindings is None else "array in its bindings"
+        placed = slots.put(made.code, places, made.buffers, said_in)
     except (LookupError, ValueError, struct.error) as error:
         raise UnfitDeclaration(f"{where}: its SPIR-V lacks a definition") from error
     except UnfitDeclaration as error:
@@ -92,12 +97,27 @@ def unit_of(
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):
         raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
-    _check_bindings(where, used, bindings)
     _check_ids(where, interface)
     needed = {_FEATURES[name] for name in entry.capabilities if name in _FEATURES}
     features = tuple(sorted({*variant.features, *needed}))
     return OwnUnit(
-        code=code, entry=entry, interface=interface, features=features, by=made.by, taken=taken
+        code=code,
+        entry=entry,
+        interface=interface,
+        features=features,
+        by=made.by,
+        taken=taken,
+        used=used,
+    )
+
+
+def compile_dispatch(
+    declared: Declared, variant: VariantTable, compiled: dict[str, Compiled]
+) -> Compiled:
+    """What a dispatch compiles to; what was compiled the same way is not compiled again."""
+    recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
+    return compiled.setdefault(
+        repr(recipe), compiled.get(repr(recipe)) or sources.compile_source(recipe)
     )
 
 
@@ -115,7 +135,8 @@ def launch_of(
         pack(given, unit.interface, "the code")
         _check_workgroup(variant, unit, launch)
     except (UnfitDeclaration, UsageError, LaunchMismatch) as error:
-        raise UnfitDeclaration(f"{case}, variant {variant.name}: {error}") from error
+        where = describe_dispatch(variant.name)
+        raise UnfitDeclaration(f"{case}, {where}: {error}") from error
     return launch
 
 
@@ -126,16 +147,16 @@ def _pushes(
     members = {member.name: member for member in unit.interface.push}
     short = Counter(name.rpartition(".")[2] for name in members)
     whole = {name.rpartition(".")[2]: name for name in members}
-    rest = variant.push.get(_REST)
+    rest = variant.push.get(REST)
     push = {}
     for name, member in members.items():
         value = 0 if name in unit.taken.unread else rest
         if value is not None:
             push[name] = tuple(_push(unit.interface, name, value, names)) * member.count
     for written, formula in variant.push.items():
-        called = written.removesuffix(_MAY_LACK)
+        called = written.removesuffix(MAY_LACK)
         name = whole[called] if called not in members and short[called] == 1 else called
-        if written == _REST or (name not in members and called != written):
+        if written == REST or (name not in members and called != written):
             continue
         name = words.pick(name, members, "push constant of the code")
         push[name] = _push(unit.interface, name, formula, names)
@@ -153,21 +174,49 @@ def workgroup(unit: OwnUnit, constants: Mapping[str, int]) -> tuple[int, int, in
     return x, y, z
 
 
-def _places(declared: Declared, bindings: Sequence[Binding]) -> list[BindingTable]:
-    """The bindings as declared; of a shadow those of the catalogue, each where it says."""
+def list_places(
+    declared: Declared,
+    variant: VariantTable,
+    bindings: Sequence[Binding],
+    scratch: Sequence[ScratchTable],
+) -> list[BindingTable]:
+    """The kernel's arrays and scratch, each where a dispatch has it; of a step, if it has it.
+
+    Of a shadow the arrays are the catalogue's.
+    """
     known = [binding.name for binding in bindings]
     what = f"binding of {declared.table.shadows or declared.table.name}"
     declarations = {words.pick(table.name, known, what): table for table in declared.table.bindings}
-    return [declarations.get(name, BindingTable(name=name)) for name in known]
+    tables = [declarations.get(name, BindingTable(name=name)) for name in known]
+    tables += [
+        BindingTable(
+            name=each.name,
+            binding=() if each.binding is None else each.binding,
+            set=each.set,
+        )
+        for each in scratch
+    ]
+    if variant.bindings is not None:
+        return _place_as_bound(tables, variant.bindings, describe_dispatch(variant.name))
+    return [
+        replace(table, optional=table.optional or is_step(variant) or place >= len(bindings))
+        for place, table in enumerate(tables)
+    ]
 
 
-def _check_bindings(where: str, used: frozenset[int], bindings: Sequence[Binding]) -> None:
-    for number, binding in enumerate(bindings):
-        if binding.access == "out" and number not in used:
-            raise UnfitDeclaration(
-                f"{where}: the output {binding.name} is binding {number}, "
-                f"which the code does not have"
-            )
+def _place_as_bound(tables: Sequence[BindingTable], bound: Bound, whose: str) -> list[BindingTable]:
+    """Arrays and scratch, each where a dispatch says that it has it, or nowhere."""
+    known, what = [table.name for table in tables], f"array or scratch of {whose}:"
+    given = {words.pick(name.removesuffix(MAY_LACK), known, what): name for name in bound}
+    return [
+        replace(
+            table,
+            binding=bound[given[table.name]] if table.name in given else (),
+            set=0,
+            optional=table.optional or given.get(table.name, MAY_LACK).endswith(MAY_LACK),
+        )
+        for table in tables
+    ]
 
 
 def _check_ids(where: str, interface: Interface) -> None:
@@ -220,7 +269,7 @@ def _constants(
     names = dict(known)
     given: dict[str, int] = {}
     for written, formula in variant.constants.items():
-        called = written.removesuffix(_MAY_LACK)
+        called = written.removesuffix(MAY_LACK)
         value = value_of(formula, known)
         if names.setdefault(called, value) != value:
             raise UnfitDeclaration(

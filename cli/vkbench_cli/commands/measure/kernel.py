@@ -100,11 +100,17 @@ def check(
 
 
 def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, Cell]:
+    from vkbench_shaders.own.records import entries_of
     from vkbench_shaders.own.units import workgroup
 
     unit = built.units[name]
-    declared = next(variant for variant in built.kernel.variants if variant.name == name)
-    constants = built.kernel.cases[0].launches[name].constants
+    declared, place = next(
+        (variant, place)
+        for variant in built.kernel.variants
+        for place, entry in enumerate(entries_of(variant.name, variant.steps))
+        if entry == name
+    )
+    constants = built.kernel.cases[0].steps(declared.name)[place].constants
     lacking = {facts.name: sorted(set(unit.features) - set(facts.features)) for facts in devices}
     return {
         "variant": name,
