@@ -13,7 +13,6 @@ import msgspec
 from vkbench_shaders.launch import Interface
 from vkbench_shaders.own.records import OwnKernel
 
-
 # fields that records of kernels got later, left out where they hold this
 _LATER: Final[Mapping[str, Mapping[str, object]]] = {
     "variants": {"steps": 1, "scratch": (), "counters": ""},

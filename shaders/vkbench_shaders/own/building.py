@@ -107,13 +107,12 @@ def _draft(declared: Declared) -> _Draft:
     head = _head(table)
     records.check_head(head)
     bindings = posing.outline_kernel(head).bindings
-    composition.check_scratch(table.scratch, {binding.name for binding in bindings})
+    composition.check_scratch(table, {binding.name for binding in bindings})
     compiled: dict[str, Compiled] = {}
     compositions = {
         variant.name: composition.compose(declared, variant, head.name, bindings, compiled)
         for variant in table.variants
     }
-    composition.check_used(table.scratch, list(compositions.values()))
     variants = (_with_code(variant, compositions[variant.name]) for variant in head.variants)
     head = replace(head, variants=tuple(variants))
     records.check_head(head)

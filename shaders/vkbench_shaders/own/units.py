@@ -29,6 +29,7 @@ from vkbench_shaders.own.declaration import (
 from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
 from vkbench_shaders.own.interfaces import Taken
 from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
+from vkbench_shaders.own.slots import Slot
 from vkbench_shaders.own.sources import Compiled
 from vkbench_shaders.own.steps.dispatches import MAY_LACK, REST, describe_dispatch, is_step
 
@@ -72,19 +73,17 @@ def unit_of(
     declared: Declared,
     variant: VariantTable,
     kernel: str,
-    bindings: Sequence[Binding],
+    places: Mapping[Slot, int],
     compiled: dict[str, Compiled],
-    scratch: Sequence[ScratchTable] = (),
 ) -> OwnUnit:
-    """A variant's code; UnfitDeclaration or UsageError says why no worker would run it.
+    """A variant's code, whose buffers are arrays and scratch at these places among them.
 
-    The scratch is bound behind the kernel's arrays.
+    UnfitDeclaration or UsageError says why no worker would run it.
     """
     where = describe_dispatch(variant.name)
     made = compile_dispatch(declared, variant, compiled)
     try:
         taken = interfaces.taken_by(made.code, made.named)
-        places = slots.slots_of(list_places(declared, variant, bindings, scratch), made.buffers)
         said_in = "[[bindings]]" if variant.bindings is None else "array in its bindings"
         placed = slots.put(made.code, places, made.buffers, said_in)
     except (LookupError, ValueError, struct.error) as error:

@@ -30,6 +30,7 @@ class LaunchPlan:
     scratch: Sequence[int]  # bytes
     counters: int  # that are zero before and after
     table: Array | None  # of the format's, bound at grids.BINDING
+    names: Sequence[str] = ()  # of the scratch, where people gave it names
 
     @property
     def sha(self) -> str:
@@ -103,7 +104,12 @@ def plan(
         )
         passes.append((program, packed))
     return LaunchPlan(
-        problem=problem, passes=passes, scratch=scratch, counters=counters, table=table
+        problem=problem,
+        passes=passes,
+        scratch=scratch,
+        counters=counters,
+        table=table,
+        names=variant.own.names,
     )
 
 

@@ -11,7 +11,12 @@ from vkbench.words import names as words
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Binding
 from vkbench_shaders.own import slots, units
-from vkbench_shaders.own.declaration import BindingTable, Declared, ScratchTable, VariantTable
+from vkbench_shaders.own.declaration import (
+    Declaration,
+    Declared,
+    ScratchTable,
+    VariantTable,
+)
 from vkbench_shaders.own.formulas import Number, value_of, whole_number
 from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
 from vkbench_shaders.own.sources import Compiled
@@ -62,19 +67,19 @@ def compose(
     """
     dispatches = list_dispatches(variant)
     known = sorted(declared.table.scratch, key=lambda table: table.zero)
-    placed: set[int] = set()
-    used: set[int] = set()
-    for dispatch in dispatches:
-        made = units.compile_dispatch(declared, dispatch, compiled)
-        by_slot = _find_slots(
-            dispatch, units.list_places(declared, dispatch, bindings, known), made
-        )
-        placed.update(by_slot.values())
-        used.update(by_slot[each.slot] for each in slots.buffers_of(made.code) if each.slot in by_slot)
-    scratch = [table for place, table in enumerate(known, len(bindings)) if place in used]
+    slots_of = [_find_slots(declared, each, bindings, known, compiled) for each in dispatches]
+    placed = {place for by_slot in slots_of for place in by_slot.values()}
+    scratch = [table for place, table in enumerate(known, len(bindings)) if place in placed]
+    numbers = _renumber(known, scratch, len(bindings))
     code = [
-        units.unit_of(declared, dispatch, kernel, bindings, compiled, scratch)
-        for dispatch in dispatches
+        units.unit_of(
+            declared,
+            dispatch,
+            kernel,
+            {slot: numbers[place] for slot, place in by_slot.items()},
+            compiled,
+        )
+        for dispatch, by_slot in zip(dispatches, slots_of, strict=True)
     ]
     _check_outputs(variant, code, bindings)
     if variant.steps:
@@ -108,36 +113,55 @@ def sizes_of(composition: Composition, known: Mapping[str, Number], case: str) -
         raise UnfitDeclaration(f"{case}, {describe_dispatch(variant.name)}: {error}") from error
 
 
-def check_scratch(tables: Sequence[ScratchTable], arrays: AbstractSet[str]) -> None:
-    """Raise UnfitDeclaration unless each scratch says how large it is, and one at most is zero."""
-    for table in tables:
-        if table.name in arrays:
-            raise UnfitDeclaration(f"the scratch {table.name} is named as a binding is")
-        if (table.bytes is None) != bool(table.format and table.dims):
-            raise UnfitDeclaration(f"the scratch {table.name} needs format and dims, or bytes")
-    if len(zero := [table.name for table in tables if table.zero]) > 1:
+def check_scratch(table: Declaration, arrays: AbstractSet[str]) -> None:
+    """Raise UnfitDeclaration unless each scratch has a size and a place, and one may be zero."""
+    bound = {
+        name.removesuffix(MAY_LACK)
+        for variant in table.variants
+        for dispatch in list_dispatches(variant)
+        for name in dispatch.bindings or ()
+    }
+    for scratch in table.scratch:
+        name = scratch.name
+        if name in arrays:
+            raise UnfitDeclaration(f"the scratch {name} is named as a binding is")
+        if (scratch.bytes is None) != bool(scratch.format and scratch.dims):
+            raise UnfitDeclaration(f"the scratch {name} needs format and dims, or bytes")
+        if scratch.binding is None and name not in bound:
+            raise UnfitDeclaration(
+                f"nothing says where the code has the scratch {name}: give binding = in its table, "
+                "or name it in the bindings = of a step"
+            )
+    if len(zero := [scratch.name for scratch in table.scratch if scratch.zero]) > 1:
         raise UnfitDeclaration(f"one scratch may be zero, and {' and '.join(zero)} are")
 
 
-def check_used(tables: Sequence[ScratchTable], compositions: Sequence[Composition]) -> None:
-    """Raise UnfitDeclaration for a scratch that no code of any variant has."""
-    used = {table.name for composition in compositions for table in composition.scratch}
-    for table in tables:
-        if table.name not in used:
-            raise UnfitDeclaration(
-                f"no code has the scratch {table.name}: say where it is by binding = in its table, "
-                "or by bindings = in a step's"
-            )
-
-
 def _find_slots(
-    dispatch: VariantTable, tables: Sequence[BindingTable], made: Compiled
-) -> Mapping[slots.Slot, int]:
-    """The place among the arrays and scratch of each set and number that a dispatch may have."""
+    declared: Declared,
+    dispatch: VariantTable,
+    bindings: Sequence[Binding],
+    scratch: Sequence[ScratchTable],
+    compiled: dict[str, Compiled],
+) -> dict[slots.Slot, int]:
+    """The place among the arrays and scratch of each set and number; of scratch, if it is used."""
+    made = units.compile_dispatch(declared, dispatch, compiled)
+    tables = units.list_places(declared, dispatch, bindings, scratch)
     try:
-        return slots.slots_of(tables, made.buffers)
+        by_slot = slots.slots_of(tables, made.buffers)
     except UnfitDeclaration as error:
         raise UnfitDeclaration(f"{describe_dispatch(dispatch.name)}: {error}") from error
+    used = {buffer.slot for buffer in slots.buffers_of(made.code)}
+    return {slot: place for slot, place in by_slot.items() if place < len(bindings) or slot in used}
+
+
+def _renumber(
+    known: Sequence[ScratchTable], kept: Sequence[ScratchTable], arrays: int
+) -> dict[int, int]:
+    """The numbers of arrays, as they are, and of the scratch that is kept, behind them."""
+    numbers = {number: number for number in range(arrays)}
+    return numbers | {
+        arrays + known.index(table): number for number, table in enumerate(kept, arrays)
+    }
 
 
 def _check_outputs(

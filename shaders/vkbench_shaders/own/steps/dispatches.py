@@ -22,10 +22,7 @@ def list_dispatches(variant: VariantTable) -> list[VariantTable]:
         _check_needed(variant)
         return [variant]
     names = entries_of(variant.name, len(variant.steps))
-    joined = [
-        _join(variant, step, name)
-        for step, name in zip(variant.steps, names, strict=True)
-    ]
+    joined = [_join(variant, step, name) for step, name in zip(variant.steps, names, strict=True)]
     for dispatch in joined:
         _check_needed(dispatch)
     return joined
