@@ -120,6 +120,14 @@ LATER = {
 }
 _LOOP = "for (uint part = 0; part < SPLIT; part++)"
 SLOW = {_LOOP: f"for (uint turn = 0; turn < 400; turn++, sum *= float(turn / 400))\n    {_LOOP}"}
+_SINGLE_VARIANT = """[[variants]]
+name = "split"
+source = "split.comp"
+groups = ["ceil_div(m, 32)"]
+push = { rows = "m", columns = "k" }
+bindings = { w = 0, x = 1, y = 2 }
+
+"""
 _PRODUCT = """
 def product(inputs, given):
     return {"y": inputs["w"] @ inputs["x"] + inputs["biases"]}
@@ -132,6 +140,18 @@ def write_steps(folder: Path, changes: Mapping[str, str] | None = None) -> Path:
     (folder / "split_k.py").write_text(_PRODUCT)
     path = folder / "split_k.toml"
     path.write_text(replace_texts(DECLARED, changes or {}))
+    return path
+
+
+def write_single(folder: Path) -> Path:
+    """The same product in one dispatch, without scratch."""
+    path = write_steps(folder)
+    head, _, rest = DECLARED.partition("[[scratch]]")
+    cases = rest[rest.index("[[cases]]") :]
+    path.write_text(f"{head}{_SINGLE_VARIANT}{cases}")
+    source = _SPLIT.replace("Partials { float partials", "Y { float y")
+    source = source.replace("partials[part * p.rows + row]", "y[row]")
+    (folder / "split.comp").write_text(source)
     return path
 
 
