@@ -7,38 +7,32 @@ from pathlib import Path
 import pytest
 
 from planted_git import commit, git
-from planted_steps import CASE, LATER, SLOW, TIMED, write_counted, write_sources, write_steps
+from planted_steps import LATER, SLOW, TIMED, write_counted, write_sources, write_steps
 
 from .conftest import Vkbench
 
 pytestmark = pytest.mark.usefixtures("glslang")
-TURNS = "part < SPLIT"
+MATRIX = "[matrix]\ndefines = { TURNS = [3, 4, 5], SHIFT = [0, 40] }\n\n[[cases]]\nshape = { m = 33"
 
 
 @pytest.mark.timeout(300)
 def test_steps_are_judged_and_timed_as_one(vkbench: Vkbench, tmp_path: Path) -> None:
-    path = write_steps(tmp_path / "lab")
-    words = ("run", "--kernel-file", str(path), "--json", "--all")
-    ended = vkbench(*words, "--seconds", "0.05", "--case", TIMED)
-    assert ended.code == 0, ended.err
-    [row] = [row for row in ended.rows if row["hot_seconds"]]
-    assert row["flops_per_second"] == pytest.approx(2 * 512 * 512 / row["hot_seconds"])
-    (*_, launched) = vkbench("results", "--case", TIMED, "--json").rows
-    assert launched["variant"] == "split"
-    for turns, remark in (
-        ("part < SPLIT - 1", "NMSE of y is"),
-        ("part < SPLIT + 1", "33 elements of y are NaN or Inf"),  # it reads past its scratch
-    ):
-        write_sources(path.parent, {TURNS: turns})
-        ended = vkbench(*words, "--mode", "correctness", "--case", CASE)
-        assert ended.code == 3
-        assert remark in ended.rows[0]["remark"]
-    write_sources(path.parent)
+    """Of six variants the others sum up too little or past the scratch, or write beside it."""
+    path = write_steps(tmp_path / "lab", {"[[cases]]\nshape = { m = 33": MATRIX})
+    write_sources(path.parent, {"part < SPLIT": "part < TURNS"})
     source = path.parent / "split.comp"
-    source.write_text(source.read_text().replace("row] = sum", "row + 40] = sum"))
-    ended = vkbench(*words, "--mode", "correctness", "--case", CASE)
-    assert ended.code == 3
-    assert "guard bytes of scratch partials were overwritten" in ended.rows[0]["remark"]
+    source.write_text(source.read_text().replace("row] = sum", "row + SHIFT] = sum"))
+    words = ("--variant", "all", "--case", TIMED, "--seconds", "0.05", "--json", "--all")
+    ended = vkbench("run", "--kernel-file", str(path), *words)
+    assert ended.code == 3, ended.err
+    [timed] = [row for row in ended.rows if row["hot_seconds"]]
+    assert timed["variant"] == "split_TURNS4_SHIFT0"
+    assert timed["flops_per_second"] == pytest.approx(2 * 512 * 512 / timed["hot_seconds"])
+    said = {row["variant"]: row["remark"] for row in ended.rows if row["verdict"] == "wrong"}
+    assert len(said) == 5
+    assert "NMSE of y is" in said["split_TURNS3_SHIFT0"]
+    assert "512 elements of y are NaN or Inf" in said["split_TURNS5_SHIFT0"]
+    assert "guard bytes of scratch partials were overwritten" in said["split_TURNS4_SHIFT40"]
 
 
 def test_counters_have_to_be_zero_again(vkbench: Vkbench, tmp_path: Path) -> None:

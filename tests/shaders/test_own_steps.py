@@ -101,6 +101,7 @@ def test_a_single_dispatch_may_have_counters(tmp_path: Path) -> None:
     assert variant.refuses(problem, smaller) == "partials has 64 bytes, the device binds 63 at most"
 
 
+UNUSED = '[[steps]]\nsource = "sum.comp"\n\n[[cases]]\nshape = { m = 33'
 SLIPS: list[tuple[dict[str, str], str]] = [
     ({"x = 1, partials = 2": "x = 1, partial = 2"}, "scratch of variant split, step 1: 'partial'"),
     ({'source = "sum.comp"\n': ""}, "variant split, step 2 lacks source"),
@@ -130,6 +131,7 @@ SLIPS: list[tuple[dict[str, str], str]] = [
         },
         "one scratch may be zero, and partials and spare are",
     ),
+    ({"[[cases]]\nshape = { m = 33": UNUSED}, "no variant has the [[steps]]: each has a source or"),
     ({"[[variants.steps]]": "[[variants.step]]"}, "unknown field of [[variants]] 'step'; did you"),
 ]
 

@@ -215,6 +215,8 @@ def read(path: Path, owner: str, sources: Path | None = None) -> Declared:
         variants = tuple(_variants_of(declaration))
     except UnfitDeclaration as error:
         raise UsageError(f"{path}: {error}") from error
+    if declaration.steps and not any(each.steps == declaration.steps for each in variants):
+        raise UsageError(f"{path}: no variant has the [[steps]]: each has a source or steps itself")
     table = replace(declaration, owner=owner, variants=variants)
     return Declared(path=path, table=table, sources=sources)
 

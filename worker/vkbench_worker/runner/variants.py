@@ -81,9 +81,10 @@ def plan(
 ) -> LaunchPlan:
     """What is launched for a problem, and how; the device checks bounds if that is asked for."""
     problem, variant = chosen.problem, chosen.variant
-    scratch, table = variant.own.scratch(problem, device), grids.table(problem)
+    scratch = variant.own.scratch(problem, device)
     counters = variant.own.counters(problem, device)
     own = range(len(problem.kernel.bindings) + len(scratch) + (counters > 0))
+    table = None if grids.BINDING in own else grids.table(problem)  # users' kernels have as many
     bindings = (*own, *(() if table is None else (grids.BINDING,)))
     launches = variant.launches(problem, device)
     passes = []
