@@ -194,7 +194,7 @@ def _code(problem: Problem, bundle: Bundle) -> tuple[str, ...]:
         return ("",)
     chosen = [paths[variant.name] for variant in problem.kernel.variants]
     units = {unit_of(stage, posed.types) for variant in chosen for stage in variant.stages}
-    launches = (repr(sorted(each.items())) for each in (declared.launches, declared.scratch))
+    launches = (repr(sorted(rows.items())) for rows in (declared.launches, declared.scratch))
     return (*_code_of(sorted(units), bundle), *launches)
 
 

@@ -158,8 +158,8 @@ def _head(table: Declaration) -> OwnKernel:
         ),
         params=table.params,
         variants=tuple(
-            OwnVariant(name=each.name, arithmetic=_path(each.tolerance or table.tolerance))
-            for each in table.variants
+            OwnVariant(name=variant.name, arithmetic=_path(variant.tolerance or table.tolerance))
+            for variant in table.variants
         ),
         cases=(),
     )
@@ -183,14 +183,14 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
         for low, high in [each.range or (0, 1)]
     }
     name, compositions = problem.case.name, draft.compositions.items()
-    launches = {at: composition.launches_of(each, known, name) for at, each in compositions}
-    sizes = {at: composition.sizes_of(each, known, name) for at, each in compositions}
+    launches = {at: composition.launches_of(composed, known, name) for at, composed in compositions}
+    sizes = {at: composition.sizes_of(composed, known, name) for at, composed in compositions}
     case = OwnCase(
         name=problem.case.name,
         is_timed=case_table.timed,
         flops=whole_number(table.flops, known),
         launches=launches,
-        scratch={at: each for at, each in sizes.items() if each},
+        scratch={at: bytes_of_all for at, bytes_of_all in sizes.items() if bytes_of_all},
         ranges=ranges,
     )
     records.check_case(draft.head, case)  # before arrays of its sizes are made

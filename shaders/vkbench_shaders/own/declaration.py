@@ -49,7 +49,7 @@ class ScratchTable:
     bytes: Formula | None = None
     binding: Places | None = None  # None: where steps say that they have it
     set: int = 0
-    zero: bool = False  # before the first launch, and after each one again
+    zero: bool = False  # before the first launch, and after every one again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +215,7 @@ def read(path: Path, owner: str, sources: Path | None = None) -> Declared:
         variants = tuple(_variants_of(declaration))
     except UnfitDeclaration as error:
         raise UsageError(f"{path}: {error}") from error
-    if declaration.steps and not any(each.steps == declaration.steps for each in variants):
+    if declaration.steps and not any(variant.steps == declaration.steps for variant in variants):
         raise UsageError(f"{path}: no variant has the [[steps]]: each has a source or steps itself")
     table = replace(declaration, owner=owner, variants=variants)
     return Declared(path=path, table=table, sources=sources)

@@ -71,7 +71,7 @@ class OwnVariant:
     requires: tuple[str, ...] = ()  # device features
     steps: int = 1  # dispatches, of several the code is `<kernel>/<variant>.<number>`, from 1
     scratch: tuple[str, ...] = ()  # buffers that are bound behind the kernel's, in no known state
-    counters: str = ""  # one more behind these, which is zero before and after each launch
+    counters: str = ""  # one more behind these, which is zero before and after a launch
 
 
 @dataclass(frozen=True, kw_only=True)

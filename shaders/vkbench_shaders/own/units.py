@@ -189,11 +189,11 @@ def list_places(
     tables = [declarations.get(name, BindingTable(name=name)) for name in known]
     tables += [
         BindingTable(
-            name=each.name,
-            binding=() if each.binding is None else each.binding,
-            set=each.set,
+            name=table.name,
+            binding=() if table.binding is None else table.binding,
+            set=table.set,
         )
-        for each in scratch
+        for table in scratch
     ]
     if variant.bindings is not None:
         return _place_as_bound(tables, variant.bindings, describe_dispatch(variant.name))

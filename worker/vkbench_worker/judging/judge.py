@@ -84,11 +84,6 @@ class Findings:
 _COUNTED, _UNWRITTEN, _GUARD, _NONFINITE, _UNREPEATED, _VALUES = range(6)
 
 
-def are_counters(name: str) -> bool:
-    """Whether a buffer of this name holds counters."""
-    return name.startswith(COUNTERS)
-
-
 def judge(
     problem: Problem, path: str, first: Images, second: Images, expected: Expected
 ) -> Verdict:
@@ -96,7 +91,7 @@ def judge(
     findings, limits = Findings(), limits_of(path)
     for name in first:
         _judge_guards(name, first[name], second[name], findings)
-        if are_counters(name):
+        if name.startswith(COUNTERS):
             _judge_counters(first[name], second[name], findings)
     for binding in problem.kernel.bindings:
         if binding.is_output:

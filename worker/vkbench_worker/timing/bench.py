@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from vkbench_shaders.kernel import Array, Arrays
-from vkbench_worker.judging.judge import COUNTERS, Images, are_counters
+from vkbench_worker.judging.judge import COUNTERS, Images
 from vkbench_worker.phases import phase
 from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.device import Buffer, Device, Recording, Stamp
@@ -53,7 +53,7 @@ class Bench:
         with phase("buffers"):
             self._by_name = self._make_by_name(storages, stack, shared or {})
             self._lookups = self._make_lookup(plan, stack)
-            self._memory = _memory(plan)
+            self._memory = _sizes_of(plan)
             self._own = self._make_own(plan, stack, "")
             self._set_up(passes, stack)
 
@@ -94,8 +94,8 @@ class Bench:
         """
         bench = copy(self)
         passes = _make_passes(self._device, plan)
-        if _memory(plan) != self._memory:
-            bench._memory = _memory(plan)
+        if _sizes_of(plan) != self._memory:
+            bench._memory = _sizes_of(plan)
             bench._own = bench._make_own(plan, stack, _OTHER)
         bench._set_up(passes, stack)
         return bench
@@ -127,7 +127,7 @@ class Bench:
         if self.problem.kernel.work.idempotent:
             return {}
         places = {name: place for place, name in enumerate(self._by_name)}
-        changed = [name for name in self._in_place if not are_counters(name)]
+        changed = [name for name in self._in_place if not _are_counters(name)]
         return {places[name]: self._in_place[name] for name in changed}
 
     @property
@@ -135,7 +135,7 @@ class Bench:
         """Which of the buffers hold nothing that a launch reads."""
         read = [b.name for b in self.problem.kernel.bindings if b.is_input]
         held = (*read, _LOOKUP)
-        return [name not in held and not are_counters(name) for name in self._by_name]
+        return [name not in held and not _are_counters(name) for name in self._by_name]
 
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
@@ -166,7 +166,7 @@ class Bench:
     def images(self, buffers: Sequence[Buffer]) -> Mapping[str, Image]:
         """Outputs and counters of a set of buffers like this problem's, and all guard bands."""
         named = dict(zip(self._by_name, buffers, strict=True))
-        whole = [name for name in named if name in self.outputs or are_counters(name)]
+        whole = [name for name in named if name in self.outputs or _are_counters(name)]
         others = [name for name in named if name not in whole]
         images = self._device.images(
             [named[name] for name in whole], [named[name] for name in others]
@@ -196,7 +196,11 @@ class Bench:
         return buffer
 
 
-def _memory(plan: LaunchPlan) -> tuple[int, ...]:
+def _are_counters(name: str) -> bool:
+    return name.startswith(COUNTERS)
+
+
+def _sizes_of(plan: LaunchPlan) -> tuple[int, ...]:
     """How large the buffers are that a code path has beside the arrays."""
     return (*plan.scratch, 0, plan.counters)
 

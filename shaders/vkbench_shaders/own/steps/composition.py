@@ -67,7 +67,7 @@ def compose(
     """
     dispatches = list_dispatches(variant)
     known = sorted(declared.table.scratch, key=lambda table: table.zero)
-    slots_of = [_find_slots(declared, each, bindings, known, compiled) for each in dispatches]
+    slots_of = [_find_slots(declared, step, bindings, known, compiled) for step in dispatches]
     placed = {place for by_slot in slots_of for place in by_slot.values()}
     scratch = [table for place, table in enumerate(known, len(bindings)) if place in placed]
     numbers = _renumber(known, scratch, len(bindings))

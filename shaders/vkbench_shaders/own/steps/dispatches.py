@@ -48,8 +48,8 @@ def _join(variant: VariantTable, step: StepTable, name: str) -> VariantTable:
         own["workgroup"] = default["workgroup"]
     if own["bindings"] is None:
         own["bindings"] = default["bindings"]
-    own["push"] = _shared(variant.push, step.push)
-    own["constants"] = _shared(variant.constants, step.constants)
+    own["push"] = _lend_values(variant.push, step.push)
+    own["constants"] = _lend_values(variant.constants, step.constants)
     if not own["source"].endswith(".spv"):  # which nothing compiles
         own["compiler"] = step.compiler or variant.compiler
         own["defines"] = {**variant.defines, **step.defines}
@@ -58,7 +58,7 @@ def _join(variant: VariantTable, step: StepTable, name: str) -> VariantTable:
     return replace(variant, name=name, steps=(), **own)
 
 
-def _shared(given: Mapping[str, T], step: Mapping[str, T]) -> dict[str, T]:
+def _lend_values(given: Mapping[str, T], step: Mapping[str, T]) -> dict[str, T]:
     """Values of a variant that a step may lack, and the step's own in their place."""
     named = {name.removesuffix(MAY_LACK) for name in step}
     lent = {
