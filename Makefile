@@ -28,6 +28,7 @@ test: setup ## set up what the tests need, and run them all (ARGS="-k name" for 
 	@scripts/services
 	@scripts/new-lavapipe $(VENV) || true
 	@scripts/ggml $(VENV) || true
+	@scripts/ggml-shaders $(VENV) || true
 	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
 
 attack: setup ## try what strangers may do to hosts, to Redis and to the pages; each attempt is told

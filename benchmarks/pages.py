@@ -52,7 +52,7 @@ OPTIONS = (
     "/heatmap?device={device}&program={program}&show=change&against=build:{build}",
     "/api/query?sql=SELECT+*+FROM+v_latest+ORDER+BY+seconds+DESC+LIMIT+100",
 )
-UNREAD = ("/api/openapi.json", "/", "/api/compare", "/api/query")  # the last two need options
+UNREAD = ("/api/openapi.json", "/api/compare", "/api/query")  # the last two need options
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,12 +127,19 @@ def older_ggml_folder(need: Need) -> Path:
     return _find_ggml("ggml-2025", need)
 
 
+@pytest.fixture(scope="session")
+def ggml_shaders(need: Need) -> Path:
+    """The folder with the sources of ggml's shaders of two years, from `scripts/ggml-shaders`."""
+    return _find_ggml("ggml-shaders", need)
+
+
 def _find_ggml(name: str, need: Need) -> Path:
     folder = Path(sys.prefix, name)
     if sys.prefix.endswith("new-lavapipe"):  # a Python of its own, within the usual one
         folder = Path(sys.prefix).parent / name
     if not folder.exists():
-        need("ggml", "it is not unpacked; `scripts/ggml .venv` does that, or says why not")
+        script = "ggml-shaders" if name == "ggml-shaders" else "ggml"
+        need("ggml", f"it is not unpacked; `scripts/{script} .venv` does that, or says why not")
     return folder
 
 

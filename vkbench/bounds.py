@@ -21,6 +21,7 @@ MOST_MANIFEST_BYTES: Final = 32 << 20
 MOST_SAMPLES_BYTES: Final = 32 << 20
 MOST_ENTRIES: Final = 1000  # of a list: attempts at a job, features of a device
 MOST_TIMINGS: Final = 16
+MOST_STATISTICS: Final = 256
 MOST_WARNINGS: Final = 100  # of a timing
 MOST_READINGS: Final = 256  # of an attempt's telemetry
 MOST_ID: Final = 2**31 - 1  # ids and tokens, in both databases
@@ -41,7 +42,11 @@ _MOMENTS: Final = frozenset(
         "measured_at",
     }
 )
-_COUNTED: Final = {"timings": MOST_TIMINGS, "warnings": MOST_WARNINGS}
+_COUNTED: Final = {
+    "timings": MOST_TIMINGS,
+    "warnings": MOST_WARNINGS,
+    "statistics": MOST_STATISTICS,
+}
 _MAPPED: Final = {"telemetry": MOST_READINGS}
 _PLAIN_CHARACTERS: Final = MOST_NAME_BYTES // 4  # UTF-8 has four bytes a character at most
 # a day from the ends of the calendar, for a time zone may put the date beyond
@@ -62,7 +67,7 @@ def complaints(record: Any) -> Iterator[str]:
 def count_complaints(result: Any) -> Iterator[str]:
     """What a result has too many of, and readings without a name that databases keep."""
     yield from _field_complaints("telemetry", result.telemetry)
-    counts = [("timings", len(result.timings))]
+    counts = [("timings", len(result.timings)), ("statistics", len(result.statistics))]
     counts += [("warnings", len(timing.warnings)) for timing in result.timings]
     for name, count in counts:
         if count > _COUNTED[name]:

@@ -12,6 +12,8 @@ NVIDIA: Final = 0x10DE  # a vendor's number
 DRIVER_NAME: Final = "driver_name"  # what an environment's `extra` has of a driver that was added
 DRIVER_SHA: Final = "driver_sha"  # first digits of the hash of its files
 MOST_ALIKE: Final = 64  # devices of one host that report one UUID, as far as keys are checked
+# least and most threads of a subgroup that a pipeline may require, in limits; 0 where it may not
+SUBGROUP_LIMITS: Final = ("min_subgroup_size", "max_subgroup_size")
 _TIMES_THE_CACHE = 2  # reading twice its size replaces all that a cache holds
 
 
@@ -55,6 +57,14 @@ class Environment:
     def hash(self) -> str:
         """SHA-256 over every field."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostDriver:
+    """A driver that a host's user added there."""
+
+    name: str
+    sha: str  # of its files
 
 
 def uncached_bytes(llc_bytes: int) -> int:

@@ -132,6 +132,7 @@ class Job:
     run: int = 0  # the submission it belongs to; 0 where that does not matter
     source: Source | None = None  # of the weights, where the case names them
     tuned: str = ""  # configuration that was measured to be the fastest there; `auto` takes it
+    driver: str = ""  # SHA-256 of the driver that its kernel runs through; "" is the host's own
 
     @property
     def arm(self) -> Arm:
@@ -156,7 +157,8 @@ class Job:
     @property
     def drivers(self) -> tuple[str, ...]:
         """The drivers that the job is of, the old one first; none if that is the host's own."""
-        return tuple(arm.name for arm in self.arms if arm.kind is ArmKind.DRIVER)
+        arms = tuple(arm.name for arm in self.arms if arm.kind is ArmKind.DRIVER)
+        return arms or ((self.driver,) if self.driver else ())
 
 
 def pair_of(job: Job) -> Pair:
@@ -182,3 +184,4 @@ class PlannedJob:
     noise: float = 0.005
     estimate_seconds: float = 0.1  # expected time on the device; chunks are cut by it
     source: Source | None = None
+    driver: str = ""  # SHA-256 of the driver that its kernel runs through; "" is the host's own

@@ -16,6 +16,8 @@ from vkbench.job import Outcome
 HOT: Final = "hot"  # launches over the same buffers
 COLD: Final = "cold"  # launches over buffers that no cache holds
 COMPILE: Final = "compile"  # what a kernel takes before its launches are fast, without caches
+SUBMIT: Final = "submit"  # what the host takes to hand one recorded launch to the driver
+UNPAIRED: Final = (COMPILE, SUBMIT)  # metrics that no pair times
 COPIES: Final = "copies"  # of shards: hot ones, with uploads before and read-backs after them
 STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of one label
 # What telemetry tells of a whole model: the bytes and numbers of its tensors, and the most device
@@ -23,6 +25,7 @@ STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of 
 MODEL_BYTES: Final = "model_bytes"
 MODEL_WEIGHTS: Final = "model_weights"
 MEMORY_BYTES: Final = "memory_bytes"
+OTHERS_BYTES: Final = "memory_of_others_bytes"  # device memory that other processes held meanwhile
 # What telemetry tells of an attempt that did not settle its job, so that detection knows whom to
 # blame: the driver refused a call of the job, or no runner could open the device for it.
 DRIVER_FAILED: Final = "driver_failed"
@@ -93,10 +96,39 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Statistic:
+    """A number that a driver's work on a kernel has and that is no time: registers, bytes, joules.
+
+    One without a spread is exact: whatever differs from it is a change.
+    """
+
+    name: str  # in the driver's words where it names it
+    value: float | None  # None where there is none to be had: the note says why
+    unit: str = ""  # "bytes", "J"; "" of counts
+    spread: float | None = None  # how far readings were from it; None of exact numbers
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """The number with its unit, as people read it, or why there is none."""
+        if self.value is None:
+            return self.note
+        if self.spread is None:
+            return f"{self.value:.15g} {self.unit}".rstrip()
+        return f"{self.value:.4g} ± {self.spread:.2g} {self.unit}".rstrip()
+
+    def differs_from(self, other: Statistic) -> bool:
+        """Whether two values are not the same; measured ones if their readings do not overlap."""
+        if self.value is None or other.value is None:
+            return False
+        return abs(self.value - other.value) > (self.spread or 0.0) + (other.spread or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
-    metric: str  # hot | cold; of shards, hot | copies; compile
+    metric: str  # hot | cold; of shards, hot | copies; compile | submit
     seconds: float  # median of the samples
     mad: float  # median absolute deviation
     low: float  # order-statistic interval of the median
@@ -129,6 +161,7 @@ class Result:
     bundle: str = ""  # SHA-256 of the bundle that ran, the packaged one's too
     verdict: Verdict | None = None
     timings: tuple[Timing, ...] = ()
+    statistics: tuple[Statistic, ...] = ()  # of compiling alone
     device: str = ""  # device key
     environment: str = ""  # environment hash
     worker: str = ""

@@ -147,18 +147,25 @@ def give_to_fleet(builds: Iterable[Build]) -> None:
 
 
 def _send_build(build: Build, settings: Settings) -> None:
+    program = kept_programs(settings).find(build.program)
+    send_signed(build, program, kept_builds(settings), settings)
+
+
+def send_signed(build: Build, program: Program, store: BuildStore, settings: Settings) -> None:
+    """Sign a build that a store keeps, and send what the lab's place of builds lacks of it."""
     from vkbench.programs.places.opening import open_place
+    from vkbench.programs.program import DRIVER
     from vkbench.programs.signed import sign_for
     from vkbench.programs.transfer import send
     from vkbench.words.units import rate_column
 
     place = open_place(settings)
-    program = kept_programs(settings).find(build.program)
     signed = sign_for(place, program, build, settings.build_key)
-    sent = send(build, signed, kept_builds(settings), place)
+    sent = send(build, signed, store, place)
     if sent:
         unit, [size] = rate_column([sent], "B")
-        tell(f"{size} {unit} of build {build.label} sent to {place.name}")
+        what = DRIVER if program.name == DRIVER else "build"
+        tell(f"{size} {unit} of {what} {build.label} sent to {place.name}")
 
 
 def find_imported_build(database: Database, word: str, program: str) -> Build:
@@ -184,6 +191,4 @@ def find_imported_build(database: Database, word: str, program: str) -> Build:
         )
     if not word.isprintable() or len(word) > _LONGEST_NAME:
         raise UsageError(f"--build takes up to {_LONGEST_NAME} printable characters; got {word!a}")
-    build = build_of_name(check_peer(program, "--program"), word)
-    tell(f"build {word} of {program} is known by its name alone: pairs cannot confirm its changes")
-    return build
+    return build_of_name(check_peer(program, "--program"), word)

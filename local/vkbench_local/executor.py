@@ -113,10 +113,18 @@ class Executor:
     """Does the jobs of one run, all devices at once, until they are done or it is stopped."""
 
     def __init__(
-        self, database: Database, settings: Settings, watch: Watch, tell: Tell = tell_nobody
+        self,
+        database: Database,
+        settings: Settings,
+        watch: Watch,
+        tell: Tell = tell_nobody,
+        *,
+        stays: bool = False,
     ) -> None:
+        """One that stays keeps its devices, and their processes, from one run to the next."""
         self._settings = settings
         self._journal = Journal(database, settings, watch, tell)
+        self._stays = stays
         self._stations: list[Station] = []
         self._interrupts = 0
 
@@ -142,12 +150,13 @@ class Executor:
         """
         count = len(devices)
         by_key = {route.facts.key: route for route in routes}
-        self._stations = [
-            Station(facts, self._settings, self._journal, count, by_key.get(facts.key))
-            for facts in devices
-        ]
+        if not (self._stays and self._stations):
+            self._stations = [
+                Station(facts, self._settings, self._journal, count, by_key.get(facts.key))
+                for facts in devices
+            ]
         with ThreadPoolExecutor(max(1, count), thread_name_prefix="station") as pool:
-            ends = [pool.submit(station.work, run) for station in self._stations]
+            ends = [pool.submit(self._work_at, station, run) for station in self._stations]
             while wait(ends, timeout=WAKE_SECONDS).not_done:
                 pass
         errors = [error for end in ends if (error := end.exception())]
@@ -155,6 +164,18 @@ class Executor:
             print(visible(str(error)), file=sys.stderr)
         if errors:
             raise errors[0]
+
+    def _work_at(self, station: Station, run: int) -> None:
+        try:
+            station.work(run)
+        finally:
+            if not self._stays:
+                station.close()
+
+    def close(self) -> None:
+        """Give all devices back."""
+        for station in self._stations:
+            station.close()
 
     def stop(self, *, at_once: bool = False) -> None:
         """Stop after the running jobs, or at once."""

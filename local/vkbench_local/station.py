@@ -52,13 +52,19 @@ class Station:
     def work(self, run: int) -> None:
         """Do what the run has left for the device, until the journal says that it is stopped.
 
-        RunnerFailed says which device could not be used, and why.
+        The device stays ours until `close`. RunnerFailed says which device could not be used, and
+        why.
         """
-        with self._open_supervisor() as supervisor:
-            self._supervisor = supervisor
-            if self._begin(supervisor):
-                self._is_ready = True
-                self._go_on(supervisor, run)
+        supervisor = self._supervisor = self._supervisor or self._open_supervisor()
+        self._is_ready = self._is_ready or self._begin(supervisor)
+        if self._is_ready:
+            self._go_on(supervisor, run)
+
+    def close(self) -> None:
+        """End the device's processes and give it back."""
+        if self._supervisor:
+            self._supervisor.close()
+        self._supervisor, self._is_ready = None, False
 
     def interrupt(self, *, at_once: bool) -> None:
         """Stop after the running job, or at once; one that still waits for its device does."""

@@ -25,7 +25,7 @@ def time_rounds(
 
     What was not begun is cancelled. `show` shows how far a round is.
     """
-    executor = Executor(database, settings, lambda result: None)
+    executor = Executor(database, settings, lambda result: None, stays=True)
     try:
         with stoppable(executor), stopped_after(executor, seconds):
             while True:
@@ -38,6 +38,7 @@ def time_rounds(
                 if not add_round(database, run):
                     break
     finally:
+        executor.close()
         cancel_rest(database, run)
     return not executor.interrupted
 

@@ -186,9 +186,10 @@ class Bundle:
             raise self._refusal(f"kernel {kernel.name[:80]}: {error}") from error
         for sha in kernel.stored:
             self._check_blob(sha, f"an array of {kernel.name}")
+        coded = {(entry.module, entry.entry) for entry in self.manifest.entries}
         for variant in kernel.variants:
             for entry in records.entries_of(variant.name, variant.steps):
-                if f"{kernel.name}/{entry}" not in self.entries:
+                if (kernel.name, entry) not in coded:
                     raise self._refusal(f"the code of {kernel.name}/{entry} is missing")
 
     def _refusal(self, why: str) -> CorruptBundle:

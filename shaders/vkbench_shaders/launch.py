@@ -72,6 +72,8 @@ class Launch:
     push: Push = field(default_factory=dict)  # push constants
     constants: Mapping[str, int] = field(default_factory=dict)  # specialisation constants
     entry: str = ""  # which of the variant's stages; "": its own entry point
+    subgroup_size: int = 0  # that its pipeline requires; 0: any
+    full_subgroups: bool = False  # whether its pipeline requires that no subgroup is partly empty
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,10 @@ from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
-    from vkbench_db.ask.devices.lately import Steadiness
+    from vkbench_db.ask.devices.lately import Lately, Steadiness
     from vkbench_db.ask.queries import DeviceRow
+
+FAILING = 0.1  # of a device's last jobs: more, and the device is not well
 
 COLUMNS = (
     Column(key="key", heading="key", rank=Rank.KEY),
@@ -69,3 +71,12 @@ def state_of(row: DeviceRow, now: float) -> str:
         return JobState.ELSEWHERE
     is_served = row.worker and now - row.last_seen <= LATELY_SECONDS
     return "online" if is_served else "offline"
+
+
+def health(canary: Steadiness | None, did: Lately) -> str:
+    """The word `well`, or a device's trouble; "" if nothing is known of it."""
+    if canary and canary.is_off:
+        return "off: the canary is not as fast as it was"
+    if did.failed > FAILING * did.ended:
+        return f"failing: {did.failed} of its last {did.ended} jobs"
+    return "well" if canary or did.ended else ""

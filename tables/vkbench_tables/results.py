@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vkbench.case import tokens_of
 from vkbench.programs.build import name_build
-from vkbench.result import COMPILE, COPIES, Side
+from vkbench.result import COMPILE, COPIES, SUBMIT, Side
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ COLUMNS = (
     Column(key="cold_series", heading="cold series", kind=ValueKind.ID, hidden=True),
     Column(key="copies_seconds", heading="with copies", kind=ValueKind.SECONDS),
     Column(key="compile_seconds", heading="compile", kind=ValueKind.SECONDS),
+    Column(key="submit_seconds", heading="submit", kind=ValueKind.SECONDS),
     Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
     Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
     Column(key="tokens_per_second", heading="tokens/s", kind=ValueKind.NUMBER, rank=Rank.KEY),
@@ -74,7 +75,7 @@ COLUMNS = (
     Column(key="finished_at", heading="finished", kind=ValueKind.TIME, rank=Rank.MINOR),
 )
 
-_OTHERS = (COPIES, COMPILE, Side.OLD, Side.NEW)  # timings shown by their median only
+_OTHERS = (COPIES, COMPILE, SUBMIT, Side.OLD, Side.NEW)  # timings shown by their median only
 
 
 def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> Table:

@@ -1,28 +1,36 @@
-"""The whole way on two real drivers: kill -9 of runner, worker and scheduler lose nothing."""
+"""The whole way on two real drivers: kill -9 loses nothing, and drivers under test travel."""
 
+import json
 import os
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from sqlalchemy import select
 
 from cluster import Lab, kill, until
+from planted_drivers import plant_driver
+from ssh_keys import allow, new_ssh_key
 from vkbench.device import DeviceFacts
 from vkbench.job import JobState, Mode
 from vkbench.messages.wire import from_builtins
 from vkbench_db import schema
+from vkbench_db.ask.devices.drivers import drivers_of_devices
 from vkbench_scheduler.planning.selection import Selection
-from vkbench_scheduler.planning.submit import submit
+from vkbench_scheduler.planning.submit import plan_through, submit
 
 DRIVERS = {
     "gpu": Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"),
     "swiftshader": Path("/usr/lib/chromium/vk_swiftshader_icd.json"),
 }
 NAMES = ("llvmpipe", "SwiftShader")
+SUM = "add/f32/b1_c1_h8_w64"
+HOST_USER: Mapping[str, str] = {}
 
 
 @pytest.fixture
@@ -50,10 +58,14 @@ def runner_of(worker: int) -> int:
     return int("".join(path.read_text() for path in children).split()[0])
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("drivers")
-def test_two_devices_and_three_kills(make_lab: Callable[..., Lab]) -> None:
-    lab = make_lab(runner="vkbench_worker.runner.main")
+def test_two_devices_three_kills_and_drivers_under_test(
+    make_lab: Callable[..., Lab], tmp_path: Path
+) -> None:
+    key, store = new_ssh_key(tmp_path / "ann"), str(tmp_path / "store")
+    allowed = allow(tmp_path / "allowed", {"ann@lab": key})
+    lab = make_lab(runner="vkbench_worker.runner.main", store=store, builds=str(allowed))
     scheduler = lab.start_scheduler()
     workers = {name: start_worker(lab, name) for name in NAMES}
     until(lambda: len(devices(lab)) == 2, "two devices do not announce themselves", 60)
@@ -82,6 +94,76 @@ def test_two_devices_and_three_kills(make_lab: Callable[..., Lab]) -> None:
     assert not bad
     assert {job.device_id for job in lab.jobs(run) if job.state == JobState.PASSED} == {1, 2}
     check_one_at_a_time(lab, run)
+    check_drivers_travel(lab, key)
+    allowed.write_text("# nobody any more\n")
+    check_others_are_skipped(lab, key, allowed)
+
+
+def vkbench(lab: Lab, *words: str, user: Mapping[str, str] = HOST_USER, code: int = 0) -> Any:
+    """The rows of a command's JSON, or what it prints; it ends with this code."""
+    command = [str(Path(sys.executable).parent / "vkbench"), *words]
+    env = {**lab.environ(), **user}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)["rows"] if "--json" in words else done.stdout
+
+
+def of_user(lab: Lab, key: Path) -> dict[str, str]:
+    """The variables of somebody who submits from another machine."""
+    return {"VKBENCH_DATA": str(lab.folder / "user"), "VKBENCH_BUILD_KEY": str(key)}
+
+
+def check_drivers_travel(lab: Lab, key: Path) -> None:
+    """Drivers of a host are known by what it announces, and a copy of a user's goes there."""
+    user = of_user(lab, key)
+    vkbench(lab, "driver", "add", "host", "--icd", str(DRIVERS["gpu"]))
+    plant_driver("wrong", lab.folder / "wrong")
+    vkbench(lab, "driver", "add", "mine", "--folder", str(lab.folder / "wrong"), user=user)
+
+    def announced() -> list[list[str]]:
+        with lab.database.reading() as tx:
+            known = drivers_of_devices(tx, [facts.key for facts in devices(lab)])
+        return [[each.name for each in drivers or ()] for drivers in known.values()]
+
+    until(lambda: announced() == [["host"]] * 2, "no driver is announced", 30)
+    chosen = ("--case", SUM, "--seconds", "0.02", "--json")
+    once = (*chosen, "--mode", "correctness", "--wait")
+    rows = vkbench(lab, "submit", "--driver", "mine", "-d", "llvmpipe", *once, code=3, user=user)
+    assert [row["verdict"] for row in rows] == ["wrong"]
+    rows = vkbench(lab, "submit", "--driver", "*", *once, "--all", user=user)
+    assert [row["verdict"] for row in rows] == ["passed"] * 2
+    with lab.database.reading() as tx:
+        facts = tx.execute(select(schema.environment.c.facts)).scalars()
+        assert {known["extra"].get("driver_name") for known in facts} == {None, "host", "mine"}
+    pair = ("--device", "llvmpipe", "--submit")
+    arms = ("--old", "host", "--new", "mine")
+    [row] = vkbench(lab, "driver", "try", *arms, *pair, *chosen, code=3, user=user)
+    assert (row["case"], row["verdict"]) == (SUM, "wrong")
+    number = vkbench(
+        lab, "bisect", "--drivers", "host,mine", *pair, *chosen[:-1], user=user
+    ).strip()
+    shown = ("bisect", "show", number, "--json")
+    until(lambda: vkbench(lab, *shown)[-1]["verdict"] == "wrong", "no bisection ends", 60)
+
+
+def check_others_are_skipped(lab: Lab, key: Path, allowed: Path) -> None:
+    """What a host has not, and may not fetch or cannot get, is the reason of a skipped job."""
+    user = of_user(lab, key)
+    words = ("--case", SUM, "--mode", "correctness", "-d", "llvmpipe", "--wait", "--json", "--all")
+    [row] = vkbench(lab, "submit", "--driver", "mine", *words, code=7, user=user)
+    assert row["verdict"] == "skipped"
+    assert row["reason"].startswith("this host has no driver ")
+    assert row["reason"].endswith(f"no key in {allowed} (VKBENCH_BUILDS) has signed it")
+    allow(allowed, {"ann@lab": key})
+    [facts] = [facts for facts in devices(lab) if "llvmpipe" in facts.name]
+    selection = Selection(cases=(SUM,), mode=Mode.CORRECTNESS)
+    planner = plan_through({"ab" * 32: [facts.key]})
+    run = submit(lab.database, selection, devices(lab), planner=planner).run.id
+    lab.await_end(run)
+    [job] = lab.jobs(run)
+    assert job.state == JobState.SKIPPED
+    assert job.reason.startswith("this host has no driver abababababab, and ")
+    assert "has no such build" in job.reason
 
 
 def check_one_at_a_time(lab: Lab, run: int) -> None:

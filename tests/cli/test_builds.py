@@ -62,6 +62,13 @@ def test_a_regression_shows_what_to_type(
     assert "build b8121 → build b8390" in capsys.readouterr().err
 
 
+def test_a_build_is_a_baseline(builds: list[Build], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["baseline", "set", "release", "--build", "b8121"]) == 0
+    assert capsys.readouterr().out == f"release is build {builds[0].sha}\n"
+    assert main(["compare", "release", "build:b8390"]) == 0
+    assert "baseline release: build b8121 → build b8390" in capsys.readouterr().err
+
+
 def test_names_of_builds_are_completed(builds: list[Build]) -> None:
     assert [word for word, _ in completion.builds("b8")] == ["b8121", "b8390", "b8460"]
     assert completion.programs("gg") == [PROGRAM]

@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import text
 
 from commands import Captured, run_command
-from planted_runs import Past
+from planted_runs import Past, timing
 from terminals import terminal
 from vkbench.device import device_key
+from vkbench.result import Statistic
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run
@@ -97,6 +98,38 @@ def test_slower_alone_is_a_regression(past: Past, capsys: Captured) -> None:
     past.run("slow", *map(past.done, (1.5e-3, 2e-6, 3e-6)))
     run_command(capsys, "compare", "before", "slow", "--fail-on", "regression", code=1)
     run_command(capsys, "compare", "before", "slow", "--fail-on", "wrong", code=0)
+
+
+def test_a_setting_of_the_host_that_moved_is_named(past: Past, capsys: Captured) -> None:
+    capped = [
+        replace(past.environment, extra={"power_cap": cap, "layers": "none"})
+        for cap in ("300 W", "250 W")
+    ]
+    for label, environment, seconds in zip(("free", "capped"), capped, (1e-3, 2e-3), strict=True):
+        past.add_device(past.device, environment)
+        ends = [replace(past.done(time), environment=environment.hash) for time in (seconds, 1, 1)]
+        past.run(label, *ends)
+    answer = json.loads(run_command(capsys, "compare", "free", "capped", "--json")[0])
+    assert {row["moved"] for row in answer["rows"]} == {"power cap 300 W → 250 W"}
+
+
+def test_statistics_that_changed_are_shown_apart(past: Past, capsys: Captured) -> None:
+    for label, registers, joules in (("old", 32, 0.25), ("new", 64, 0.27)):
+        told = (
+            Statistic(name="registers", value=registers),
+            Statistic(name="energy", value=joules, unit="J", spread=0.02),
+            Statistic(name="spills", value=None, note="not told"),
+        )
+        compiled = replace(past.done(1e-3), timings=(timing("compile", 0.1),), statistics=told)
+        past.run(label, compiled, compiled, compiled)
+    _, err = run_command(capsys, "compare", "old", "new")
+    assert "3 statistics of drivers changed: --statistics shows them" in err
+    rows = json.loads(run_command(capsys, "compare", "old", "new", "--statistics", "--json")[0])
+    assert [(row["name"], row["old"], row["new"], row["ratio"]) for row in rows["rows"]] == [
+        ("registers", 32, 64, 2)
+    ] * 3
+    out, err = run_command(capsys, "compare", "old", "old", "--statistics")
+    assert (out, "no statistic of a driver changed" in err) == ("", True)
 
 
 def test_what_failed_or_was_skipped_is_no_silence(past: Past, capsys: Captured) -> None:

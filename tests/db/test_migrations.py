@@ -32,7 +32,7 @@ from vkbench_db.transfer.exchange import export_run
 from vkbench_detection.regress.inbox import regressions
 from vkbench_detection.steps import detect
 
-NEWER = ("build",)  # tables that 0021 had not
+NEWER = ("build", "statistic")  # tables that 0021 had not
 RECORDED = Path(__file__).parents[1] / "planted/recorded/databases"
 
 
@@ -61,6 +61,7 @@ def test_upgrade_runs_from_anywhere_and_twice(
     with Database.open(empty_url) as database, database.reading() as tx:
         assert set(inspect(tx).get_view_names()) == {
             *("v_results", "v_latest", "v_series", "v_regressions", "v_accuracy"),
+            "v_statistics",
         }
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Row, Table, func, select
+from sqlalchemy import Row, Table, func, select, text
 
 from databases import Lab
 from vkbench.job import MAX_TRIES, Job, JobState, Mode, Outcome
-from vkbench.result import Result, pack_samples, unpack_samples
+from vkbench.result import Result, Statistic, pack_samples, unpack_samples
 from vkbench_db import schema
 from vkbench_db.ask.results import results
 from vkbench_db.transfer import exchange, transcript
@@ -25,6 +25,7 @@ UNSETTLED = [
     Outcome.WORKER_DIED,
 ]
 
+REGISTERS = Statistic(name="registers", value=32.0)
 Change = Callable[[Result], Result]
 
 
@@ -58,14 +59,24 @@ def test_a_settling_result_ends_its_job(lab: Lab, job: Job, outcome: Outcome) ->
 
 
 def test_all_of_a_result_is_kept(lab: Lab, job: Job) -> None:
-    result = lab.answer(job)
+    statistics = (
+        Statistic(name="binary", value=None, note="none"),
+        Statistic(name="energy", value=0.25, unit="J", spread=0.01),
+        Statistic(name="registers", value=32.0),
+    )
+    result = replace(lab.answer(job), statistics=statistics)
     lab.record(result)
     with lab.database.reading() as tx:
+        seen = tx.execute(select(schema.v_statistics).order_by(text("name"))).all()
         lines = list(exchange.export_run(tx, job.run))
         stored = tx.execute(select(schema.measurement.c.samples)).scalars().first()
         [attempt] = tx.execute(select(schema.attempt)).all()
     [line] = [line.record for line in transcript.read(lines) if line.kind == "job"]
     assert line.verdict == result.verdict
+    assert line.statistics == statistics
+    assert [(row.name, row.value, row.job) for row in seen] == [
+        (one.name, one.value, job.id) for one in statistics
+    ]
     assert sorted(line.timings, key=lambda t: t.metric) == sorted(
         result.timings, key=lambda t: t.metric
     )
@@ -231,6 +242,8 @@ def with_timing(**changes: Any) -> Change:
         lambda result: replace(result, telemetry={"c" * 1001: 1.0}),
         lambda result: replace(result, telemetry={"a\0b": 1.0}),
         lambda result: replace(result, timings=result.timings[:1] * 2),
+        lambda result: replace(result, statistics=(REGISTERS, REGISTERS)),
+        lambda result: replace(result, statistics=(replace(REGISTERS, value=float("nan")),)),
         with_timing(samples=pack_samples([0.0] * (2**22 + 1))),
         with_timing(warnings=("noisy",) * 101),
     ],

@@ -15,6 +15,7 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Arm, ArmKind, Job, JobState, Mode, Outcome
 from vkbench.job import Pair as JobPair
 from vkbench.result import BOUNDS_CHECKED, Result
+from vkbench.result import Side as TimedSide
 from vkbench_db.work import store
 from vkbench_detection.compare.compared import Comparison, Pair, Word
 from vkbench_detection.compare.comparison import compare
@@ -331,6 +332,37 @@ def test_two_builds_of_one_driver_are_told_by_their_names(
         with pytest.raises(UnknownName, match="did you mean 'mine'"):
             find(tx, "driver:mines")
     assert {provenance.driver_sha for provenance in ran.values()} == {"a" * 12}
+
+
+def test_pairs_of_two_drivers_count_before_their_runs(lab: Lab, environment: Environment) -> None:
+    device = lab.add_device()
+    through: dict[str, str] = {}
+    for name, sha in (("system", "a" * 64), ("mine", "b" * 64)):
+        added = replace(environment, extra={DRIVER_NAME: name, DRIVER_SHA: sha[:12]})
+        register(lab, added)
+        through[sha] = added.hash
+        run_under(lab, device, added.hash, 2e-3)
+    old, new = (Arm(name=sha, kind=ArmKind.DRIVER) for sha in through)
+    pair = JobPair(old=old, metric="hot")
+    arm: dict[str, Any] = {"bundle": new.name, "arm_kind": ArmKind.DRIVER}
+    lab.submit(device, [CASE] * 4, mode=Mode.PAIRED, pair=pair, **arm)
+    for job in lab.pick(device):
+        answer = lab.answer(job)
+        timing = lab.answer(replace(job, mode=Mode.PERFORMANCE, pair=None)).timings[0]
+        timings = tuple(
+            replace(timing, metric="hot", side=side, seconds=seconds + job.id * 1e-6)
+            for side, seconds in ((TimedSide.OLD, 1e-3), (TimedSide.NEW, 3e-3))
+        )
+        lab.record(replace(answer, timings=timings, environment=through[new.name]))
+    found = ask(lab, "driver:system", "driver:mine")
+    pairs = {pair.metric: pair for pair in found.pairs}
+    assert pairs["hot"].quotient == pytest.approx(3, rel=0.05)
+    assert [len(side.values) for side in (pairs["hot"].old, pairs["hot"].new)] == [4, 4]
+    assert pairs["cold"].quotient == 1  # of their runs: drivers are paired hot alone
+    turned = ask(lab, "driver:mine", f"driver:{'a' * 12}")
+    assert turned.pairs[-1].quotient == pytest.approx(1 / 3, rel=0.05)
+    same = ask(lab, "driver:llvmpipe", "driver:llvmpipe")
+    assert {len(pair.new.values) for pair in same.pairs} == {1}
 
 
 @one_engine

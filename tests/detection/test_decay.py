@@ -10,14 +10,16 @@ import pytest
 
 from databases import Lab, one_engine
 from paired_nights import NIGHT, Nights, Speed, bundle, rows
+from planted_build_runs import PROGRAM, add_build
 from vkbench.device import Environment
+from vkbench.job import ArmKind, Job
 from vkbench_db.work import store
 from vkbench_detection.compare.baselines import pin
 from vkbench_detection.compare.references import ReferenceKind
 from vkbench_scheduler.watch import timetable
 
 BUNDLES = [bundle(f"bundle {number}") for number in range(12)]
-ORDER = {each.sha: number for number, each in enumerate(BUNDLES)}
+SHAS = [each.sha for each in BUNDLES]
 FOUND = "SELECT method, direction, state, cause FROM change_point WHERE method = 'decay'"
 TITLES = "SELECT title, state FROM regression WHERE direction = 'slower'"
 PAIRS = "SELECT count(*) FROM confirmation"
@@ -36,16 +38,16 @@ def nights(lab: Lab, environment: Environment) -> Nights:
     return made
 
 
-def decay(nights: Nights, bundles: Sequence[store.StoredBundle], a_bundle: float) -> None:
-    """Four nights with each bundle, all that a scheduler does in them, and each bundle slower."""
+def decay(nights: Nights, shas: Sequence[str], a_version: float) -> None:
+    """Four nights with each bundle or build, all that a scheduler does in them, and each slower."""
 
     def speed(sha: str) -> float:
-        return a_bundle ** ORDER[sha]
+        return a_version ** shas.index(sha)
 
-    for each in bundles:
-        nights.bundle = each.sha
+    for sha in shas[1:]:
+        nights.bundle = sha
         for _ in range(4):
-            nights.pass_by(1, speed(each.sha))
+            nights.pass_by(1, speed(sha))
             nights.confirm(speed)
             timetable.look_back(nights.lab.database, nights.lab.now)
             nights.confirm(speed)
@@ -53,7 +55,7 @@ def decay(nights: Nights, bundles: Sequence[store.StoredBundle], a_bundle: float
 
 def test_ten_bundles_that_are_each_a_little_slower(nights: Nights) -> None:
     """0.6 % a bundle: no two neighbours differ by what anything notices."""
-    decay(nights, BUNDLES[1:11], 1.006)
+    decay(nights, SHAS[:11], 1.006)
     kinds = rows(nights, FOUND)
     assert kinds[-1] == ("decay", "slower", "confirmed", "kernel")
     [(title, state)] = rows(nights, TITLES)
@@ -76,7 +78,7 @@ def level_of(number: int) -> Speed:
 @one_engine
 def test_a_series_is_paired_with_a_release_once_a_week_at_most(nights: Nights) -> None:
     """And once for a kernel: what was no slower is not asked again."""
-    decay(nights, BUNDLES[1:4], 1.0)
+    decay(nights, SHAS[:4], 1.0)
     found = "SELECT found_at FROM change_point WHERE method = 'decay' ORDER BY id"
     assert rows(nights, found) == []
     # the host has become slower, little by little; the kernels have not
@@ -93,6 +95,34 @@ def test_a_series_is_paired_with_a_release_once_a_week_at_most(nights: Nights) -
         ("dismissed",)
     ]
     assert all("little by little" not in title for title, _ in rows(nights, TITLES))
+
+
+class NightsOfBuilds(Nights):
+    """A lab whose device runs a build of a program night by night."""
+
+    def submit(self) -> None:
+        self.lab.submit(
+            *(self.device, self.cases), variant=PROGRAM, bundle=self.bundle, arm_kind=ArmKind.BUILD
+        )
+
+    def kernel(self, job: Job) -> str:
+        return self.bundle
+
+
+@one_engine
+def test_builds_that_are_each_a_little_slower(lab: Lab, environment: Environment) -> None:
+    builds = [add_build(lab, f"b{number}") for number in range(7)]
+    made = NightsOfBuilds(lab, lab.add_device(), environment=environment, bundle=builds[0].sha)
+    made.pass_by(25)
+    with lab.database.transaction() as tx:
+        pin(tx, "release", ReferenceKind.BUILD, "b0", lab.now, "ann")
+    decay(made, [build.sha for build in builds], 1.006)
+    kinds = rows(made, FOUND)
+    assert kinds[-1] == ("decay", "slower", "confirmed", "build")
+    [(title, state)] = rows(made, TITLES)
+    than = r"slower on llvmpipe of alpha than with b0, little by little until \d+ \w+"
+    assert re.fullmatch(rf"{PROGRAM} mul_mat_vec q4_0 [23] % {than}", title), title
+    assert state == "open"
 
 
 @one_engine
@@ -113,6 +143,6 @@ def test_what_a_driver_explains_is_no_decay(nights: Nights) -> None:
 def test_a_release_whose_bundle_is_not_kept_is_not_paired(nights: Nights) -> None:
     with nights.lab.database.transaction() as tx:
         tx.exec_driver_sql(f"DELETE FROM bundle_blob WHERE bundle = '{BUNDLES[0].sha}'")
-    decay(nights, BUNDLES[8:9], 1.006)
+    decay(nights, [SHAS[0], SHAS[8]], 1.006**8)
     nights.lab.now += NIGHT
     assert rows(nights, FOUND) == []

@@ -1,6 +1,5 @@
-"""Series of cases that were divided into shards are never those of the case itself.
-
-Pairs do not measure them: later results decide what is suspected.
+"""Series that pairs do not measure, of shards and of compiling: they are never those of the case
+itself, and later results decide what is suspected.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from databases import Lab, timing, verdict
+from databases import Lab, one_engine, timing, verdict
 from vkbench.device import Environment
-from vkbench.job import SHARDS, Mode, Outcome
+from vkbench.job import MAIN, SHARDS, Mode, Outcome
 from vkbench.messages.wire import Announcement
-from vkbench.result import COPIES, HOT, Result
+from vkbench.result import COMPILE, COPIES, HOT, SUBMIT, Result
 from vkbench_db import schema
 from vkbench_db.ask.job_story import hot_seconds
 from vkbench_db.work import store
@@ -41,6 +40,7 @@ class Nights:
     lab: Lab
     device: str
     environment: Environment
+    is_compiled: bool = False  # compile jobs take the place of shards
     rng: random.Random = field(default_factory=lambda: random.Random(7))
 
     def pass_by(self, count: int, factor: float = 1.0) -> None:
@@ -51,12 +51,14 @@ class Nights:
             self.lab.submit(self.device, [CASE])
             self.lab.settle(self.device, seconds=LEVEL)
             self.lab.now += 60
+            mode, track = (Mode.COMPILE, MAIN) if self.is_compiled else (Mode.SHARDED, SHARDS)
             with self.lab.database.transaction() as tx:
                 store_environment(tx, self.environment)
-                run = store.create_run(
-                    tx, mode=Mode.SHARDED, selection={}, now=self.lab.now, track=SHARDS
-                )
-                ended = [self.ended(shards, factor) for shards in (1, 2)]
+                run = store.create_run(tx, mode=mode, selection={}, now=self.lab.now, track=track)
+                if self.is_compiled:
+                    ended = [self.compiled(factor)]
+                else:
+                    ended = [self.ended(shards, factor) for shards in (1, 2)]
                 add_ended(tx, run.id, ended, self.lab.now)
             detect(self.lab.database, self.lab.now)
 
@@ -80,6 +82,14 @@ class Nights:
             environment=self.environment.hash, worker="alpha:1", started=self.lab.now, seconds=0.1,
         )  # fmt: skip
         return planned, result
+
+    def compiled(self, factor: float) -> tuple[Any, Result]:
+        """A compile job, whose times scatter by 3 %."""
+        planned, result = self.ended(1, factor)
+        planned = self.lab.planned(self.device, CASE, mode=Mode.COMPILE, variant="auto")
+        seconds = {COMPILE: 0.4 * factor, SUBMIT: 5e-6}
+        timings = [timing(name, value * self.rng.gauss(1, 0.03)) for name, value in seconds.items()]
+        return planned, replace(result, variant="subgroup", timings=tuple(timings))
 
 
 @pytest.fixture
@@ -145,6 +155,28 @@ def test_a_suspicion_that_goes_away_is_dismissed_by_later_results(nights: Nights
     nights.pass_by(24)
     scanned(nights)
     assert {state for _, state, _ in rows(nights, CHANGES)} == {"dismissed"}
+
+
+@one_engine
+def test_a_driver_that_compiles_longer_is_suspected_and_confirmed_by_history(
+    lab: Lab, environment: Environment
+) -> None:
+    nights = Nights(lab, lab.add_device(), environment, is_compiled=True)
+    nights.pass_by(40)
+    assert rows(nights, "SELECT count(*) FROM change_point WHERE state = 'confirmed'") == [(0,)]
+    nights.environment = replace(nights.environment, driver_version="23.0")
+    nights.pass_by(12, 1.5)
+    with nights.lab.database.reading() as tx:
+        assert waiting(tx, device_ids(tx, [nights.device])) == []  # no pair compiles
+    scanned(nights)
+    found = rows(
+        nights,
+        "SELECT metric, direction, state, cause FROM change_point JOIN series"
+        " ON series.id = series_id WHERE state IN ('suspected', 'confirmed')",
+    )
+    assert found == [(COMPILE, "slower", "confirmed", "environment")]
+    notes = "SELECT note FROM change_point_event WHERE state = 'confirmed'"
+    assert rows(nights, notes) == [("by history, not measured again",)]
 
 
 def test_a_suspicion_of_shards_waits_for_results_and_not_for_a_worker(nights: Nights) -> None:

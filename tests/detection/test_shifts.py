@@ -32,7 +32,7 @@ def history(taken: set[int]) -> History:
     return History(
         series=1,
         device=1,
-        track="main",
+        is_pairable=True,
         points=points,
         known=[suspicion],
         taken={suspicion.after_job, *taken},

@@ -14,9 +14,12 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import ARMS, Result, WrongArm
 from vkbench.run import RunWords
 from vkbench_db.work.arrivals import cancel_run
+from vkbench_detection.compare.comparison import compare
+from vkbench_detection.compare.references import find
 from vkbench_detection.compare.tryouts import Tryout, TryVerdict, tryout_of
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.tryouts import TriedBuilds, add_round, submit_tryout
+from vkbench_tables.comparisons import comparison
 from vkbench_tables.comparisons import tryout as tables
 
 pytestmark = one_engine
@@ -88,6 +91,20 @@ def test_what_may_have_changed_is_measured_until_it_is_certain(lab: Lab) -> None
     assert tried.mean.value == pytest.approx((1.2 * 0.5) ** (1 / 3), rel=0.01)
     said = tables.in_markdown(tried)
     assert said.startswith("### b1 → b2: 1 wrong, 1 slower, 1 faster\n")
+    with lab.database.reading() as tx:
+        builds = find(tx, "build:b1"), find(tx, "build:b2")
+        found, turned = compare(tx, *builds), compare(tx, *reversed(builds))
+    words = {pair.work.case_name: (pair.word, len(pair.new.values)) for pair in found.pairs}
+    assert words == {SLOWER: ("slower", 8), FASTER: ("faster", 8), SAME: ("~", 4)}
+    [change] = found.changes
+    assert (change.work.case_name, change.old, change.new) == (WRONG, "passed", "wrong")
+    [slower] = [pair for pair in found.pairs if pair.work.case_name == SLOWER]
+    [faster] = [pair for pair in turned.pairs if pair.work.case_name == SLOWER]
+    assert slower.quotient == pytest.approx(1 / faster.quotient) == tried.cases[1].ratio
+    assert slower.ratio
+    assert tried.cases[1].bounds == pytest.approx((slower.ratio.low, slower.ratio.high))
+    shown = comparison.table(found, found.pairs, {}, ()).rows
+    assert "8 pairs of both, timed in turns" in [row.get("reason") for row in shown]
     assert said.index("Wrong or failed: 1") < said.index("Slower: 1") < said.index("1 other case")
 
 

@@ -173,12 +173,66 @@ def test_options_beside_a_kernel_file_are_checked(asked: Vkbench, tmp_path: Path
         (("--variant", "slow"), "unknown variant of lab.rms_quant 'slow'"),
         (("--case", f"{CASE}0"), f"did you mean '{CASE}'"),
         (("--shape", "m=3"), "a shape has the sizes m, k; got m"),
-        (("--kernel-file", str(tmp_path / "other.toml")), "is given 2 times"),
     ):
         ended = asked("run", "--kernel-file", path, *words)
         assert ended.code == 2
         assert complaint in ended.err
         assert ended.err.count("\n") == 1
+
+
+def test_several_declarations_are_a_run_each(vkbench: Vkbench, tmp_path: Path) -> None:
+    """Those of a folder, with one table of results; what cannot be run is named in a line."""
+    folder = tmp_path / "own"
+    shadow, own = write_shadow(folder), write_own(folder)
+    slip = folder / "slip.toml"
+    slip.write_text(own.read_text().replace('groups = ["m"]', 'groups = ["n"]'))
+    (folder / "other.toml").write_text("name = 'other'")
+    words = ("--mode", "correctness", "--label", "new", "--json", "--all")
+    ended = vkbench("run", "--kernel-file", str(folder), *words)
+    assert ended.code == 2
+    assert ended.err.splitlines() == [
+        f"skipped {folder}/other.toml: it declares no kernel: it has no [[variants]]",
+        f"skipped {slip}: {CASE}, variant slang: a formula names n, which is none of eps, m, k, b",
+        "run 1: 2 passed",
+        "run 2: 3 passed",
+    ]
+    assert {(row["run"], row["case"].partition("/")[0]) for row in ended.rows} == {
+        (1, "rms_norm"),
+        (2, NAME),
+    }
+    labels = vkbench("query", "SELECT label, track FROM run ORDER BY id", "--json").rows
+    assert [(row["label"], row["track"]) for row in labels] == [
+        ("new/lab.one_pass", "lab.one_pass"),
+        ("new/lab.rms_quant", "main"),
+    ]
+    files = ("--kernel-file", str(own), "--kernel-file", str(shadow))
+    ended = vkbench("submit", *files, "--mode", "correctness")
+    assert (ended.code, ended.out.split()) == (0, ["3", "4"])
+    ended = vkbench("run", *files, "--case", SHADOWED, "--mode", "correctness", "--json", "--all")
+    assert ended.code == 2
+    assert ended.err.splitlines()[0].startswith(f"skipped {own}: unknown case of {NAME}")
+    assert {row["case"] for row in ended.rows} == {SHADOWED}
+
+
+def test_several_declarations_are_checked(asked: Vkbench, tmp_path: Path) -> None:
+    own, shadow = write_own(tmp_path / "own"), write_shadow(tmp_path / "shadow")
+    ended = asked("kernel", "check", str(own), str(shadow), "--json")
+    assert ended.code == 0
+    assert [row["kernel"] for row in ended.rows] == [NAME, "lab.one_pass"]
+    own.write_text("name = 3")
+    (own.parent / shadow.name).unlink()
+    ended = asked("kernel", "check", str(own.parent), str(shadow))
+    assert ended.code == 2
+    assert f"vkbench: the folder {own.parent} has no TOML file that declares a kernel" in ended.err
+    ended = asked("kernel", "check", str(own), str(shadow), "--json")
+    assert (ended.code, len(ended.rows)) == (2, 1)
+    assert ended.err.startswith(f"skipped {own}: ")
+    ended = asked("run", "--kernel-file", str(own), "--kernel-file", str(own.parent / "x.toml"))
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1] == "vkbench: none of 2 declarations can be run"
+    ended = asked("run", "--kernel-file", str(own), "--kernel-file", str(shadow), "--driver", "x")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "each declaration has a run of its own" in ended.err
 
 
 def test_a_kernel_of_the_catalogue_is_shadowed(vkbench: Vkbench, tmp_path: Path) -> None:

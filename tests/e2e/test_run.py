@@ -237,14 +237,19 @@ def test_a_corrupt_bundle_is_one_line_and_stores_no_run(
     assert number(database, "SELECT count(*) FROM run") == 0
 
 
-def test_compiling_has_a_series_in_which_nothing_is_suspected(vkbench: Vkbench) -> None:
+def test_compiling_has_a_series_and_tells_what_was_made(vkbench: Vkbench) -> None:
     case = "add/f32/b1_c1_h8_w64"
     ended = vkbench("run", "--case", case, "--property", "compile", "--json")
     assert ended.code == 0, ended.err
     [row] = ended.rows
     assert (row["case"], row["mode"], row["verdict"]) == (case, "compile", "passed")
-    assert row["compile_seconds"] > 0
+    assert row["compile_seconds"] > row["submit_seconds"] > 0
     assert (row["hot_seconds"], row["roof_fraction"]) == (None, None)
     placed = vkbench("query", "SELECT series FROM v_results WHERE metric = 'compile'", "--json")
     assert [row["series"] for row in placed.rows] == [1]
+    told = vkbench("results", "--statistics", "--json")
+    assert {(row["name"], row["unit"]) for row in told.rows} >= {
+        ("files of the driver", "bytes"),
+        ("energy of a launch", "J"),
+    }
     assert vkbench("query", "SELECT * FROM change_point", "--json").rows == []

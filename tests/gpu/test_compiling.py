@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import COMPILE, Result
+from vkbench.result import COMPILE, SUBMIT, Result
 from vkbench.settings import Settings
 from vkbench_worker.owner.child import NoAnswer
-from vkbench_worker.owner.compiling import SAMPLES, ask_fresh_runners
+from vkbench_worker.owner.compiling import FILES, SAMPLES, ask_fresh_runners
 from vkbench_worker.owner.runner_process import RunnerProcess
 from vkbench_worker.progress import tell_nobody
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
+from vkbench_worker.runtime.vulkan.statistics import BINARY, DRIVERS_OWN
 
 JOB = Job(id=7, token=3, case="add/f32/b1_c1_h8_w64", mode=Mode.COMPILE)
 
@@ -43,9 +44,20 @@ def test_each_sample_is_of_a_runner_with_empty_caches(
     result = ask(JOB, gpu_settings, lavapipe.facts.key, given)
     assert result
     assert (result.outcome, result.reason, result.variant) == (Outcome.PASSED, "", "portable")
-    [timing] = result.timings
+    timing, submission = result.timings
     assert (timing.metric, timing.count, timing.clock) == (COMPILE, SAMPLES, "host")
     assert 0 < timing.low <= timing.seconds <= timing.high < result.seconds
+    assert (submission.metric, submission.count % SAMPLES, submission.clock) == (SUBMIT, 0, "host")
+    assert 0 < submission.low <= submission.seconds < result.seconds
+    binary, own, energy, files = result.statistics
+    assert (binary.name, binary.spread) == (BINARY, None)  # of five runners, the same bytes
+    assert (binary.value is None) == bool(binary.note)
+    assert (own.name, own.value) == (DRIVERS_OWN, None)
+    assert own.note == "the driver lacks VK_KHR_pipeline_executable_properties"
+    assert (files.name, files.unit) == (FILES, "bytes")
+    assert files.value is not None
+    assert files.value > 1000
+    assert (energy.unit, energy.note) == ("J", "a CPU driver shares the processor")
     assert [names for _, names in given] == [["tmp"]] * SAMPLES
     assert len({folder for folder, _ in given}) == SAMPLES
     assert not any(folder.exists() for folder, _ in given)

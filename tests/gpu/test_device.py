@@ -19,6 +19,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.poison import changed_guards
 from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime.device import Barrier, Copy, Fill, Stamp
+from vkbench_worker.runtime.discovery.loaded import SHA_DIGITS
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
 from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
 from vkbench_worker.runtime.vulkan import device as devices
@@ -53,6 +54,16 @@ def test_cpu_drivers_are_the_same_hardware(
     assert "fp16" in lavapipe.facts.features
     assert "fp16" not in swiftshader.facts.features
     assert lavapipe.environment.hash != swiftshader.environment.hash
+
+
+def test_an_environment_names_the_files_of_its_driver(
+    lavapipe: VulkanDevice, drivers: dict[str, str]
+) -> None:
+    extra = lavapipe.environment.extra
+    assert extra["icd"] == drivers["llvmpipe"]
+    assert len(extra["icd_library"]) == SHA_DIGITS
+    assert extra["layers"]
+    assert not {"power_cap", "resizable_bar"} & set(extra)  # no board is around a CPU
 
 
 @pytest.fixture(scope="module")

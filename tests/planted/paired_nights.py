@@ -60,9 +60,13 @@ class Nights:
         for _ in range(count):
             self.lab.now += NIGHT
             self.announce()
-            self.lab.submit(self.device, self.cases)
+            self.submit()
             self.lab.record(*(self.answer(job, factor) for job in self.lab.pick(self.device)))
             detect(self.lab.database, self.lab.now)
+
+    def submit(self) -> None:
+        """A run of all cases."""
+        self.lab.submit(self.device, self.cases)
 
     def last(self, factor: float, speed: Speed) -> None:
         """A shift that is there night after night: what no kernel explains has to last."""
@@ -109,8 +113,8 @@ class Nights:
     def pair(self, job: Job, speed: Speed) -> Result:
         timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
         arms = {
-            arm: LEVEL * speed(sha) * self.rng.gauss(1, 0.003)
-            for arm, sha in zip(ARMS, job.bundles, strict=True)
+            side: LEVEL * speed(arm.name) * self.rng.gauss(1, 0.003)
+            for side, arm in zip(ARMS, job.arms, strict=True)
         }
         timings = tuple(
             replace(timing, metric=pair_of(job).metric, side=arm, seconds=each)

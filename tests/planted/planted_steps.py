@@ -163,6 +163,41 @@ def write_sources(folder: Path, changes: Mapping[str, str] | None = None) -> Pat
     return folder
 
 
+_HALF = """#version 450
+#extension GL_EXT_shader_16bit_storage : require
+"""
+# each step asks something else of a device, and the first is compiled for two formats
+_MIXED = {
+    'name = "x"\naccess = "in"\nformat = "f32"': 'name = "x"\naccess = "in"',
+    "[[variants]]": (
+        '[matrix.formats.x]\nf32 = { X_TYPE = "float" }\nf16 = { X_TYPE = "float16_t" }\n\n'
+        "[[variants]]"
+    ),
+    "bindings = { w = 0": "subgroup_size = 8\nbindings = { w = 0",
+    'push = { columns = "k" }': 'push = { columns = "k" }\ndefines = { OF = "{x}" }',
+    '["SPLIT", "m"]': '["SPLIT", "m * subgroup_size / 4"]',
+    'source = "sum.comp"\ngroups = ["ceil_div(m, 32)"]': (
+        'source = "sum.comp"\ngroups = ["ceil_div(m, 4 * subgroup_size)"]\n'
+        'constants = { THREADS = "4 * subgroup_size" }\nfull_subgroups = true'
+    ),
+}
+
+
+def write_mixed(folder: Path) -> Path:
+    """The steps in two formats, one with subgroups of 8, one with full ones and uniform biases."""
+    path = write_steps(folder, _MIXED)
+    split = replace_texts(_SPLIT, {"float x[]": "X_TYPE x[]", "* x[i]": "* float(x[i])"})
+    (folder / "split.comp").write_text(split.replace("#version 450\n", _HALF))
+    uniform = {
+        "local_size_x = 32": "local_size_x_id = 5",
+        "layout(local": "layout(constant_id = 5) const uint THREADS = 32;\nlayout(local",
+        "void main": "layout(binding = 6) uniform Biases { vec4 biases[128]; };\n\nvoid main",
+        "y[row] = sum;": "y[row] = sum + biases[row / 4][row % 4];",
+    }
+    (folder / "sum.comp").write_text(replace_texts(_SUM, uniform))
+    return path
+
+
 _COUNTED_DECLARED = """
 name = "total"
 owner = "lab"

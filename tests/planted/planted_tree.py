@@ -10,7 +10,10 @@ CASE = "lab.scale/f32/n200"
 _HEAD = """
 layout(push_constant) uniform Sizes { uint count; uint unused; vec2 more; float factor; } p;
 layout(binding = 0) readonly buffer X { T x[]; };
-layout(set = 1, binding = 3) writeonly buffer Y { T y[]; };
+#ifndef OUT
+#define OUT T
+#endif
+layout(set = 1, binding = 3) writeonly buffer Y { OUT y[]; };
 layout(binding = 7) readonly buffer Bias { T bias[]; };
 layout(binding = 9) buffer Spare { T spare[]; };
 #define OF_BIAS 5
@@ -64,6 +67,31 @@ _SCALED = """
 def scaled(inputs, given):
     return {"y": inputs["x"]}
 """
+
+# the same with x and y in two formats each
+FORMATS = {
+    'format = "f32"\n': "",
+    'T = "float", ': "",
+    "ceil_div(n, THREADS)": "ceil_div(n, THREADS * WIDE)",
+    "[[variants]]": """[matrix.formats.x]
+f32 = { T = "float", WIDE = 1 }
+f16 = { T = "float16_t", WIDE = 2 }
+
+[matrix.formats.y]
+f32 = { OUT = "float" }
+f16 = { OUT = "float16_t" }
+
+[[variants]]""",
+}
+MIXED = {
+    "#version 450": """#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types : require""",
+    "    uint i = gl_GlobalInvocationID.x;\n    if": """    uint i = gl_GlobalInvocationID.x;
+    for (; i < p.count; i += gl_NumWorkGroups.x * THREADS)
+    if""",
+    "TWICE(x[i]) * p.factor + (BIASED ? bias[i] : T(0))": "OUT(float(x[i]) * 2 * p.factor)",
+}
 
 
 def write_tree(folder: Path, changes: Mapping[str, str] | None = None) -> Path:

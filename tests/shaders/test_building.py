@@ -125,6 +125,12 @@ def test_spir_v_of_other_compilers_is_taken(tmp_path: Path) -> None:
     unit = build(path, "somebody").units["slang"]
     assert [each.name for each in unit.interface.push] == ["0", "1"]
     assert b"main\0" in unit.code
+    path.write_text(path.read_text().replace('"0" = ', "columns = "))
+    assert "calls no push constant by name, as its names were stripped: call columns by its" in (
+        complaint(path)
+    )
+    path.write_text(path.read_text().replace('name = "x"', 'name = "x"\nbinding = "x"'))
+    assert "no buffer x for x; it has none by name, as its names were stripped" in complaint(path)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ NAMES = {"m": 10, "k": 96, "eps": 0.5}
         ("-m % 3", 2),
         ("eps / 4", 0.125),
         ("(m + k) * 1e3", 106_000.0),
+        ("ceil_log2(1) + 10 * ceil_log2(64) + 1000 * ceil_log2(65)", 7060),
+        ("pow(2, 32) * (pow(2, ceil_log2(m)) - m) // m + 1", 2_576_980_378),
+        ("pow(2, -m / 20)", 0.5**0.5),
     ],
 )
 def test_a_formula_gives_a_number(formula: Formula, value: Number) -> None:
@@ -33,6 +36,10 @@ def test_a_formula_gives_a_number(formula: Formula, value: Number) -> None:
         ("m ** 2", "is no formula"),
         ("m << 2", "is no formula"),
         ("m if k else 1", "is no formula"),
+        ("pow(-2, 0.5)", "is no formula"),
+        ("ceil_log2(0)", "is no formula"),
+        ("pow(0, -1)", "divides by zero"),
+        ("pow(pow(9, 9), pow(9, 9))", "too large"),
         ("open('x')", "is no formula"),
         ("m.real", "is no formula"),
         ("ceil_div(m)", "is no formula"),

@@ -75,6 +75,22 @@ def test_what_only_some_versions_have_may_be_given(tmp_path: Path) -> None:
     assert launch.constants == {"THREADS": 32, "BIASED": 0}
 
 
+def test_several_push_constants_get_one_value(tmp_path: Path) -> None:
+    words = {'count = "n", factor = 0.5 }': '"count factor rows?" = "n", "missing? unused?" = 2 }'}
+    [case] = built_from(tmp_path, words, {}).kernel.cases
+    push = case.steps("glsl")[0].push
+    assert push == {"count": (200,), "unused": (2,), "more": (0, 0), "factor": (200,)}
+
+
+def test_a_source_may_be_called_otherwise_in_other_versions(tmp_path: Path) -> None:
+    some = {'"scale.comp"': '["scaled.comp", "scale.comp"]'}
+    assert built_from(tmp_path, some, {}).units["glsl"].entry
+    neither = {'"scale.comp"': '["scaled.comp", "scales.comp"]'}
+    assert "scaled.comp or scales.comp is no file in" in complaint(tmp_path, neither, {})
+    none = {'"scale.comp"': "[]"}
+    assert "variant glsl lacks source" in complaint(tmp_path, none, {})
+
+
 def test_a_change_of_what_is_included_is_a_change(tmp_path: Path) -> None:
     path, tree = write_declaration(tmp_path / "lab"), write_tree(tmp_path / "tree")
     before = digest_of_sources(path, "lab", tree)
@@ -95,6 +111,16 @@ def test_a_constant_has_all_its_names(tmp_path: Path) -> None:
         built = built_from(tmp_path / name, words, source)
         given = built.kernel.cases[0].steps("glsl")[0].constants
         assert sorted(given.values()) == [0, 1, 32]
+
+
+def test_the_size_of_a_workgroup_may_be_an_int(tmp_path: Path) -> None:
+    """glslang declares it a second time then, as unsigned, with the same number."""
+    for at, uses in enumerate(("i < p.count", "i < p.count * uint(THREADS / 32)")):
+        source = {"uint THREADS": "int THREADS", "i < p.count": uses}
+        built = built_from(tmp_path / str(at), {}, source)
+        assert built.kernel.cases[0].steps("glsl")[0].constants == {"THREADS": 32, "BIASED": 0}
+        unit = built.units["glsl"]
+        assert examine(unit.code, unit.entry, unit.interface) == {0, 1}
 
 
 def test_a_matrix_makes_variants(tmp_path: Path) -> None:
@@ -163,10 +189,15 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
         "[matrix] makes 300 variants; 256 are allowed",
     ),
     ({}, {"uint THREADS": "uint64 THREADS"}, "scale.comp:4: '' : syntax error"),
+    (  # glslang warns of it before it says what is wrong
+        {},
+        {"void main": "layout(binding = 4) uniform T { float u; };\nvoid main"},
+        "scale.toml: scale.comp:8: '' : syntax error",
+    ),
     (
         {},
         {"void main": "layout(binding = 4) uniform U { float u; };\nvoid main", "T(0)": "u"},
-        "binding 4 (U) is a uniform buffer, and vkbench binds storage buffers",
+        "uses binding 4 (U), a uniform buffer, and no [[bindings]] has this number",
     ),
     (
         {},
@@ -174,7 +205,25 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
             "void main": "layout(binding = 4) uniform sampler2D s;\nvoid main",
             "T(0)": "texelFetch(s, ivec2(0), 0).x",
         },
-        "binding 4 (s) is an image or sampler, and vkbench binds storage buffers",
+        "binding 4 (s) is a combined image and sampler, and vkbench binds storage and uniform buf",
+    ),
+    (
+        {},
+        {
+            "void main": "layout(binding = 4, r32f) uniform image2D s;\nvoid main",
+            "T(0)": "imageLoad(s, ivec2(0)).x",
+        },
+        "binding 4 (s) is a storage image, and vkbench binds storage and uniform buffers alone",
+    ),
+    (
+        {},
+        {
+            "void main": "layout(buffer_reference) buffer A { T a[]; };\nvoid main",
+            "#version 450": "#version 450\n#extension GL_EXT_buffer_reference2 : require\n"
+            "#extension GL_EXT_buffer_reference_uvec2 : require",
+            "T(0)": "A(uvec2(p.count)).a[0]",
+        },
+        "scale.comp: it follows addresses of buffers (PhysicalStorageBufferAddresses), whose boun",
     ),
 ]
 

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from planted_steps import CASE, LATER, NAME, write_counted, write_sources, write_steps
+from planted_steps import (
+    CASE,
+    LATER,
+    NAME,
+    write_counted,
+    write_mixed,
+    write_sources,
+    write_steps,
+)
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.archive import from_archive
@@ -198,3 +206,31 @@ def test_a_stranger_s_manifest_is_checked(tmp_path: Path) -> None:
     with pytest.raises(CorruptBundle, match=f"the code of {NAME}/split.2 is missing"):
         Bundle(text=json.dumps(text), blobs=bundle.blobs).check()
     assert len(lost) == 1
+
+
+def test_steps_ask_for_subgroups_formats_and_uniform_buffers(tmp_path: Path) -> None:
+    built = build(write_mixed(tmp_path), "somebody")
+    assert [*built.units] == ["split.1<f32>", "split.2<f32>", "split.1<f16>", "split.2<f16>"]
+    assert [*built.launches] == [*built.units]
+    assert built.units["split.2<f16>"].uniform == {2}
+    [declared] = built.kernel.variants
+    assert (declared.requires, declared.requires_more) == (
+        ("full_subgroups", "subgroup_size_control"),
+        {"f16": ("storage16",)},
+    )
+    problem = pose_case(from_archive(built.bundle.archive()), CASE.replace("f32", "f32:x=f16"))
+    [variant] = problem.kernel.variants
+    assert {stage.arguments(problem.types) for stage in variant.stages} == {("f16",)}
+    limits = {**facts().limits, "min_subgroup_size": 4, "max_subgroup_size": 16}
+    here = replace(facts(), subgroup_size=16, limits=limits, features=("storage16",))
+    first, second = variant.launches(problem, here)
+    assert (first.subgroup_size, first.full_subgroups) == (8, False)
+    assert (second.subgroup_size, second.full_subgroups) == (16, True)
+    assert (second.groups, second.constants["THREADS"]) == ((1, 1, 1), 64)
+    assert variant.own.scratch(problem, here) == (4 * 33 * 32 * 4,)  # for subgroups of 128
+    assert not variant.refuses(problem, here)
+    few = replace(here, limits={**limits, "min_subgroup_size": 16})
+    assert (
+        variant.refuses(problem, few) == "requires subgroups of 8, and NullDevice has those of 16"
+    )
+    assert "needs storage16" in str(variant.refuses(problem, replace(here, features=())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,31 @@ def test_a_folder_is_copied_so_that_its_next_build_is_another_driver(
     assert (places[0].library.parent / "libdrm.so.2").is_file()
     assert store.remove(second) > 0
     assert store.list_drivers() == [first]
+
+
+def test_a_driver_of_another_release_brings_its_c_library(
+    store: DriverStore, tmp_path: Path
+) -> None:
+    root = tmp_path / "trixie"
+    folder = root / "usr" / "lib" / f"{platform.machine()}-linux-gnu"
+    for name in ("libvulkan_lvp.so", "libvulkan_other.so", "libLLVM.so.19.1"):
+        write_library(folder / name)
+    write_library(folder / "ld-linux-x.so.2", b"loader")
+    (folder / "libLLVM-19.so").symlink_to("libLLVM.so.19.1")
+    (folder / "libout.so.1").symlink_to("/usr/lib/libout.so.1")
+    manifests = root / "usr" / "share" / "vulkan" / "icd.d"
+    for name in ("lvp", "other"):
+        place = f"/usr/lib/{platform.machine()}-linux-gnu/libvulkan_{name}.so"
+        write_manifest(manifests / f"{name}_icd.json", place)
+    with pytest.raises(UsageError, match=r"of trixie have lvp_icd.json, other_icd.json: give one"):
+        store.add_packages("mesa-25", "trixie", "", root)
+    driver = store.add_packages("mesa-25", "trixie", "lvp_icd.json", root)
+    laid_out = store.prepare(driver).parent
+    assert sorted(path.name for path in laid_out.iterdir()) == [
+        *("icd.json", "ld-linux-x.so.2", "libLLVM-19.so", "libLLVM.so.19.1", "libvulkan_lvp.so"),
+    ]
+    assert driver.loader == "ld-linux-x.so.2"
+    assert read_icd(laid_out / "icd.json").library == laid_out / "libvulkan_lvp.so"
 
 
 SLIPS = (

@@ -11,7 +11,7 @@ from vkbench_web.access.hosts import LOOPBACK
 from vkbench_web.app import application
 from vkbench_web.lab import Lab
 
-PATHS = ("/fleet", "/runs", "/series", "/compare")
+PATHS = ("/", "/fleet", "/runs", "/series", "/compare")
 
 
 @pytest.mark.parametrize("path", PATHS)

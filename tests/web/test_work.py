@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import insert, select
 
 from databases import Lab
 from planted_accuracy import of_model
 from vkbench.job import PEERS, Mode, Outcome
+from vkbench.result import Statistic
 from vkbench.settings import settings
 from vkbench_cli import main as cli
+from vkbench_db import schema
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import JobStory
 from vkbench_db.work import store
@@ -49,6 +52,21 @@ def test_nothing_of_the_database_is_html(pages: TestClient, busy: Lab, path: str
     assert EVIL not in answer.text
     assert "<script>alert" not in answer.text
     assert "style=" not in answer.text  # the policy forbids it
+
+
+def test_a_canary_has_the_colour_of_its_state(pages: TestClient, lab: Lab) -> None:
+    lab.add_device()
+    with lab.database.transaction() as tx:
+        device, environment = (
+            tx.execute(select(column)).scalar_one()
+            for column in (schema.device.c.id, schema.environment.c.hash)
+        )
+        row = {"device_id": device, "environment": environment, "measured_at": lab.now}
+        off = {"deviation": 7.5, "is_off": True, "seconds": 1e-3}
+        tx.execute(insert(schema.canary).values(**row, **off))
+    page = pages.get("/fleet").text
+    assert 'data-word="off">off, +7.5 sigma</td>' in page
+    assert "off: the canary is not as fast as it was" in pages.get("/").text
 
 
 def test_the_fleet_says_what_waits_and_why(pages: TestClient, busy: Lab) -> None:
@@ -134,6 +152,22 @@ def test_a_timed_job_shows_its_samples(pages: TestClient, busy: Lab) -> None:
     rows = pages.get("/jobs/3?format=json").json()["rows"]
     assert [row["metric"] for row in rows] == ["hot"] * 3 + ["cold"] * 3
     assert rows[0]["seconds"] == pytest.approx(1e-3)
+
+
+def test_a_job_shows_what_its_driver_made_then_and_now(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device(EVIL)
+    for value in (32.0, 64.0):
+        lab.submit(device, 1)
+        [job] = lab.pick(device)
+        told = (
+            Statistic(name=EVIL, value=value),
+            Statistic(name="energy", value=None, note="no counter"),
+        )
+        lab.record(replace(lab.answer(job), statistics=told))
+    page = pages.get("/jobs/2").text
+    assert EVIL not in page
+    assert re.search(r">32</td><td[^>]*>64, changed</td>", page)
+    assert re.search(r">no counter</td><td[^>]*>no counter</td>", page)
 
 
 def test_what_changed_since_the_last_good_result_is_named(pages: TestClient, busy: Lab) -> None:

@@ -16,17 +16,21 @@ from os.path import commonpath, relpath
 from pathlib import Path
 from typing import Final
 
+from vkbench.device import HostDriver
 from vkbench.drivers.icd import Icd, read_icd
-from vkbench.errors import UnknownName, UsageError
+from vkbench.drivers.packages import libraries_of, list_manifests
+from vkbench.errors import UsageError
 from vkbench.process.plain_file import open_plain
-from vkbench.programs.build import Build, OpenFile
+from vkbench.programs.build import SHA_SHOWN, Build, OpenFile
+from vkbench.programs.program import DRIVER, check_driver_name
 from vkbench.programs.sources import FolderSource
 from vkbench.programs.store import BuildStore, DamagedBuild
-from vkbench.words import names
+from vkbench.settings import Settings
+from vkbench.words.names import pick_sha
 
-_KIND: Final = "driver"  # what the build of a driver's files is of
+MOST_ANNOUNCED: Final = 64  # drivers of a host that the fleet is told of
 _MANIFEST: Final = "icd.json"  # of a driver whose files are copied
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_LOADER: Final = re.compile(r"ld-linux[A-Za-z0-9_-]*\.so\.[0-9]+")
 _LIBRARY: Final = re.compile(r".*\.(so|dylib|dll)(\.[0-9.]+)?")
 
 
@@ -48,6 +52,12 @@ class Driver:
         return self.build.sha
 
     @property
+    def loader(self) -> str:
+        """Path of the file that starts programs with the C library of its own, if it has one."""
+        paths = (file.path for file in self.build.files)
+        return next((path for path in paths if _LOADER.fullmatch(path.rpartition("/")[2])), "")
+
+    @property
     def is_in_place(self) -> bool:
         """Whether its files stay where the user or the system has them."""
         return bool(self.build.folder)
@@ -56,8 +66,10 @@ class Driver:
 class DriverStore:
     """The drivers of a machine, which a folder keeps."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fetched: Path | None = None) -> None:
+        """With a second folder, the builds there may be drivers that came by the queue."""
         self._builds = BuildStore(folder)
+        self._fetched = BuildStore(fetched) if fetched else None
 
     def add(self, name: str, manifest: Path) -> Driver:
         """Note an installed driver: its manifest and its library, which stay where they are."""
@@ -80,24 +92,56 @@ class DriverStore:
             raise UsageError(f"{icd.manifest} names {icd.library}, which is not in {folder}")
         return self._keep(name, _open_copies(folder, icd), None)
 
+    def add_packages(self, name: str, suite: str, manifest: str, unpacked: Path) -> Driver:
+        """Copy a driver of an unpacked release, with its C library and all else that it needs."""
+        self._check_name(name)
+        manifests = {path.name: path for path in list_manifests(unpacked)}
+        if manifest not in manifests:
+            several = ", ".join(manifests) or "no driver"
+            raise UsageError(f"the packages of {suite} have {several}: give one by --icd")
+        icd = read_icd(manifests[manifest], unpacked)
+        opens: dict[str, OpenFile] = {
+            path.name: partial(open_plain, path.resolve()) for path in libraries_of(unpacked)
+        }
+        opens[icd.library.name] = partial(open_plain, icd.library)
+        opens[_MANIFEST] = partial(_open_bytes, icd.naming(f"./{icd.library.name}"))
+        return self._keep(name, opens, None)
+
     def find(self, word: str) -> Driver:
         """The driver of a name, or whose hash begins so."""
-        drivers = self.list_drivers()
-        matching = [driver for driver in drivers if driver.name == word]
-        matching = matching or [d for d in drivers if len(word) >= 4 and d.sha.startswith(word)]
-        if len(matching) == 1:
-            return matching[0]
+        drivers = {driver.sha: driver for driver in self.list_drivers()}
         if not drivers:
             raise UsageError(
                 f"unknown driver '{word}': none was added yet, which "
                 "`vkbench driver add NAME --icd FILE` does"
             )
-        known = [driver.name for driver in drivers]
-        raise UnknownName("driver", word, names.nearest(word, known), tuple(known[-3:]))
+        return drivers[pick_sha(word, {sha: d.name for sha, d in drivers.items()}, DRIVER)]
+
+    def find_any(self, sha: str) -> Driver:
+        """The driver of a whole hash, added here or fetched for a job; UsageError if none is."""
+        for store in filter(None, (self._builds, self._fetched)):
+            for build in store.list_builds():
+                if build.sha == sha and build.program == DRIVER:
+                    return _driver_of(build)
+        raise UsageError(f"there is no driver {sha[:SHA_SHOWN]} on this host")
+
+    def has(self, sha: str) -> bool:
+        """Whether the driver of a whole hash was added here."""
+        return self._builds.has(sha)
 
     def list_drivers(self) -> list[Driver]:
         """All that were added, the newest last."""
         return [_driver_of(build) for build in self._builds.list_builds()]
+
+    def list_for_fleet(self) -> tuple[HostDriver, ...]:
+        """The names and hashes of those that were added last, for the fleet to know."""
+        newest = self.list_drivers()[-MOST_ANNOUNCED:]
+        return tuple(HostDriver(name=driver.name, sha=driver.sha) for driver in newest)
+
+    @property
+    def builds(self) -> BuildStore:
+        """The files of those that were added."""
+        return self._builds
 
     def remove(self, driver: Driver) -> int:
         """Forget a driver; the bytes that are free again, none of files that stay in place."""
@@ -110,34 +154,39 @@ class DriverStore:
                 for file in driver.build.files:
                     self._builds.check_file(driver.build, file)
                 return Path(driver.build.folder, driver.manifest)
-            return self._builds.lay_out(driver.build) / driver.manifest
+            is_fetched = self._fetched and not self.has(driver.sha)
+            store = self._fetched if is_fetched and self._fetched else self._builds
+            return store.lay_out(driver.build) / driver.manifest
         except DamagedBuild as error:
             words = str(error).replace("of the build", f"of driver {driver.name}", 1)
             raise DamagedBuild(words) from error
 
     def _keep(self, name: str, opens: dict[str, OpenFile], folder: Path | None) -> Driver:
         before = {driver.sha: driver.name for driver in self.list_drivers()}
-        build = self._builds.add(_KIND, opens, name, folder=folder)
+        build = self._builds.add(DRIVER, opens, name, folder=folder)
         if known := before.get(build.sha):
             self._builds.rename(build, known)
             raise UsageError(f"these files are the driver {known} already")
         return _driver_of(build)
 
     def _check_name(self, name: str) -> None:
-        if not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{name[:60]!a} is no driver's name: give up to 40 letters, digits, dots, dashes "
-                "and underscores, such as mesa-26.1"
-            )
+        check_driver_name(name)
         if any(driver.name == name for driver in self.list_drivers()):
             raise UsageError(
                 f"there is a driver {name} already: `vkbench driver rm {name}` forgets it"
             )
 
 
+def drivers_of(settings: Settings) -> DriverStore:
+    """The drivers of this machine: those that were added, and those that came for jobs."""
+    return DriverStore(settings.driver_folder(), settings.build_folder())
+
+
 def _driver_of(build: Build) -> Driver:
-    manifest = next(file.path for file in build.files if file.path.endswith(".json"))
-    return Driver(build=build, manifest=manifest)
+    manifests = [file.path for file in build.files if file.path.endswith(".json")]
+    if len(manifests) != 1:
+        raise UsageError(f"driver {build.label} has no manifest, or several")
+    return Driver(build=build, manifest=manifests[0])
 
 
 def _find_manifest(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from vkbench.bounds import complaints, is_id
-from vkbench.device import DeviceFacts, Environment
+from vkbench.device import DeviceFacts, Environment, HostDriver
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Mode
 from vkbench.messages.signing import BARE, PROTOCOL, Keys, Role, Subject, seal, unseal
@@ -84,6 +84,9 @@ class Announcement:
     refused: str = ""  # why it did not run the last chunk that it was sent
     lacking: Mapping[str, str] = field(default_factory=dict)  # bundle that it awaits -> why
     skew: int = 0  # seconds that its host's clock is ahead of that of Redis
+    # that were added on its host; None: an older worker, which runs jobs through its own alone
+    drivers: tuple[HostDriver, ...] | None = None
+    through: tuple[Environment, ...] = ()  # of results that came through a driver, the newest last
     stamp: Stamp = UNSTAMPED
 
 

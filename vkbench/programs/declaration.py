@@ -11,7 +11,7 @@ from vkbench.case import check_case_of_program
 from vkbench.errors import UnknownName, UsageError
 from vkbench.peers import BY_NAME
 from vkbench.programs.build import NoBuild, check_path
-from vkbench.programs.program import ADAPTERS, BUILT_IN, GGML, OwnCases, Program, Recipe
+from vkbench.programs.program import ADAPTERS, BUILT_IN, DRIVER, GGML, OwnCases, Program, Recipe
 from vkbench.words import names
 
 MOST_PATTERNS: Final = 100
@@ -21,7 +21,7 @@ MOST_TEXT: Final = 1000  # characters of a description, or of a command's word
 MOST_COMMAND: Final = 10_000  # characters of a shell's command
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_TAKEN: Final = frozenset({"auto", "all", *BY_NAME})
+_TAKEN: Final = frozenset({"auto", "all", DRIVER, *BY_NAME})
 
 
 def check_program(program: Program) -> Program:

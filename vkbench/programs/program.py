@@ -6,9 +6,11 @@ ggml-vulkan is known by itself. A user declares others, each in a TOML file
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
+from vkbench.errors import UsageError
 from vkbench.programs.ggml_cases import CASES
 
 GGML, LINES, GOOGLE, NVBENCH = "ggml", "lines", "google-benchmark", "nvbench"
@@ -76,4 +78,23 @@ GGML_VULKAN: Final = Program(
     build=Recipe(command=_MAKE_GGML, folder="out/bin"),
     cases=OwnCases(names=CASES),
 )
+_DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+DRIVER: Final = "driver"  # what a driver's files are a build of, as which they travel
+
+
+def declare_driver(name: str) -> Program:
+    """What is signed of a driver beside its files: what its owner calls it."""
+    return Program(name=DRIVER, description=name, adapter="", needs=("icd.json",))
+
+
+def check_driver_name(name: str) -> str:
+    """A name that a driver may have; UsageError for any other."""
+    if not _DRIVER_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:60]!a} is no driver's name: give up to 40 letters, digits, dots, dashes "
+            "and underscores, such as mesa-26.1"
+        )
+    return name
+
+
 BUILT_IN: Final = {program.name: program for program in (GGML_VULKAN,)}

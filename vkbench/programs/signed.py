@@ -21,7 +21,7 @@ from vkbench.errors import UsageError, VkbenchError
 from vkbench.programs.build import Build, BuildFile, NoBuild, check_build
 from vkbench.programs.declaration import check_program
 from vkbench.programs.places.place import MOST_SIGNED_BYTES, NotThere, Place, key_of_signed
-from vkbench.programs.program import BUILT_IN, Program
+from vkbench.programs.program import BUILT_IN, DRIVER, Program, check_driver_name, declare_driver
 
 NAMESPACE: Final = "vkbench-build"  # no signature that was made for something else passes here
 MOST_SIGNATURES: Final = 8
@@ -42,7 +42,8 @@ class Declared:
     @property
     def build(self) -> Build:
         """The build that these files are."""
-        return Build(program=self.program.name, files=self.files)
+        name = self.program.description if self.program.name == DRIVER else ""
+        return Build(program=self.program.name, files=self.files, name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,8 @@ class SignedBuild:
 
 def _check_program(program: Program) -> Program:
     """A program as it was signed, within bounds; one that vkbench knows by itself is as it is."""
+    if program.name == DRIVER:
+        return declare_driver(check_driver_name(program.description))
     return BUILT_IN.get(program.name) or check_program(program)
 
 

@@ -10,6 +10,7 @@ from vkbench.errors import UnknownName, UsageError
 
 MOST_TOLD = 12  # names that an error message lists
 _SHA_SHOWN = 12  # digits of a hash
+LEAST_DIGITS = 4  # of a hash that mean it: fewer may be a number, or a slip
 
 
 def pick(typed: str, known: Iterable[str], what: str) -> str:
@@ -44,12 +45,13 @@ def pick_sha(
 ) -> str:
     """The one hash that a word means, of hashes with their names, the newest last.
 
-    A name counts before hashes that begin so, and these before what `otherwise` finds.
+    A name counts before hashes that begin so, with four digits or more, and these before what
+    `otherwise` finds.
     UnknownName where there is none, UsageError where there are several.
     """
     word = typed.strip()
     shas: Sequence[str] = [sha for sha, name in known.items() if word and name == word]
-    shas = shas or [sha for sha in known if word and sha.startswith(word.lower())]
+    shas = shas or [sha for sha in known if _begins(sha, word)]
     shas = shas or (otherwise(word) if word else ())
     if len(shas) > 1:
         some = " and ".join(sha[:_SHA_SHOWN] for sha in shas[:2])
@@ -58,6 +60,10 @@ def pick_sha(
         names = [name for name in known.values() if name]
         raise UnknownName(what, typed, nearest(word, names), tuple(names[-3:]))
     return shas[0]
+
+
+def _begins(sha: str, word: str) -> bool:
+    return len(word) >= LEAST_DIGITS and sha.startswith(word.lower())
 
 
 def nearest(typed: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:

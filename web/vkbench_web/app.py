@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 
 from fastapi import FastAPI
-from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 import vkbench
@@ -41,9 +40,4 @@ def application(lab: Lab, names: Collection[str] = ()) -> FastAPI:
     for module in (*PAGES, orders):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=str(files("vkbench_web") / "static")))
-    app.add_api_route("/", _first, include_in_schema=False)
     return app
-
-
-def _first() -> Response:
-    return RedirectResponse("/fleet")

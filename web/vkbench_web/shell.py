@@ -19,16 +19,16 @@ from vkbench_web.access.visitor import Visitor, by_cookie
 from vkbench_web.lab import Lab
 
 NAVIGATION = (
-    ("/fleet", "Fleet"),
-    ("/runs", "Runs"),
-    ("/heatmap", "Heat map"),
-    ("/series", "Series"),
-    ("/compare", "Compare"),
-    ("/kernels", "Kernels"),
-    ("/programs", "Programs"),
-    ("/roofline", "Roofline"),
-    ("/regressions", "Regressions"),
-    ("/query", "Query"),
+    ("Status", (("/", "Home"), ("/fleet", "Fleet"), ("/regressions", "Regressions"))),
+    (
+        "Results",
+        (
+            *(("/results", "Latest"), ("/runs", "Runs"), ("/series", "Series")),
+            *(("/kernels", "Kernels"), ("/programs", "Programs")),
+        ),
+    ),
+    ("Analyse", (("/heatmap", "Heat map"), ("/compare", "Compare"), ("/roofline", "Roofline"))),
+    ("Query", (("/query", "SQL"),)),
 )
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from vkbench.job import Job, Outcome
+from vkbench.job import ArmKind, Job, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import packaged_sha
 
@@ -18,7 +18,7 @@ def result_of_end(job: Job, outcome: Outcome, reason: str, began: float) -> Resu
         outcome=outcome,
         case=job.case,
         reason=reason,
-        bundle=("" if job.drivers else job.bundle) or packaged_sha(),
+        bundle=("" if job.arm_kind is ArmKind.DRIVER else job.bundle) or packaged_sha(),
         started=time.time() - seconds,
         seconds=seconds,
     )

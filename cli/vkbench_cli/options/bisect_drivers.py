@@ -12,12 +12,7 @@ from vkbench_cli.options.bisect_builds import Search
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
     from vkbench.settings import Settings
-
-
-def refuse_drivers(words: str) -> None:
-    """UsageError where --drivers asks the fleet for drivers, which this machine alone has."""
-    if words:
-        raise UsageError("--drivers are those of this machine: leave out --submit")
+    from vkbench_db.database import Database
 
 
 def check_drivers(case: str, metric: str, has_others: bool) -> None:
@@ -31,18 +26,32 @@ def check_drivers(case: str, metric: str, has_others: bool) -> None:
         )
 
 
-def find_drivers(case: str, variant: str, words: Sequence[str]) -> Search:
-    """The candidates of --drivers; equal ones beside each other are one."""
+def find_drivers(
+    database: Database, case: str, variant: str, words: Sequence[str], fleet: Sequence[str]
+) -> Search:
+    """The candidates of --drivers, here or on devices of the fleet (keys).
+
+    Equal ones beside each other are one.
+    """
     from vkbench.job import ArmKind
     from vkbench.settings import settings
     from vkbench_cli.drivers import kept_drivers
+    from vkbench_cli.fleet_drivers import find_fleet_arms
     from vkbench_db.upkeep.bisections import Candidate
     from vkbench_shaders.catalogue import problem
 
     candidates: list[Candidate] = []
-    for driver in map(kept_drivers(settings()).find, words):
-        if not candidates or candidates[-1].sha != driver.sha:
-            candidates.append(Candidate(sha=driver.sha, label=driver.name, kind=ArmKind.DRIVER))
+    if fleet:
+        drivers = [
+            pair for word in words for pair in find_fleet_arms(database, [word], fleet).items()
+        ]
+    else:
+        drivers = [
+            (driver.sha, driver.name) for driver in map(kept_drivers(settings()).find, words)
+        ]
+    for sha, name in drivers:
+        if not candidates or candidates[-1].sha != sha:
+            candidates.append(Candidate(sha=sha, label=name, kind=ArmKind.DRIVER))
     if len(candidates) < 2:
         raise UsageError("--drivers needs two drivers or more that differ, from good to bad")
     return Search(case=problem(case).case.name, variant=variant, candidates=candidates)

@@ -189,7 +189,7 @@ def begin(
             problem(complete.case)  # a slip in its name is said before one in the bundles'
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    search = _store_candidates(database, complete, of_fleet)
+    search = _store_candidates(database, complete, devices if of_fleet else ())
     new = bisections.NewBisection(
         devices=devices,
         case=search.case,
@@ -205,11 +205,14 @@ def begin(
         return bisections.create(tx, new, now=time.time())
 
 
-def _store_candidates(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
+def _store_candidates(database: Database, options: BisectOptions, fleet: Sequence[str]) -> Search:
+    """The candidates, for devices of the fleet (keys) or of this machine; they are stored."""
+    of_fleet = bool(fleet)
     if options.program:
         return store_revisions(database, options.case, _range_of(options), of_fleet=of_fleet)
     if options.drivers:
-        return find_drivers(options.case, options.variant, _split_names(options.drivers))
+        words = _split_names(options.drivers)
+        return find_drivers(database, options.case, options.variant, words, fleet)
     if options.builds:
         return _store_builds(database, options, of_fleet)
     return _store_bundles(database, options)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from vkbench.configuration import is_divided
 from vkbench.errors import NothingToDo
+from vkbench.result import UNPAIRED
 
 if TYPE_CHECKING:
     from vkbench_db.database import Transaction
@@ -29,7 +30,12 @@ def find_change(tx: Transaction, regression: int) -> ChangedCase:
             f"the kernels of regression {regression} are the same before and after: "
             f"its cause is {regression_news.cause}, so that no bundle is to blame"
         )
-    paired = [change for change in moved if not is_divided(change.variant)]
+    paired = [
+        change
+        for change in moved
+        if not is_divided(change.variant) and change.metric not in UNPAIRED
+    ]
     if not paired:
-        raise NothingToDo(f"regression {regression} is of shards, which pairs do not measure")
+        what = "shards" if is_divided(moved[0].variant) else f"the metric {moved[0].metric}"
+        raise NothingToDo(f"regression {regression} is of {what}, which pairs do not measure")
     return max(paired, key=lambda change: (change.direction == "wrong", change.ratio or 0.0))

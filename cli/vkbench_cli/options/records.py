@@ -163,7 +163,8 @@ class Selecting:
         Property | None,
         Option(
             help="Look at a property instead. batch: the bits of a row do not depend on how many "
-            "rows there are. compile: how long the driver takes to compile each kernel.",
+            "rows there are. compile: how long the driver takes to compile and to submit each "
+            "kernel, and what it makes of it.",
             case_sensitive=False,
         ),
     ] = None
@@ -203,10 +204,11 @@ class Selecting:
         ),
     ] = ""
     kernel_file: Annotated[
-        list[Path],  # of one: else a second would replace the first without a word
+        list[Path],
         Option(
             metavar="FILE",
-            help="Run the kernel of your own that this file declares, in all its cases.",
+            help="Run the kernel of your own that this file declares, in all its cases, or those "
+            "of all declarations in a folder; may be repeated.",
         ),
     ] = field(default_factory=list)
     sources: Sources = ""
@@ -286,13 +288,24 @@ class Selecting:
             )
         if len(self.kernel_file) > 1:
             raise UsageError(
-                f"--kernel-file is given {len(self.kernel_file)} times, and a run is of one "
-                "declaration: give each a command of its own"
+                f"--kernel-file is given {len(self.kernel_file)} times, and a schedule repeats "
+                "one declaration: give each a schedule of its own"
             )
         is_batch = self.property is Property.BATCH
         seeds = {*range(repeat), *(without_seed(name)[1] for name in self.case)} - {0}
         ways = (tuple(self.shape), tuple(sorted(seeds)))
         return build_own(self.kernel_file[0], *ways, batches=is_batch, sources=self.sources)
+
+    def of_file(self, file: Path, effort: Effort) -> tuple[Selecting, Effort]:
+        """What was chosen, of one declaration of several; its run's label has the kernel's name.
+
+        All that is wrong with the declaration is said now.
+        """
+        alone = replace(self, kernel_file=[file])
+        built = alone.build_own_kernel(effort.repeat)
+        if effort.label and built:
+            effort = replace(effort, label=f"{effort.label}/{built.kernel.name}")
+        return alone, effort
 
     def chooses_cases(self) -> bool:
         """Whether an option says what is to run, so that the quick suite does not."""

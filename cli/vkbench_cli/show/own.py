@@ -48,7 +48,9 @@ def _row(declared: DeclaredKernel) -> dict[str, Cell]:
         "name": kernel.name,
         "owner": kernel.owner,
         "shadows": kernel.shadows,
-        "formats": ", ".join(dict.fromkeys(binding.format for binding in kernel.bindings)),
+        "formats": ", ".join(
+            dict.fromkeys(fmt for binding in kernel.bindings for fmt in binding.formats)
+        ),
         "variants": ", ".join(variant.name for variant in kernel.variants),
         "cases": len(kernel.cases),
         "timed": sum(case.is_timed for case in kernel.cases),

@@ -30,36 +30,50 @@ UNSCREENED = (
 
 def conclude(database: Database, run: int, output: Output, *, all_rows: bool = False) -> int:
     """Print a run's results on stdout and its counts on stderr; says the exit code."""
+    return conclude_all(database, [run], output, all_rows=all_rows)
+
+
+def conclude_all(
+    database: Database, runs: Sequence[int], output: Output, *, all_rows: bool = False
+) -> int:
+    """Print the results of runs as one table, and a line of counts each; says the exit code."""
     with database.reading() as tx:
-        results = read_results(tx, ResultFilter(run=run), limit=None)
-        rows = rows_of(by_device(results))
-        counts = queries.find_run(tx, str(run)).progress.counts
+        of_each = [read_results(tx, ResultFilter(run=run), limit=None) for run in runs]
+        results = [result for newest_first in of_each for result in newest_first]
+        rows = [row for newest_first in of_each for row in rows_of(by_device(newest_first))]
+        counts = {run: queries.find_run(tx, str(run)).progress.counts for run in runs}
+    total = sum(map(Counter, counts.values()), Counter[JobState]())
     brief = not (all_rows or output.json or output.csv)
     if brief and any(row["mode"] == Mode.BATCH for row in rows):
-        return _conclude_batches(run, rows, counts, output)
+        return _conclude_batches(rows, counts, output)
     shown = telling(rows) if brief else rows
     show(table(shown, hidden=("finished_at",)), output)
     hidden = [] if len(shown) == len(rows) else [row for row in rows if not _is_telling(row)]
-    skipped = [row for row in hidden if row["verdict"] == JobState.SKIPPED]
-    for line in reasons(skipped):
+    for line in reasons([row for row in hidden if row["verdict"] == JobState.SKIPPED]):
         tell(line)
     for line in repeats(results):
         tell(line)
-    tell(summary(run, counts, len(hidden) - len(skipped), len(skipped)))
-    return exit_code(counts)
+    for run, ended in counts.items():
+        states = Counter(row["verdict"] for row in hidden if row["run"] == run)
+        skipped = states.pop(JobState.SKIPPED, 0)
+        tell(summary(run, ended, states.total(), skipped))
+    return exit_code(total)
 
 
 def _conclude_batches(
-    run: int, rows: Sequence[Mapping[str, Cell]], counts: Mapping[JobState, int], output: Output
+    rows: Sequence[Mapping[str, Cell]],
+    counts: Mapping[int, Mapping[JobState, int]],
+    output: Output,
 ) -> int:
     """Like `conclude` for checks of batches: a row per kernel and code path."""
     show(table_of_batches(rows), output)
     for line in reasons([row for row in rows if row["verdict"] == JobState.SKIPPED]):
         tell(line)
-    tell(summary(run, counts))
-    if counts.get(JobState.WRONG):
-        tell(f"`vkbench results --run {run} --state wrong` says what differs")
-    return exit_code(counts)
+    for run, ended in counts.items():
+        tell(summary(run, ended))
+        if ended.get(JobState.WRONG):
+            tell(f"`vkbench results --run {run} --state wrong` says what differs")
+    return exit_code(sum(map(Counter, counts.values()), Counter[JobState]()))
 
 
 def by_device(newest_first: Sequence[ResultRow]) -> Sequence[ResultRow]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, VkbenchError, WrongResult
+from vkbench.errors import (
+    EXIT_OK,
+    EXIT_REGRESSION,
+    NothingToDo,
+    VkbenchError,
+    WaitTimeout,
+    WrongResult,
+)
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_detection.compare.tryouts import TryVerdict
 from vkbench_tables.comparisons import tryout
 
 if TYPE_CHECKING:
+    from vkbench_db.database import Database
     from vkbench_detection.compare.tryouts import Tryout
 
 
@@ -34,3 +43,25 @@ def exit_code_of(tried: Tryout) -> int:
     if not tried.timed_cases and not counts[TryVerdict.FIXED]:
         raise NothingToDo("no case was timed by both: --all shows why")
     return EXIT_REGRESSION if counts[TryVerdict.SLOWER] else EXIT_OK
+
+
+def await_rounds(database: Database, run: int, end: float) -> bool:
+    """Wait for the fleet's rounds until nothing is open or a moment of the monotonic clock.
+
+    False: it was stopped. Pairs that have not begun by then are cancelled.
+    """
+    from vkbench_cli.show.waiting import wait_for
+    from vkbench_scheduler.planning.tryouts import add_round, cancel_rest
+
+    try:
+        while (left := end - time.monotonic()) > 0:
+            wait_for(database, run, left)
+            if not add_round(database, run):
+                return True
+    except WaitTimeout:
+        pass
+    except KeyboardInterrupt:
+        return False
+    finally:
+        cancel_rest(database, run)
+    return True

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, select
 
 from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
-from vkbench.result import HOT, Verdict, WrongArm
+from vkbench.result import HOT, Statistic, Verdict, WrongArm
 from vkbench_db import schema
+from vkbench_db.ask.statistics import statistics_of
 from vkbench_db.ask.timings import is_our_time, unpack_stored
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, fetch_first, record_of, select_record
@@ -107,6 +108,19 @@ class LastGood:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ToldStatistic:
+    """What a driver made of the kernel, and what it was when the case last passed."""
+
+    now: Statistic
+    before: Statistic | None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the number is not what it was."""
+        return self.before is not None and self.now.differs_from(self.before)
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobStory:
     """A job with all that came of it."""
 
@@ -115,6 +129,7 @@ class JobStory:
     verdict: Verdict | None
     timings: Sequence[TimingRow]
     last_good: LastGood | None
+    statistics: Sequence[ToldStatistic]
     environments: Mapping[str, Mapping[str, Any]]  # facts by hash, of all attempts named here
 
     @property
@@ -141,6 +156,7 @@ def story(tx: Connection, job: int) -> JobStory:
         verdict=_verdict(tx, job),
         timings=_timings(tx, job),
         last_good=last_good,
+        statistics=_statistics(tx, job, last_good.job if last_good else job),
         environments=_environments(tx, named),
     )
 
@@ -209,6 +225,15 @@ def _timings(tx: Connection, job: int) -> list[TimingRow]:
             TimingRow,
         )
         for row in rows
+    ]
+
+
+def _statistics(tx: Connection, job: int, before: int) -> list[ToldStatistic]:
+    by_job = statistics_of(tx, {job, before})
+    earlier = {old.name: old for old in by_job.get(before, ()) if before != job}
+    return [
+        ToldStatistic(now=statistic, before=earlier.get(statistic.name))
+        for statistic in by_job.get(job, ())
     ]
 
 

@@ -3,7 +3,8 @@
     work    host ── device ──┐                       environment (by hash)
                              ├── job ── attempt      a dispatch that returned a result
             run ─────────────┤    ├── verdict        of the attempt that settled the job
-            kernel_case ─────┘    └── measurement    one for each metric and side of that attempt
+            kernel_case ─────┘    ├── measurement    one for each metric and side of that attempt
+                                  └── statistic      what the driver made of the kernel, no time
             bundle ── bundle_blob ── blob            by SHA-256
             build                                    a version of a program, by SHA-256
             latest                                   the newest job of each piece of work
@@ -24,8 +25,8 @@ A job has at most one verdict and one measurement of each metric and side. Their
 the first result that settles a job win, even where code does not.
 
 Column types are portable. Each index stands beside the query that needs it. A view (`v_results`,
-`v_latest`, `v_series`, `v_regressions`, `v_accuracy`) is declared in the module of its tables; a
-migration creates it.
+`v_latest`, `v_series`, `v_regressions`, `v_accuracy`, `v_statistics`) is declared in the module of
+its tables; a migration creates it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from vkbench_db.schema.change import (
 )
 from vkbench_db.schema.fleet import device, environment, host
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
+from vkbench_db.schema.statistic import statistic, v_statistics
 from vkbench_db.schema.upkeep import (
     alert_delivery,
     baseline,

@@ -40,6 +40,8 @@ class DeviceColumns(Columns):
     bundle: Named[str] = Column(Text, default="")  # SHA-256 of the packaged bundle there
     environment: Named[str] = Column(Text, default="")  # hash of its current environment
     last_seen: Named[float | None] = Column(Moment)
+    # vkbench.device.HostDriver of each that its host has; None of workers that know no drivers
+    drivers: Named[Json | None] = Column(JSON(none_as_null=True))
     last_run: Named[int] = Column(default=0)  # run whose job was sent last: round robin
 
 

@@ -106,11 +106,11 @@ tuned = Table(
 
 
 class BaselineColumns(Columns):
-    """A name for the run, bundle or day that results are compared with."""
+    """A name for the run, bundle, build or day that results are compared with."""
 
     id: Named[int] = Column(primary_key=True)
     name: Named[str] = Column(Text, unique=True)
-    kind: Named[str] = Column(Text)  # run | bundle | date
+    kind: Named[str] = Column(Text)  # run | bundle | build | date
     value: Named[str] = Column(Text)  # UUID, SHA-256, or a moment in ISO 8601
     created_at: Named[float] = Column(Moment)
     user_name: Named[str] = Column(Text)

@@ -153,6 +153,8 @@ class JobColumns(Columns):
     reason: Named[str] = Column(Text, default="")
     # vkbench.job.Source of the weights that the case names
     source: Named[Json | None] = Column(JSON(none_as_null=True))
+    # SHA-256 of the driver that its kernel runs through, "" for the host's own
+    driver: Named[str] = Column(Text, default="", server_default="")
 
 
 _ARM_KINDS = ", ".join(f"'{kind}'" for kind in ArmKind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, RowMapping, Table, func, select
 
@@ -15,7 +16,7 @@ from vkbench.device import DeviceFacts, Environment
 from vkbench.job import UNFINISHED, ArmKind, JobState, Mode, Outcome
 from vkbench.messages.wire import encode, from_builtins
 from vkbench.programs.build import Build
-from vkbench.result import Side, Timing, Verdict
+from vkbench.result import Side, Statistic, Timing, Verdict
 from vkbench.run import RunKind
 from vkbench_db import schema
 from vkbench_db.rows import fetch, record_of
@@ -151,11 +152,15 @@ def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:
         attempts = _by_job(tx, schema.attempt, ids, "token")
         verdicts = _by_job(tx, schema.verdict, ids, "token")
         timings = _by_job(tx, schema.measurement, ids, "metric", "side")
+        statistics = _by_job(tx, schema.statistic, ids, "name")
         for row in rows:
             job_id = row["id"]
-            yield _job(
+            line = _job(
                 row, attempts.get(job_id, []), verdicts.get(job_id, []), timings.get(job_id, [])
             )
+            told_rows = statistics.get(job_id, ())
+            made = tuple(record_of({**told_row}, Statistic) for told_row in told_rows)
+            yield replace(line, statistics=made) if made else line
         after = rows[-1]["position"]
 
 

@@ -40,7 +40,13 @@ from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.devices import note_environments, store_device
 from vkbench_db.work.latest import note_runs
-from vkbench_db.work.results import is_packed, memory_of, timing_row, verdict_row
+from vkbench_db.work.results import (
+    is_packed,
+    memory_of,
+    statistic_row,
+    timing_row,
+    verdict_row,
+)
 from vkbench_db.work.runs import add_accuracies, case_ids
 
 BATCH = 500
@@ -263,7 +269,8 @@ def _check_job(line: Line, target: _Target) -> None:
         ),
         "the attempt that settled it is missing": settles
         and job.settled_token not in [attempt.token for attempt in job.attempts],
-        "it has results and was not settled": not settles and bool(job.verdict or job.timings),
+        "it has results and was not settled": not settles
+        and bool(job.verdict or job.timings or job.statistics),
         "its samples cannot be read": not all(is_packed(timing.samples) for timing in job.timings),
     }
     for complaint, holds in complaints.items():
@@ -362,6 +369,10 @@ def _store_results(
     ]
     insert_missing(tx, schema.verdict, verdicts)
     insert_missing(tx, schema.measurement, timings)
+    statistics = [
+        statistic_row(id, job.settled_token, one) for id, job in settled for one in job.statistics
+    ]
+    insert_missing(tx, schema.statistic, statistics)
     insert_missing(
         tx, schema.fresh, [{"job_id": id} for id, job in settled if job.state in TRIED_STATES]
     )

@@ -21,7 +21,7 @@ from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import ArmKind, JobState, Mode, Outcome
 from vkbench.programs.build import Build
-from vkbench.result import Timing, Verdict
+from vkbench.result import Statistic, Timing, Verdict
 from vkbench.run import RunKind
 
 FORMAT = "vkbench-results"
@@ -128,6 +128,8 @@ class JobLine:
     metric: str = ""
     new_first: bool = False
     arm_kind: ArmKind = ArmKind.BUNDLE
+    driver: str = ""
+    statistics: tuple[Statistic, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ from vkbench_db.upkeep.bisections import RUNNING
 STEP_JOBS = 1000
 OVER = ("verified", "closed")  # stages of a regression that needs no more work
 DISMISSED = "dismissed"  # state of a change point that was none
+_ARMS = ("bundle", "build")  # kinds of baselines that are a hash of files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +132,7 @@ def _needed_bundles(tx: Connection) -> set[str]:
     query = union(
         select(job.bundle).where(*waiting),
         select(job.against).where(*waiting),
-        select(baseline.value).where(baseline.kind == "bundle"),
+        select(baseline.value).where(baseline.kind.in_(_ARMS)),
         select(attempt.bundle)
         .join(schema.job, job.id == attempt.job_id)
         .join(schema.run, schema.run.c.id == job.run_id)
@@ -181,9 +182,9 @@ def _needed_runs(tx: Connection) -> set[int]:
 
 
 def _pinned_runs() -> Select[int]:
-    """Runs in which a bundle ran that is a baseline."""
+    """Runs in which a bundle or a build ran that is a baseline."""
     job, attempt = schema.job.c, schema.attempt.c
-    pinned = select(schema.baseline.c.value).where(schema.baseline.c.kind == "bundle")
+    pinned = select(schema.baseline.c.value).where(schema.baseline.c.kind.in_(_ARMS))
     return (
         select(job.run_id)
         .distinct()

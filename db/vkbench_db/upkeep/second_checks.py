@@ -90,7 +90,7 @@ def _plan_check(tx: Connection, number: int) -> PlannedJob:
     row = tx.execute(
         select(
             *(device.key, case.name, job.variant, job.bundle, job.arm_kind, job.limit_seconds),
-            *(job.measure_seconds, job.noise, job.source),
+            *(job.measure_seconds, job.noise, job.source, job.driver),
         )
         .join(schema.kernel_case, case.id == job.case_id)
         .join(schema.device, device.id == job.device_id)
@@ -108,4 +108,5 @@ def _plan_check(tx: Connection, number: int) -> PlannedJob:
         measure_seconds=row.measure_seconds,
         noise=row.noise,
         source=Source(**row.source) if row.source else None,
+        driver=row.driver,
     )

@@ -42,6 +42,7 @@ def register_devices(
     """
     newest = {announcement.facts.key: announcement for announcement in announcements}
     hashes = _store_environments(tx, [heard.environment for heard in newest.values()])
+    _store_environments(tx, [through for heard in newest.values() for through in heard.through])
     ids = _store_devices(tx, [heard.facts for heard in newest.values()])
     device = schema.device
     values = [
@@ -53,10 +54,11 @@ def register_devices(
             "new_bundle": heard.bundle,
             "new_environment": sha,
             "new_last_seen": now,
+            "new_drivers": to_builtins(heard.drivers),
         }
         for heard, sha in zip(newest.values(), hashes, strict=True)
     ]
-    columns = ("name", "facts", "worker", "bundle", "environment", "last_seen")
+    columns = ("name", "facts", "worker", "bundle", "environment", "last_seen", "drivers")
     tx.execute(
         update(device)
         .where(device.c.id == bindparam("known"))

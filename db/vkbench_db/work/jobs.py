@@ -194,7 +194,8 @@ def _queue(
     job = schema.job.c
     query = _queue_page()
     if without:
-        query = query.where(job.bundle.not_in(without), job.against.not_in(without))
+        named = (job.bundle, job.against, job.driver)
+        query = query.where(*(sha.not_in(without) for sha in named))
     after, page = 0, FIRST_PAGE
     while True:
         place = {"device": device, "run": run, "after": after, "page": page}

@@ -23,7 +23,7 @@ from vkbench.job import (
     JobState,
     Outcome,
 )
-from vkbench.result import MEMORY_BYTES, Result, Timing, Verdict
+from vkbench.result import MEMORY_BYTES, Result, Statistic, Timing, Verdict
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.older import timings_of
@@ -175,6 +175,11 @@ def _store(
         schema.measurement,
         [timing_row(r.job, r.token, timing) for r in settling for timing in r.timings],
     )
+    insert_missing(
+        tx,
+        schema.statistic,
+        [statistic_row(r.job, r.token, one) for r in settling for one in r.statistics],
+    )
 
 
 def _move(tx: Connection, moved: Sequence[_Job], now: float) -> None:
@@ -238,6 +243,11 @@ def timing_row(job: int, token: int, timing: Timing) -> dict[str, Any]:
     }
 
 
+def statistic_row(job: int, token: int, statistic: Statistic) -> dict[str, Any]:
+    """The row that stores a statistic."""
+    return {"job_id": job, "token": token, **vars(statistic)}
+
+
 def _storable(result: Result) -> Result:
     """The result without values that one of the engines refuses to store.
 
@@ -258,10 +268,11 @@ def _storable(result: Result) -> Result:
         _clean_record(result),
         verdict=_clean_record(result.verdict) if result.verdict else None,
         timings=tuple(map(_clean_record, result.timings)),
+        statistics=tuple(map(_clean_record, result.statistics)),
     )
 
 
-R = TypeVar("R", Result, Verdict, Timing)
+R = TypeVar("R", Result, Verdict, Timing, Statistic)
 
 
 def _clean_record(record: R) -> R:
@@ -291,6 +302,8 @@ def _complaints(result: Result) -> Iterator[str]:
     timed = [(timing.metric, timing.side) for timing in result.timings]
     if len(set(timed)) < len(timed):
         yield "a metric was given twice"
+    if len({_clean(one.name) for one in result.statistics}) < len(result.statistics):
+        yield "a statistic was given twice"
     for timing in result.timings:
         if not is_packed(timing.samples):
             yield f"the samples of {timing.metric} cannot be read"
@@ -307,6 +320,8 @@ def _parts(result: Result) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "the verdict's", asdict(result.verdict)
     for timing in result.timings:
         yield f"{timing.metric}'s", asdict(timing)
+    for statistic in result.statistics:
+        yield f"{statistic.name[:60]}'s", asdict(statistic)
 
 
 def is_packed(samples: str) -> bool:

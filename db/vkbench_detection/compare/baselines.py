@@ -1,4 +1,4 @@
-"""Baselines: names for runs, bundles and days that results, and new series, are compared with."""
+"""Baselines: names for runs, bundles, builds and days, which other results are compared with."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from vkbench_db import schema
 from vkbench_db.ask.queries import find_run
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, select_record
+from vkbench_db.work.builds import find_build_sha
 from vkbench_detection.compare.evidence import ratio_of
 from vkbench_detection.compare.references import (
     LatestBefore,
@@ -58,10 +59,10 @@ class _Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """A name for a run, a bundle or a day."""
+    """A name for a run, a bundle, a build or a day."""
 
     name: str
-    kind: str  # run | bundle | date
+    kind: str  # run | bundle | build | date
     value: str  # UUID, SHA-256, or a moment in ISO 8601
     created_at: float
     user: str
@@ -81,7 +82,7 @@ class Departure:
 def pin(
     tx: Connection, name: str, kind: ReferenceKind, value: str, now: float, user: str
 ) -> Baseline:
-    """Give a name to a run, a bundle or a date, in place of what the name meant before."""
+    """Give a name to a run, a bundle, a build or a date, in place of what the name meant before."""
     if not _NAME.fullmatch(name) or name.casefold() in _TAKEN:
         raise UsageError(
             f"'{name}' is no name for a baseline: letters, digits, '.', '-' and '_', a letter first"
@@ -151,10 +152,12 @@ def _value(tx: Connection, kind: ReferenceKind, given: str) -> str:
             return find_run(tx, given, COMPARED).uuid
         case ReferenceKind.BUNDLE:
             return find_bundle(tx, given)
+        case ReferenceKind.BUILD:
+            return find_build_sha(tx, given)
         case ReferenceKind.DATE:
             find_of_date(tx, given)
             return given.strip()
-    raise UsageError(f"a baseline is a run, a bundle or a date, not a {kind}")
+    raise UsageError(f"a baseline is a run, a bundle, a build or a date, not a {kind}")
 
 
 def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
@@ -207,8 +210,8 @@ def _belongs(row: _Found, reference: Reference) -> bool:
     match reference.chosen:
         case WholeRun(number=run):
             return row.run_id == run
-        case Arm(kind=ArmKind.BUNDLE, name=bundle):
-            return row.bundle == bundle
+        case Arm(kind=ArmKind.BUNDLE | ArmKind.BUILD, name=sha):
+            return row.bundle == sha
         case LatestBefore(moment=moment):
             return row.measured_at < moment
     raise UsageError(f"no baseline is {reference.name}")

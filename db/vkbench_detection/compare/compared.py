@@ -22,7 +22,8 @@ from vkbench_detection.statistics.means import (
     mean_of_devices,
     mean_without,
 )
-from vkbench_detection.statistics.ratios import Mean, Ratio
+from vkbench_detection.statistics.pairs import LOOKS, PairVerdict, judge
+from vkbench_detection.statistics.ratios import Mean, Ratio, of_values
 from vkbench_detection.statistics.tails import Tails
 
 NO_HISTORY: Final = f"no interval: fewer than {LEAST_RUNS} other runs of the same software on"
@@ -89,19 +90,41 @@ class Pair(NamedTuple):
     is_changed: bool = False  # chance is unlikely, among so many, and it is worth a word
     tails: tuple[Tails, ...] = ()  # of its devices
 
+    @classmethod
+    def of(cls, work: Named, metric: str, old: Side, new: Side) -> Pair:
+        """Both sides of a work; those that took turns are judged as a confirmation judges pairs."""
+        if not (old.is_in_turns and new.is_in_turns):
+            return cls(work, metric, old, new, new.value / old.value)
+        judged = judge(old.values, new.values)
+        is_changed = judged.verdict in (PairVerdict.REGRESSED, PairVerdict.IMPROVED)
+        return cls(work, metric, old, new, judged.ratio, is_changed)
+
+    @property
+    def is_in_turns(self) -> bool:
+        """Whether both sides were timed in pairs with each other."""
+        return self.old.is_in_turns and self.new.is_in_turns
+
     @property
     def ratio(self) -> Ratio | None:
-        """The quotient with its interval; of many results by their order. None of noise."""
+        """The quotient with its interval; of many results by their order. None of noise.
+
+        Of pairs it is theirs: what both sides' runs differ by otherwise widens nothing.
+        """
+        if self.is_in_turns:
+            return of_values(self.old.values, self.new.values)
         return None if self._is_too_noisy else ratio_of(self.old, self.new, self.tails)
 
     @property
     def word(self) -> Word:
         """The word that sums up the comparison."""
-        if self.old.flag or self.new.flag:
+        if self.is_in_turns:
+            if len(self.new.values) < LOOKS[0].pairs:
+                return Word.TOO_FEW
+        elif self.old.flag or self.new.flag:
             return Word.FLAGGED
-        if self._is_too_noisy:
+        elif self._is_too_noisy:
             return Word.TOO_NOISY
-        if is_vague(self.old) or is_vague(self.new):
+        elif is_vague(self.old) or is_vague(self.new):
             return Word.TOO_FEW
         if not self.is_changed:
             return Word.SAME

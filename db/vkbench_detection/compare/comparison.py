@@ -29,6 +29,7 @@ from vkbench_detection.compare.evidence import LEAST_SAMPLES
 from vkbench_detection.compare.references import Reference
 from vkbench_detection.compare.result_sets import works
 from vkbench_detection.compare.sides import ComparedWork, Key, Side
+from vkbench_detection.compare.turns import add_turns
 from vkbench_detection.series.points import CHECKED
 from vkbench_detection.series.profiles import device_sigmas
 from vkbench_detection.statistics.discoveries import believe_which
@@ -46,6 +47,7 @@ def compare(
     if old.is_device and old == new:
         raise UsageError(f"both sides are {old.name}: compare its runs, or two devices")
     before, after = (works(tx, side, metrics=metrics) for side in (old, new))
+    add_turns(tx, (old, new), (before, after), metrics)
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
     named = _Names.load(tx, [key for key, *_ in both])
@@ -190,7 +192,7 @@ def _pairs(named: _Names, works: _Both) -> list[Pair]:
         for metric, old in before.sides.items():
             new = after.sides.get(metric)
             if new:
-                pairs.append(Pair(work, metric, old, new, new.value / old.value))
+                pairs.append(Pair.of(work, metric, old, new))
     pairs.sort(key=_slowness)
     return pairs
 
@@ -203,7 +205,11 @@ def _judge_pairs(
     unsure = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
     for place, pair in zip(unsure, with_noise(tx, [judged[at] for at in unsure]), strict=True):
         judged[place] = pair
-    counting = [place for place, pair in enumerate(judged) if pair.word is Word.SAME]
+    counting = [
+        place
+        for place, pair in enumerate(judged)
+        if pair.word is Word.SAME and not pair.is_in_turns  # those were judged as pairs are
+    ]
     p_values = [_p(judged[place]) for place in counting]
     for place, is_believed in zip(counting, believe_which(p_values), strict=True):
         if is_believed:

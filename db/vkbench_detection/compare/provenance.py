@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, select
 
@@ -25,9 +25,10 @@ class Provenance:
     driver: str
     driver_version: str
     driver_sha: str  # of the files of one that a user added
+    software: Mapping[str, Any] = field(default_factory=dict)  # facts of the environment
 
 
-_NAMES: Final = tuple(item.name for item in fields_of(Provenance))
+_NAMES: Final = tuple(item.name for item in fields_of(Provenance) if item.name != "software")
 
 
 def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
@@ -50,7 +51,19 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
             .where(schema.job.c.id.in_(page))
         )
         for job, *fields in rows:
-            by_job[job] = Provenance(
-                **{name: value or "" for name, value in zip(_NAMES, fields, strict=True)}
-            )
-    return by_job
+            named: dict[str, Any] = dict(zip(_NAMES, (one or "" for one in fields), strict=True))
+            by_job[job] = Provenance(**named)
+    facts = _load_facts(tx, {made.environment for made in by_job.values()})
+    return {
+        job: replace(made, software=facts.get(made.environment, {})) for job, made in by_job.items()
+    }
+
+
+def _load_facts(tx: Connection, hashes: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """The facts of environments, by hash."""
+    environment = schema.environment.c
+    facts: dict[str, Mapping[str, Any]] = {}
+    for page in batches(sorted(hashes)):
+        query = select(environment.hash, environment.facts).where(environment.hash.in_(page))
+        facts |= {sha: stored or {} for sha, stored in tx.execute(query)}
+    return facts

@@ -162,6 +162,14 @@ def _find_driver(tx: Connection, given: str) -> Reference:
     return Reference(name=f"driver {word}{whole_names}", chosen=arm)
 
 
+def files_of_drivers(tx: Connection, name: str) -> set[str]:
+    """The first digits of the hashes of the added drivers that a name or version means."""
+    known = schema.environment.c
+    query = select(known.facts).where(known.hash.in_(list(_drivers_of_name(tx, name))))
+    extras = [facts.get("extra") or {} for facts in tx.execute(query).scalars()]
+    return {extra[DRIVER_SHA] for extra in extras if extra.get(DRIVER_SHA)}
+
+
 def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
     """The environments with a driver of this name or version: what people call it, by hashes."""
     lowered = name.strip().casefold()

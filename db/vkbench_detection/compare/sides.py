@@ -75,6 +75,7 @@ class Side(NamedTuple):
     sigma: float | None = None  # of one result in that series, relative, once it was looked up
     autocorrelation: float | None = None  # of a result in that series with the next, likewise
     device_sigma: float | None = None  # what its device's results usually have
+    is_in_turns: bool = False  # its times are of pairs with the other side, in their order
 
     @property
     def is_too_noisy(self) -> bool:

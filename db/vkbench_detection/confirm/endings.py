@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, func, literal, or_, select
 
-from vkbench.job import SHARDS
 from vkbench_db import schema
 from vkbench_db.schema.metadata import Moment
 from vkbench_detection.changes.decisions import Conclusion, Decision
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.fleet import GONE_SECONDS, watched_devices
+from vkbench_detection.confirm.pairable import is_pairable
 from vkbench_detection.statistics.segments import LAST
 
 
@@ -35,7 +35,7 @@ def undecidable(tx: Connection, now: float) -> list[Decision]:
         .join(schema.job, job.id == change.after_job)
         .where(
             change.state == ChangeState.SUSPECTED,
-            or_(series.device_id.not_in(watched_devices(tx, now)), series.track == SHARDS),
+            or_(series.device_id.not_in(watched_devices(tx, now)), ~is_pairable()),
         )
     )
     endings = []

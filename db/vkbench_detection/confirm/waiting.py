@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from vkbench.job import SHARDS, Arm, ArmKind
+from vkbench.job import Arm, ArmKind
 from vkbench_db import schema
 from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.builds import has_files, is_build
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.states import DECIDED, ChangeState
+from vkbench_detection.confirm.pairable import is_pairable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
         .join(schema.device, device.id == series.device_id)
         .join(schema.kernel_case, schema.kernel_case.c.id == series.case_id)
         .where(change.state == ChangeState.SUSPECTED, device.id.in_(devices))
-        .where(series.track != SHARDS)  # pairs do not divide a case: the history decides these
+        .where(is_pairable())  # the history decides the others
         .order_by(change.found_at, change.id)
     )
     return fetch(tx, query, _Suspected)

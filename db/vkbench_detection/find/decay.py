@@ -1,9 +1,9 @@
 """Slow decay: bundles that are each a little slower than the one before, below every threshold.
 
-The newest results of a series are held against those of the last release and of the last baseline.
-Where they are slower than confirmed changes explain, pairs of the newest bundle and that one
-measure it, once for a new kernel and once a week at most. Pairs decide alone: between a release
-and now a device has had many days.
+So may builds of a program be. The newest results of a series are held against those of the last
+release and of the last baseline. Where they are slower than confirmed changes explain, pairs of
+the newest bundle or build and that one measure it, once for a new kernel and once a week at most.
+Pairs decide alone: between a release and now a device has had many days.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from math import exp, log, pi, sqrt
 from sqlalchemy import ColumnElement, Connection, select
 
 from vkbench.errors import UsageError
-from vkbench.job import SHARDS, Arm
+from vkbench.job import Arm
 from vkbench_db import schema
 from vkbench_db.rows import fetch
+from vkbench_db.work.builds import has_files
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import OF_CODE, Suspicion
@@ -25,6 +26,7 @@ from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.compare.references import LatestBefore, Reference, WholeRun, ran_arm
 from vkbench_detection.confirm.fleet import watched_devices
+from vkbench_detection.confirm.pairable import is_pairable
 from vkbench_detection.find.levels import (
     begins_level,
     changes_of,
@@ -75,7 +77,7 @@ def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Ser
         .where(
             table.id.in_(series),
             table.device_id.in_(watched_devices(tx, now)),
-            table.track != SHARDS,
+            is_pairable(),
         )
         .order_by(table.id)
     )
@@ -141,12 +143,12 @@ def _is_being_mended(tx: Connection, series: int) -> bool:
 def _can_be_paired(
     tx: Connection, series: _Series, before: Origin, after: Origin, known: Sequence[ChangePoint]
 ) -> bool:
-    """Whether both kernels differ, were not paired so before, and their bundles are kept."""
+    """Whether both kernels differ, were not paired so before, and are kept."""
     paired = {(row.before_kernel, row.after_kernel) for row in known if row.method == Method.DECAY}
     is_new = before.kernel != after.kernel and (before.kernel, after.kernel) not in paired
     return is_new and all(
-        origin.bundle and (origin.bundle == series.packaged or has_bundle(tx, origin.bundle))
-        for origin in (before, after)
+        sha and (sha == series.packaged or has_bundle(tx, sha) or has_files(tx, sha))
+        for sha in (before.bundle, after.bundle)
     )
 
 

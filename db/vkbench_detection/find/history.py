@@ -1,8 +1,8 @@
 """Whole series are cut where their level shifted: what the screen missed, or was too early to know.
 
 `shifts` says what each shift is: a suspicion, a decision, or a reason to measure again. On a device
-that a worker serves, the newest shift is measured, unless it is of shards, which pairs do not
-measure. Elsewhere this pass decides from the results alone.
+that a worker serves, the newest shift is measured, unless it is of shards or of compiling, which
+pairs do not measure. Elsewhere this pass decides from the results alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import Connection, func, select, update
 
-from vkbench.job import PEERS, SHARDS
+from vkbench.job import PEERS
 from vkbench.peers import BY_NAME
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
@@ -22,6 +22,7 @@ from vkbench_detection.changes.states import DECIDED, ChangeState
 from vkbench_detection.changes.transitions import apply, reopen, suspect
 from vkbench_detection.confirm.confirmations import interrupt
 from vkbench_detection.confirm.fleet import WATCHED_SECONDS, watched_devices
+from vkbench_detection.confirm.pairable import can_pair, is_pairable
 from vkbench_detection.find.shifts import History, judge_shifts
 from vkbench_detection.series.points import VERDICT, origins, points
 from vkbench_detection.statistics.segments import LAST
@@ -60,7 +61,7 @@ def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     served = watched_devices(tx, now)
     touched: list[int] = []
     for history in _histories(tx, numbers):
-        is_measured = history.device in served and history.track != SHARDS
+        is_measured = history.device in served and history.is_pairable
         shifts = judge_shifts(history, is_served=is_measured)
         apply(tx, shifts.decisions, now)  # first: a decision may move its change point to a place
         for reopening in shifts.reopenings:
@@ -84,13 +85,14 @@ def _put_off(tx: Connection, series: Sequence[int], served: Collection[int], now
     suspected = select(change.series_id).where(
         change.series_id.in_(series), change.state == ChangeState.SUSPECTED
     )
-    waiting = table.id.in_(suspected) & table.device_id.in_(served) & (table.track != SHARDS)
+    waiting = table.id.in_(suspected) & table.device_id.in_(served) & is_pairable()
     tx.execute(update(schema.series).where(waiting).values(scan_due_at=now + WATCHED_SECONDS))
 
 
 def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
     table, change = schema.series.c, schema.change_point.c
-    query = select(table.id, table.device_id, table.track).where(table.id.in_(series))
+    columns = (table.id, table.device_id, table.track, table.metric)
+    query = select(*columns).where(table.id.in_(series))
     for row in tx.execute(query).all():
         query = select(schema.change_point).where(
             change.series_id == row.id, change.direction.not_in(VERDICTS)
@@ -103,7 +105,7 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
         yield History(
             series=row.id,
             device=row.device_id,
-            track=row.track,
+            is_pairable=can_pair(row.track, row.metric),
             points=last,
             known=known,
             taken={change.after_job for change in every_change},

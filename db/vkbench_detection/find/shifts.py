@@ -48,7 +48,7 @@ class History:
 
     series: int
     device: int
-    track: str
+    is_pairable: bool  # whether pairs can measure it again
     points: Sequence[Point]
     known: Sequence[ChangePoint]
     taken: Collection[int]  # first jobs of all changes of the series, of slow decay too

@@ -40,6 +40,11 @@ class Standing:
     theirs_before: float | None = None
 
     @property
+    def share_left(self) -> float:
+        """How much of the ratio before is left; 1 where either is unknown."""
+        return self.ratio.ratio / self.before if self.ratio and self.before else 1.0
+
+    @property
     def is_ours_slower(self) -> bool:
         """Whether our own time has changed, and not the peer's alone."""
         return self.ours_before is not None and self.pair.ours > self.ours_before * (1 + FLOOR)
@@ -125,6 +130,18 @@ def untold_falls(tx: Connection, *, judged_since: float, measured_since: float) 
         .order_by(standing.job_id)
     )
     return list(tx.execute(query).scalars())
+
+
+def fallen_since(tx: Connection, moment: float) -> list[Standing]:
+    """The comparisons since a moment whose ratio fell, the deepest fall first."""
+    standing, job = schema.peer_standing.c, schema.job.c
+    query = (
+        select(standing.job_id)
+        .join(schema.job, job.id == standing.job_id)
+        .where(standing.has_fallen, job.finished_at >= moment)
+    )
+    fallen = standings(tx, pairs_of_jobs(tx, list(tx.execute(query).scalars())))
+    return sorted(fallen, key=lambda standing: standing.share_left)
 
 
 def note_told(tx: Connection, job: int, now: float) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from vkbench.job import Outcome
+from vkbench.software import list_moved
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint, Method
@@ -130,12 +131,14 @@ class Ungrouped(ChangePoint):
     measured_at: float  # when its first bad job ended
     program: str | None  # whose build came with it; None where it was no build
     build: str | None  # what people call that
+    before_build: str | None  # and the one before
 
 
 def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
     """Confirmed changes that belong to no regression yet, with what decides their group."""
     change, member = schema.change_point.c, schema.regression_member.c
     series, case, device = schema.series.c, schema.kernel_case.c, schema.device.c
+    old_build = schema.build.alias()
     query = (
         select(
             schema.change_point,
@@ -143,6 +146,7 @@ def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
             *(device.name.label("device_name"), schema.host.c.name.label("host")),
             func.coalesce(schema.job.c.finished_at, change.found_at).label("measured_at"),
             *(schema.build.c.program, schema.build.c.name.label("build")),
+            old_build.c.name.label("before_build"),
         )
         .join(schema.job, schema.job.c.id == change.after_job)
         .join(schema.series, series.id == change.series_id)
@@ -150,6 +154,7 @@ def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
         .join(schema.device, device.id == series.device_id)
         .join(schema.host, schema.host.c.id == device.host_id)
         .outerjoin(schema.build, schema.build.c.sha == change.after_bundle)
+        .outerjoin(old_build, old_build.c.sha == change.before_bundle)
         .outerjoin(schema.regression_member, member.change_point_id == change.id)
         .where(change.state == ChangeState.CONFIRMED, member.change_point_id.is_(None))
         .order_by(change.id)
@@ -175,7 +180,7 @@ def group_of(change: Ungrouped, facts: Facts) -> Group:
         return Group(key=_key(change, change.device), moved="")
     if change.method == Method.DECAY:
         what = f"than bundle {change.before_bundle[:KEY_DIGITS]}, little by little"
-        moved = change.before_bundle[:SHOWN_DIGITS]
+        moved = change.before_build or change.before_bundle[:SHOWN_DIGITS]
         return Group(key=_key(change, what), moved=moved, is_gradual=True)
     keyed = ", ".join(_list_moved(change, facts, KEY_DIGITS)) or "nothing that was noted"
     moved = ", ".join(_list_moved(change, facts, SHOWN_DIGITS)).removeprefix("bundle ")
@@ -204,14 +209,12 @@ def _list_moved(change: Ungrouped, facts: Facts, digits: int) -> list[str]:
 
 def _difference(change: Ungrouped, facts: Facts, digits: int) -> str:
     """The fields of the environment that moved: the same on all hosts that got one update."""
-    before = _flat(facts.get(change.before_environment, {}))
-    after = _flat(facts.get(change.after_environment, {}))
-    names = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
-    if not names:
+    before = facts.get(change.before_environment, {})
+    moved = list_moved(before, facts.get(change.after_environment, {}))
+    if not moved:
         return f"environment {change.after_environment[:digits]}"
-    return ", ".join(f"{name} {after.get(name, 'gone')}" for name in names)
-
-
-def _flat(facts: Mapping[str, Any]) -> dict[str, str]:
-    plain = {name: str(value) for name, value in facts.items() if name != "extra"}
-    return plain | {name: str(value) for name, value in facts.get("extra", {}).items()}
+    is_shown = digits == SHOWN_DIGITS
+    return ", ".join(
+        one.words if one.is_set and is_shown else f"{one.name} {one.after or 'gone'}"
+        for one in moved
+    )

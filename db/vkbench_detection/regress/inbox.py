@@ -201,6 +201,13 @@ def count_open(tx: Connection) -> Mapping[tuple[str, str], int]:
     return none | {(direction, cause): count for direction, cause, count in rows}
 
 
+def count_opened(tx: Connection, since: float, until: float) -> int:
+    """How many regressions were opened between two moments, whatever became of them."""
+    opened_at = schema.regression.c.opened_at
+    query = select(func.count()).where(opened_at > since, opened_at <= until)
+    return tx.execute(query).scalar_one()
+
+
 def uncertain(tx: Connection) -> Mapping[str, int]:
     """How many changes are suspected, being measured again, or ambiguous, by state."""
     change = schema.change_point.c

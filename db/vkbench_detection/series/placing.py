@@ -26,8 +26,7 @@ from vkbench_detection.series import canaries, roofs
 from vkbench_detection.series.impossible import SUSPECT, is_impossible
 from vkbench_detection.series.points import CHECKED, Identity, series_ids
 
-SCREENED = (Mode.PERFORMANCE, Mode.SHARDED)  # modes whose timings may be suspected
-_KEPT = (Mode.PEER, Mode.COMPILE)  # modes whose timings have series, and are not
+SCREENED = (Mode.PERFORMANCE, Mode.SHARDED, Mode.COMPILE)  # modes whose timings may be suspected
 BATCH = 500  # jobs of a transaction: the collector waits for it on SQLite, up to half a second
 SCAN_SECONDS = 86_400.0  # after a new result its series' history waits so long for others
 PATIENCE_SECONDS = 60.0  # for the announcement of the environment that a result names
@@ -95,8 +94,8 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     passed = [row for row in tracked if row.state == JobState.PASSED]
     timed = [row for row in passed if row.mode in SCREENED and row.track != PEERS]
     touched, suspects = _place(tx, timed, known, off)
-    # Series of peers and of compiling are kept, and never suspected: no pairs would decide them.
-    kept = [row for row in passed if row.mode in _KEPT or row.track == PEERS]
+    # series of peers are kept, and never suspected
+    kept = [row for row in passed if row.mode == Mode.PEER or row.track == PEERS]
     _place(tx, kept, known, off)
     own = [row.id for row in tracked if row.mode != Mode.PEER]
     wrong = record_wrong_jobs(tx, own, now)

@@ -6,7 +6,7 @@ A run of few jobs is stored in one transaction, one of many in parts: it is sent
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, cast
@@ -30,6 +30,7 @@ from vkbench_scheduler.planning.selection import Selection
 from vkbench_shaders.bundle import Bundle
 
 _TAKEN = (PEERS, SHARDS)  # tracks of timings that no run of cases may join
+NO_DRIVER = "--driver runs vkbench's own kernels: leave out --build and --peer"
 _SOURCES = ("weights", "model", "own")  # of cases, other than the catalogue
 
 Planner = Callable[[Selection, Sequence[DeviceFacts]], Iterable[PlannedJob]]
@@ -95,6 +96,21 @@ def submit_in(
     run = _create(tx, selection, words)
     count = add_jobs(tx, run.id, jobs) if run.new else 0
     return Submitted(run=run, jobs=count)
+
+
+def plan_through(devices_of: Mapping[str, Sequence[str]]) -> Planner:
+    """A planner of jobs that run through drivers: all of one, on its devices, then of the next."""
+
+    def plan_drivers(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterable[PlannedJob]:
+        if selection.program or selection.peers:
+            raise UsageError(NO_DRIVER)
+        planned = [
+            (sha, plan(selection, [facts for facts in devices if facts.key in keys]))
+            for sha, keys in devices_of.items()
+        ]
+        return (replace(job, driver=sha) for sha, jobs in planned for job in jobs)
+
+    return plan_drivers
 
 
 def _check_selection(selection: Selection, bundle: Bundle | None, build: Build | None) -> Selection:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
+
+from sqlalchemy import Connection
 
 from vkbench.device import DeviceFacts
 from vkbench.job import Arm, ArmKind, Mode, PlannedJob
@@ -24,6 +27,20 @@ from vkbench_scheduler.planning.submit import selection_json
 SECONDS = 0.3  # of samples for each arm of a pair
 
 
+class Tried(Protocol):
+    """Two arms of a kind that a try-out compares."""
+
+    @property
+    def arms(self) -> tuple[Arm, Arm]:
+        """Both as the arms of a pair, the old one first."""
+
+    def choose(self, selection: Selection) -> Selection:
+        """The selection as one of the new arm."""
+
+    def store(self, tx: Connection) -> None:
+        """Note what the database does not know of them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TriedBuilds:
     """The two builds of a program that a try-out compares."""
@@ -36,6 +53,15 @@ class TriedBuilds:
         """Both builds as the arms of a pair, the old one first."""
         old, new = (Arm(name=build.sha, kind=ArmKind.BUILD) for build in (self.old, self.new))
         return old, new
+
+    def choose(self, selection: Selection) -> Selection:
+        """The selection as one of the new build."""
+        return replace(selection, program=self.new.program, bundle=self.new.sha)
+
+    def store(self, tx: Connection) -> None:
+        """Note which builds these are."""
+        for build in (self.old, self.new):
+            store_build(tx, build)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,26 +77,27 @@ class TriedDrivers:
         old, new = (Arm(name=sha, kind=ArmKind.DRIVER) for sha in (self.old, self.new))
         return old, new
 
+    def choose(self, selection: Selection) -> Selection:
+        """The selection as one through the new driver."""
+        return replace(selection, driver=self.new)
+
+    def store(self, tx: Connection) -> None:
+        """Note nothing: hosts know drivers, and results name them."""
+
 
 def submit_tryout(
     database: Database,
-    tried: TriedBuilds | TriedDrivers,
+    tried: Tried,
     selection: Selection,
     devices: Sequence[DeviceFacts],
     words: RunWords,
 ) -> NewRun:
     """Store a run of one pair for each timing of a selection on these devices, on no track."""
-    chosen = replace(selection, mode=Mode.PERFORMANCE, track="")
+    chosen = tried.choose(replace(selection, mode=Mode.PERFORMANCE, track=""))
     old, new = tried.arms
-    if isinstance(tried, TriedBuilds):
-        chosen = replace(chosen, program=tried.new.program, bundle=new.name)
-    else:
-        chosen = replace(chosen, driver=new.name)
     jobs = list(_pairs(chosen, devices, old, new))  # says what is wrong before anything is stored
     with database.transaction() as tx:
-        if isinstance(tried, TriedBuilds):
-            for build in (tried.old, tried.new):
-                store_build(tx, build)
+        tried.store(tx)
         run = create_run(
             tx,
             mode=Mode.PAIRED,

@@ -26,12 +26,18 @@ from vkbench_shaders.launch import Interface
 MOST_IDS: Final = 0x3FFFFF  # SPIR-V's own limit
 MOST_PUSH_BYTES: Final = 4096  # devices take 128 to 4096
 NEWEST_MINOR: Final = 6
-_ENTRY_POINT, _MEMORY_MODEL, _EXT_INST_IMPORT = 15, 14, 11
+_ENTRY_POINT, _EXT_INST_IMPORT = 15, 11
 _FUNCTION_END, _FUNCTION_CALL = 56, 57
-_GL_COMPUTE, _LOGICAL = 5, 0
-_INPUT, _WORKGROUP, _PRIVATE, _FUNCTION, _PUSH_CONSTANT, _STORAGE_BUFFER = 1, 4, 6, 7, 9, 12
-_CLASSES: Final = (_INPUT, _WORKGROUP, _PRIVATE, _FUNCTION, _PUSH_CONSTANT, _STORAGE_BUFFER)
+_GL_COMPUTE, _LOGICAL, _ADDRESSES = 5, 0, 5348
+_INPUT, _UNIFORM, _WORKGROUP, _PRIVATE, _FUNCTION = 1, 2, 4, 6, 7
+_PUSH_CONSTANT, _STORAGE_BUFFER = 9, 12
+_OTHERS: Final = (_INPUT, _WORKGROUP, _PRIVATE, _FUNCTION, _PUSH_CONSTANT)
+_BUFFERS: Final = {_UNIFORM: "a uniform buffer", _STORAGE_BUFFER: "a storage buffer"}
 _DESCRIPTOR_SET = 34
+FOLLOWS_ADDRESSES: Final = (
+    "it follows addresses of buffers (PhysicalStorageBufferAddresses), whose bounds no driver "
+    "checks: bind the buffers instead"
+)
 _SETS: Final = ("GLSL.std.450", "NonSemantic.")  # extended instructions, by how their names begin
 # where an instruction before the functions has the number of what it makes
 _RESULT_AT: Final = {
@@ -134,7 +140,9 @@ def _check_kind(module: _Module) -> None:
     entries = [operands for op, operands in module.head if op == _ENTRY_POINT]
     if [ops[0] for ops in entries] != [_GL_COMPUTE] or _text(entries[0][2:]) != "main":
         raise MalformedSpirv("it is not one compute shader named main")
-    models = [operands[0] for op, operands in module.head if op == _MEMORY_MODEL]
+    models = [operands[0] for op, operands in module.head if op == Op.MEMORY_MODEL]
+    if _ADDRESSES in models:
+        raise MalformedSpirv(FOLLOWS_ADDRESSES)
     if models != [_LOGICAL]:
         raise MalformedSpirv("its addresses are not logical")
     modes = {operands[1] for op, operands in module.head if op == Op.EXECUTION_MODE}
@@ -172,27 +180,37 @@ def _sizing(interface: Interface) -> tuple[int | None, ...]:
 
 
 def _bindings(module: _Module) -> frozenset[int]:
-    """The numbers of the buffers; each is a block by itself, in set 0."""
+    """The numbers of the buffers; each is a block by itself, in set 0, and of one kind."""
     kinds = {ops[0]: op for op, ops in module.head if op == Op.TYPE_STRUCT}
-    pointers = {ops[0]: ops[2] for op, ops in module.head if op == Op.TYPE_POINTER}
+    pointers = {ops[0]: ops[1:3] for op, ops in module.head if op == Op.TYPE_POINTER}
     decorated = {
         (ops[0], ops[1]): ops[2]
         for op, ops in module.head
         if op == Op.DECORATE
         and ops[1] in (Decoration.BINDING, _DESCRIPTOR_SET, Decoration.BUILT_IN)
     }
-    numbers = set()
+    old = {
+        ops[0] for op, ops in module.head if op == Op.DECORATE and ops[1] == Decoration.BUFFER_BLOCK
+    }
+    numbers: dict[int, int] = {}  # and their kinds
     for op, ops in module.head:
         if op != Op.VARIABLE:
             continue
-        if ops[2] not in _CLASSES:
+        if ops[2] not in (*_OTHERS, *_BUFFERS):
             raise MalformedSpirv(f"it has a variable of storage class {ops[2]}")
         if ops[2] == _INPUT and (ops[1], Decoration.BUILT_IN) not in decorated:
             raise MalformedSpirv("it has an input that is not built in")
-        if ops[2] == _STORAGE_BUFFER:
-            if decorated.get((ops[1], _DESCRIPTOR_SET)) != 0 or pointers[ops[0]] not in kinds:
+        if ops[2] in _BUFFERS:
+            kind, block = pointers[ops[0]]
+            number = decorated[ops[1], Decoration.BINDING]
+            if kind != ops[2]:
+                raise MalformedSpirv(f"binding {number} is of another kind than its pointer")
+            if decorated.get((ops[1], _DESCRIPTOR_SET)) != 0 or block not in kinds or block in old:
                 raise MalformedSpirv("it has a buffer that is no block in set 0")
-            numbers.add(decorated[ops[1], Decoration.BINDING])
+            if numbers.setdefault(number, ops[2]) != ops[2]:
+                raise MalformedSpirv(
+                    f"binding {number} is {' and '.join(_BUFFERS.values())} at once"
+                )
     return frozenset(numbers)
 
 

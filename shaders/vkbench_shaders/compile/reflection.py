@@ -46,7 +46,8 @@ _CAPABILITIES: Final = {
     6022: "CooperativeMatrixKHR",
 }  # others go by their number
 _OF_SUBGROUPS: Final = frozenset({"GroupNonUniformShuffle", "CooperativeMatrixKHR"})
-_PUSH_CONSTANT: Final = 9  # a storage class
+_LOGICAL: Final = 0  # how a module addresses memory
+_UNIFORM, _PUSH_CONSTANT = 2, 9  # storage classes
 _SPECIAL: Final = (Op.SPEC_TRUE, Op.SPEC_FALSE, Op.SPEC_CONSTANT)
 _HOLDS: Final = (
     "push constants may hold numbers, and vectors, arrays and structures of them without gaps"
@@ -124,6 +125,23 @@ def counts_on_subgroups(code: bytes) -> bool:
         for op, ops in instructions
     )
     return asks or not _OF_SUBGROUPS.isdisjoint(_capabilities(instructions))
+
+
+def follows_addresses(code: bytes) -> bool:
+    """Whether a module follows addresses of buffers, whose bounds nothing checks."""
+    _, instructions, _ = read(code)
+    return any(op == Op.MEMORY_MODEL and ops[0] != _LOGICAL for op, ops in instructions)
+
+
+def uniform_buffers(code: bytes) -> frozenset[int]:
+    """The numbers of the bindings that a module reads as uniform buffers."""
+    _, instructions, _ = read(code)
+    uniform = {ops[1] for op, ops in instructions if op == Op.VARIABLE and ops[2] == _UNIFORM}
+    return frozenset(
+        ops[2]
+        for op, ops in instructions
+        if op == Op.DECORATE and ops[1] == Decoration.BINDING and ops[0] in uniform
+    )
 
 
 def width(code: bytes, constants: Mapping[int, int]) -> int:

@@ -22,6 +22,7 @@ class Op(IntEnum):
     SOURCE = 3
     NAME = 5
     MEMBER_NAME = 6
+    MEMORY_MODEL = 14
     EXECUTION_MODE = 16
     CAPABILITY = 17
     TYPE_BOOL = 20
@@ -47,6 +48,8 @@ class Decoration(IntEnum):
     """What OpDecorate and OpMemberDecorate say."""
 
     SPEC_ID = 1
+    BLOCK = 2
+    BUFFER_BLOCK = 3
     ARRAY_STRIDE = 6
     BUILT_IN = 11
     NON_WRITABLE = 24

@@ -17,6 +17,8 @@ import numpy as np
 
 from vkbench.case import SEED, Case, parse
 from vkbench.errors import UsageError
+from vkbench.words import names as words
+from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
 from vkbench_shaders.compile.compiler import CompileError
 from vkbench_shaders.compile.spirv import MalformedSpirv
@@ -32,6 +34,7 @@ from vkbench_shaders.own.records import (
     OwnBinding,
     OwnCase,
     OwnKernel,
+    OwnLaunch,
     OwnVariant,
     UnfitDeclaration,
 )
@@ -52,7 +55,9 @@ class Built:
 
     bundle: Bundle
     kernel: OwnKernel
-    units: Mapping[str, OwnUnit]  # by variant, or by the name of each of its steps
+    # by variant, or the name of each of its steps, behind which is what formats it is for, if any
+    units: Mapping[str, OwnUnit]
+    launches: Mapping[str, OwnLaunch]  # the first launch of any case
     parts: frozenset[str] = frozenset()  # cases that are there as parts of others
 
 
@@ -63,9 +68,10 @@ class _Draft:
     declared: Declared
     head: OwnKernel  # without its cases
     kernel: Kernel
-    compositions: Mapping[str, Composition]  # by variant
+    compositions: Sequence[Composition]  # of each variant, for each combination of formats
     function: references.Function | None
     blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
+    launches: dict[str, OwnLaunch] = field(default_factory=dict)  # the first of any case
 
 
 def build(
@@ -88,7 +94,8 @@ def build(
     declared = declaration.read(path, owner, sources)
     try:
         draft = _draft(declared)
-        tables = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
+        given = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
+        tables = [one for table in given for one in _with_formats(draft, table)]
         cases = [_case(draft, table) for table in (*tables, *_vary_seeds(draft, tables, seeds))]
         named = {case.name for case in cases}
         beside = [_case(draft, table) for table in (_parts(draft, cases) if batches else ())]
@@ -98,8 +105,13 @@ def build(
     except _FAULTS as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
     parts = frozenset(case.name for case in beside)
-    units = {unit.entry.entry: unit for unit in _units(draft)}
-    return Built(bundle=_bundle(own, draft), kernel=own, units=units, parts=parts)
+    return Built(
+        bundle=_bundle(own, draft),
+        kernel=own,
+        units={_word(unit): unit for unit in _units(draft)},
+        launches=draft.launches,
+        parts=parts,
+    )
 
 
 def _draft(declared: Declared) -> _Draft:
@@ -109,11 +121,12 @@ def _draft(declared: Declared) -> _Draft:
     bindings = posing.outline_kernel(head).bindings
     composition.check_scratch(table, {binding.name for binding in bindings})
     compiled: dict[str, Compiled] = {}
-    compositions = {
-        variant.name: composition.compose(declared, variant, head.name, bindings, compiled)
+    compositions = [
+        composed
         for variant in table.variants
-    }
-    variants = (_with_code(variant, compositions[variant.name]) for variant in head.variants)
+        for composed in composition.compose(declared, variant, head, bindings, compiled)
+    ]
+    variants = (_with_code(variant, compositions) for variant in head.variants)
     head = replace(head, variants=tuple(variants))
     records.check_head(head)
     function = references.function_of(declared)
@@ -127,18 +140,41 @@ def _draft(declared: Declared) -> _Draft:
     )
 
 
-def _with_code(variant: OwnVariant, composed: Composition) -> OwnVariant:
-    """A variant with what its code asks for."""
+def _with_code(variant: OwnVariant, compositions: Sequence[Composition]) -> OwnVariant:
+    """A variant with what all its codes ask for, and what those for some formats need beside."""
+    own = [composed for composed in compositions if composed.variant.name == variant.name]
+    shared = set(own[0].features).intersection(*(composed.features for composed in own))
+    more = {
+        ",".join(composed.formats): tuple(sorted(rest))
+        for composed in own
+        if (rest := set(composed.features) - shared)
+    }
     return replace(
         variant,
-        requires=composed.features,
-        steps=len(composed.units),
-        scratch=composed.names,
-        counters=composed.counters,
+        requires=tuple(sorted(shared)),
+        requires_more=more,
+        steps=len(own[0].units),
+        scratch=own[0].names,
+        counters=own[0].counters,
     )
 
 
+def _word(unit: OwnUnit) -> str:
+    """What a kernel's code is called behind the kernel's name."""
+    return unit.entry.key.partition("/")[2]
+
+
 def _head(table: Declaration) -> OwnKernel:
+    axes = table.matrix.axes if table.matrix else {}
+    _check_axes(table, axes)
+    order = [binding.name for binding in table.bindings]
+    firsts = {
+        name: min(names, key=order.index) if not table.shadows else names[0]
+        for names in axes
+        for name in names
+    }
+    same = {name: first for name, first in firsts.items() if name != first}
+    choices = {name: tuple(formats) for names, formats in axes.items() for name in names}
     return OwnKernel(
         name=f"{table.owner}.{table.name}",
         description=table.description,
@@ -147,15 +183,18 @@ def _head(table: Declaration) -> OwnKernel:
         dims=tuple(dict.fromkeys(dim for binding in table.bindings for dim in binding.dims)),
         bindings=tuple(
             OwnBinding(
-                name=each.name,
-                access=each.access,
-                format=each.format,
-                dims=each.dims,
-                exact=each.exact,
-                values=each.values,
+                name=binding.name,
+                access=binding.access,
+                format=choices.get(binding.name, (binding.format,))[0],
+                more=choices.get(binding.name, ())[1:],
+                same_as=same.get(binding.name, ""),
+                dims=binding.dims,
+                exact=binding.exact,
+                values=binding.values,
             )
-            for each in (() if table.shadows else table.bindings)
+            for binding in (() if table.shadows else table.bindings)
         ),
+        by_format=tuple(dict.fromkeys(firsts.values())),
         params=table.params,
         variants=tuple(
             OwnVariant(name=variant.name, arithmetic=_path(variant.tolerance or table.tolerance))
@@ -163,6 +202,16 @@ def _head(table: Declaration) -> OwnKernel:
         ),
         cases=(),
     )
+
+
+def _check_axes(table: Declaration, axes: Collection[tuple[str, ...]]) -> None:
+    kernel = catalogue.kernel_named(table.shadows) if table.shadows else table
+    known = [binding.name for binding in kernel.bindings]
+    for names in axes:
+        for name in names:
+            if name not in known:
+                words.pick(name, known, f"binding of {table.shadows or table.name} in [matrix]")
+                raise UnfitDeclaration(f"[matrix] writes {name} otherwise than the binding")
 
 
 def _path(tolerance: str | Mapping[str, float]) -> str:
@@ -182,9 +231,10 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
         if each.values == "uniform"
         for low, high in [each.range or (0, 1)]
     }
-    name, compositions = problem.case.name, draft.compositions.items()
-    launches = {at: composition.launches_of(composed, known, name) for at, composed in compositions}
-    sizes = {at: composition.sizes_of(composed, known, name) for at, composed in compositions}
+    name, types = problem.case.name, draft.head.codes_of(problem.types)
+    compositions = {one.variant.name: one for one in draft.compositions if one.formats == types}
+    launches = {at: composition.launches_of(one, known, name) for at, one in compositions.items()}
+    sizes = {at: composition.sizes_of(one, known, name) for at, one in compositions.items()}
     case = OwnCase(
         name=problem.case.name,
         is_timed=case_table.timed,
@@ -193,12 +243,25 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
         scratch={at: bytes_of_all for at, bytes_of_all in sizes.items() if bytes_of_all},
         ranges=ranges,
     )
+    for at, composed in compositions.items():
+        for unit, launch in zip(composed.units, case.steps(at), strict=True):
+            draft.launches.setdefault(_word(unit), launch)
     records.check_case(draft.head, case)  # before arrays of its sizes are made
     if not draft.head.shadows:
         return _with_arrays(draft, problem, case, case_table.npz)
     if case_table.npz or draft.function:
         raise UnfitDeclaration(f"{draft.head.shadows} brings its own inputs and reference")
     return case
+
+
+def _with_formats(draft: _Draft, table: CaseTable) -> Iterator[CaseTable]:
+    """A case in each combination of formats that it admits."""
+    choices = [choice for choice in draft.declared.choices if choice.matches(table.types)]
+    if not choices:
+        types = ", ".join(f"{name} {fmt}" for name, fmt in table.types.items())
+        raise UnfitDeclaration(f"a case has the types {types}, which [matrix] has not")
+    for choice in choices:
+        yield replace(table, types={**table.types, **choice.formats})
 
 
 def _vary_seeds(
@@ -227,7 +290,8 @@ def _parts(draft: _Draft, cases: Sequence[OwnCase]) -> Iterator[CaseTable]:
         for part in parts_along(parse(case.name), along)
     }
     for case in parts.values():
-        yield CaseTable(shape=case.shape, params=case.params, types=case.types, timed=False)
+        types = {draft.kernel.bindings[0].name: case.format, **case.types}
+        yield CaseTable(shape=case.shape, params=case.params, types=types, timed=False)
 
 
 def _name_case(draft: _Draft, case_table: CaseTable) -> Case:
@@ -254,6 +318,12 @@ def _with_arrays(draft: _Draft, problem: Problem, case: OwnCase, npz: str) -> Ow
     """A case with the inputs that a file brings, and with what is expected of it."""
     path = draft.declared.file(npz, (".npz",), MOST_STORED_BYTES) if npz else None
     given = references.from_npz(path, problem) if path else {}
+    numbers = {
+        table.name: references.store_numbers(problem, table.name, table.numbers, _numbers(problem))
+        for table in draft.declared.table.bindings
+        if table.numbers
+    }
+    given = numbers | given
     there = [binding for binding in draft.head.bindings if binding.name in given]
     inputs = {binding.name: given[binding.name] for binding in there if binding.access != "out"}
     outputs = {binding.name: given[binding.name] for binding in there if binding.access == "out"}
@@ -293,7 +363,7 @@ def _keep_arrays(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[
 
 def _units(draft: _Draft) -> list[OwnUnit]:
     """The code of all variants."""
-    return [unit for composed in draft.compositions.values() for unit in composed.units]
+    return [unit for composed in draft.compositions for unit in composed.units]
 
 
 def _bundle(own: OwnKernel, draft: _Draft) -> Bundle:

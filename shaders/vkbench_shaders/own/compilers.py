@@ -96,7 +96,8 @@ def _compile(program: str, recipe: Recipe) -> bytes:
         done = _run(_command(program, recipe, out), recipe.source)
         if done.returncode or not out.exists():
             lines = (done.stdout + done.stderr).splitlines()
-            complaints = [line for line in lines if _PLACE.search(line) and "warning:" not in line]
+            placed = [line for line in lines if _PLACE.search(line)]
+            complaints = [line for line in placed if "warning:" not in line.casefold()]
             complaint = first_line(complaints or lines)
             complaint = complaint.removeprefix("ERROR: ").replace(f"{recipe.source.parent}/", "")
             raise UnfitDeclaration(complaint)

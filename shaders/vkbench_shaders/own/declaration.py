@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from vkbench.errors import UsageError
 from vkbench.process.toml_file import read_toml
 from vkbench_shaders.own.formulas import Formula
-from vkbench_shaders.own.matrix import MatrixTable, combine
+from vkbench_shaders.own.matrix import FormatChoice, MatrixTable, choose_formats, combine
 from vkbench_shaders.own.records import WORD, UnfitDeclaration
 
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
 
+T = TypeVar("T")
+Source = str | tuple[str, ...]  # of several files, the first that is there
 Push = Mapping[str, Formula | tuple[Formula, ...]]
 Place = int | str  # a binding's number, SET:NUMBER, or what the code calls a block
 Places = Place | tuple[Place, ...]
@@ -34,6 +37,7 @@ class BindingTable:
     exact: bool = False
     values: str = "noise"
     range: tuple[Formula, Formula] | None = None
+    numbers: tuple[Formula, ...] = ()  # what an input holds, instead of values
     binding: Places | None = None  # None: its place in the list
     set: int = 0
     optional: bool = False  # whether some versions of the code have it under none of these names
@@ -56,7 +60,7 @@ class ScratchTable:
 class StepTable:
     """[[variants.steps]]: one of the dispatches of a code path, which has several."""
 
-    source: str = ""  # "": the variant's
+    source: Source = ""  # "": the variant's
     entry: str = ""
     compiler: str = ""
     defines: Defines = field(default_factory=dict)
@@ -65,7 +69,9 @@ class StepTable:
     groups: tuple[Formula, ...] = ()
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
-    workgroup: tuple[int, ...] | None = None
+    workgroup: tuple[Formula, ...] | None = None
+    subgroup_size: int = 0  # 0: the variant's
+    full_subgroups: bool | None = None  # None: the variant's
     bindings: Bound | None = None
 
 
@@ -74,7 +80,7 @@ class VariantTable:
     """[[variants]]: a code path; what it says of its code holds for its steps, if it has some."""
 
     name: str
-    source: str = ""
+    source: Source = ""
     entry: str = ""
     compiler: str = ""
     defines: Defines = field(default_factory=dict)
@@ -83,11 +89,16 @@ class VariantTable:
     groups: tuple[Formula, ...] = ()
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
-    workgroup: tuple[int, ...] | None = None
+    workgroup: tuple[Formula, ...] | None = None
+    subgroup_size: int = 0  # that the code is for; 0: whatever the device has
+    full_subgroups: bool = False
     features: tuple[str, ...] = ()
     tolerance: str | Mapping[str, float] | None = None
     bindings: Bound | None = None  # arrays and scratch that it has, and where; None: as declared
     steps: tuple[StepTable, ...] = ()
+
+
+Code = TypeVar("Code", StepTable, VariantTable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,12 +164,34 @@ class Declared:
         """A file that the declaration names; it lies in its folder, links followed."""
         return _file_in(self.path.resolve().parent, self.path.name, name, endings, most_bytes)
 
+    @cached_property
+    def choices(self) -> list[FormatChoice]:
+        """The combinations of formats that code is compiled for."""
+        return choose_formats(self.table.matrix)
+
+    @property
+    def codes(self) -> Iterator[tuple[VariantTable, FormatChoice]]:
+        """Each variant as it is compiled for each combination of formats."""
+        for variant in self.table.variants:
+            for choice in self.choices:
+                yield self.code(variant, choice), choice
+
+    def code(self, variant: VariantTable, choice: FormatChoice) -> VariantTable:
+        """A variant, with its steps, as it is compiled for a combination of formats."""
+        is_compiled = variant.steps or not is_spirv(variant.source)
+        macros = choice.defines if is_compiled else {}
+        filled = replace(variant, defines={**variant.defines, **macros})
+        steps = tuple(_fill(step, choice) for step in variant.steps)
+        return replace(_fill(filled, choice), steps=steps)
+
     def recipe(self, variant: VariantTable, most_bytes: int) -> Recipe:
         """How a variant is compiled."""
         folder = self._source_folder
         whose = f"--sources {self.sources}" if self.sources else self.path.name
+        names = files_of(variant.source)
+        name = next((name for name in names if (folder / name).is_file()), " or ".join(names))
         return Recipe(
-            source=_file_in(folder, whose, variant.source, _ENDINGS, most_bytes),
+            source=_file_in(folder, whose, name, _ENDINGS, most_bytes),
             entry=variant.entry,
             compiler=variant.compiler,
             defines={
@@ -173,6 +206,22 @@ class Declared:
     @property
     def _source_folder(self) -> Path:
         return (self.sources or self.path.parent).resolve()
+
+
+def files_of(source: Source) -> tuple[str, ...]:
+    """The files of which one is the source; none where nothing says."""
+    return tuple(filter(None, (source,) if isinstance(source, str) else source))
+
+
+def is_spirv(source: Source) -> bool:
+    """Whether a source is SPIR-V, which nothing compiles."""
+    return any(name.endswith(".spv") for name in files_of(source))
+
+
+def _fill(table: Code, choice: FormatChoice) -> Code:
+    """What is said of code, with the format of an array for its name in braces."""
+    source = tuple(map(choice.fill, files_of(table.source)))
+    return replace(table, source=source, defines=choice.fill_each(table.defines))
 
 
 def _file_in(
@@ -215,7 +264,7 @@ def read(path: Path, owner: str, sources: Path | None = None) -> Declared:
         variants = tuple(_variants_of(declaration))
     except UnfitDeclaration as error:
         raise UsageError(f"{path}: {error}") from error
-    if declaration.steps and not any(variant.steps == declaration.steps for variant in variants):
+    if declaration.steps and all(each.source or each.steps for each in declaration.variants):
         raise UsageError(f"{path}: no variant has the [[steps]]: each has a source or steps itself")
     table = replace(declaration, owner=owner, variants=variants)
     return Declared(path=path, table=table, sources=sources)
@@ -241,7 +290,8 @@ def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
 def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
     """A variant with what all are compiled with, and their steps; SPIR-V is not compiled."""
     steps = variant.steps or (() if variant.source else declaration.steps)
-    if variant.source.endswith(".spv") and not steps:
+    variant = replace(_name_each(variant), steps=tuple(map(_name_each, steps)))
+    if is_spirv(variant.source) and not steps:
         return variant
     return replace(
         variant,
@@ -253,15 +303,37 @@ def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
     )
 
 
+def _name_each(table: Code) -> Code:
+    push, constants = _spread_names(table.push), _spread_names(table.constants)
+    return replace(table, push=push, constants=constants)
+
+
+def _spread_names(given: Mapping[str, T]) -> dict[str, T]:
+    """What is given by name, where a declaration may give one value to several: "ne00 ne10"."""
+    return {name: value for names, value in given.items() for name in names.split()}
+
+
 def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -> None:
     given = {"access": binding.access, "format": binding.format, "dims": binding.dims}
-    if declaration.shadows and any(given.values()):
+    matrix = declaration.matrix
+    if matrix and any(binding.name in names for names in matrix.axes):
+        del given["format"]
+        if binding.format:
+            raise UsageError(
+                f"{path}: {binding.name} has its formats in [matrix]: leave out its format"
+            )
+    if declaration.shadows and (any(given.values()) or binding.numbers):
         raise UsageError(
             f"{path}: {binding.name} is {declaration.shadows}'s, and has its access, format and "
             "dims: give name and binding alone"
         )
     if binding.optional and binding.access == "out":
         raise UsageError(f"{path}: {binding.name} is an output, which no version may lack")
+    if binding.numbers and (binding.access != "in" or binding.values != "noise" or binding.range):
+        raise UsageError(
+            f'{path}: {binding.name} has numbers, so its access is "in" and it has no values or '
+            "range"
+        )
     lacking = [name for name, value in given.items() if not value]
     if lacking and not declaration.shadows:
         raise UsageError(f"{path}: the binding {binding.name} lacks {', '.join(lacking)}")

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import operator
+import struct
 from collections.abc import Callable, Mapping
+from math import ceil
 from typing import Final
 
 from vkbench_shaders.own.records import UnfitDeclaration
@@ -25,12 +27,34 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Number, Number], Number]
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_WORDS: Final = "+ - * / // %, ceil_div, ceil_log2, pow, min, max, bits"
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    size = float(abs(base)) ** exponent
+    if not size <= 2 * _LARGEST:
+        raise OverflowError
+    if base < 0 and exponent != int(exponent):
+        raise ValueError
+    power: Number = base**exponent
+    return power
+
+
+def _ceil_log2(value: Number) -> int:
+    """The least power of 2 that a number does not exceed: what fast divisions shift by."""
+    if value < 1:
+        raise ValueError
+    return (ceil(value) - 1).bit_length()
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[..., Number]]] = {
     "ceil_div": lambda a, b: -(-a // b),
+    "ceil_log2": _ceil_log2,
+    "pow": _power,
     "min": min,
     "max": max,
+    "bits": lambda a: int.from_bytes(struct.pack("<f", a), "little"),
 }
-_WORDS: Final = "+ - * / // %, ceil_div, min, max"
 
 
 def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
@@ -51,6 +75,17 @@ def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
     if not abs(value) <= _LARGEST:
         raise UnfitDeclaration(f"'{formula}' is {value:.3g}, too large a number")
     return value
+
+
+def names_in(formula: Formula) -> frozenset[str]:
+    """What a formula names; nothing where it is none."""
+    if not isinstance(formula, str) or len(formula) > MOST_CHARACTERS:
+        return frozenset()
+    try:
+        nodes = ast.walk(ast.parse(formula.strip(), mode="eval"))
+        return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
 
 
 def whole_number(formula: Formula, names: Mapping[str, Number]) -> int:

@@ -22,8 +22,8 @@ def digest_of_sources(path: Path, owner: str, folder: Path) -> str:
     declared = declaration.read(path, owner, folder)
     recipes = [
         declared.recipe(step, MOST_SOURCE_BYTES)
-        for variant in declared.table.variants
-        for step in list_dispatches(variant)
+        for code, _ in declared.codes
+        for step in list_dispatches(code)
     ]
     files = {file for recipe in recipes for file in _files_of(recipe, folder.resolve())}
     digest = hashlib.sha256()

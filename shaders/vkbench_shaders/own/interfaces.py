@@ -88,11 +88,16 @@ def _constant_ids(head: Sequence[Instruction]) -> dict[int, int]:
 def _with_one_name_each(
     interface: Interface, names: Mapping[int, Sequence[str]]
 ) -> tuple[Interface, dict[str, str]]:
-    """An interface in which a number has one name, and what its constants may be called too."""
+    """An interface in which a number has one name, and what its constants may be called too.
+
+    glslang declares what sizes the workgroup anew, as u32, where the source has it as an int.
+    """
     kept: dict[tuple[int, str], SpecConstant] = {}
     aliases: dict[str, str] = {}
     for constant in interface.constants:
-        first = kept.setdefault((constant.id, constant.type), constant)
+        kind = "u32" if constant.type == "i32" else constant.type
+        first = kept.get((constant.id, kind), constant)
+        kept[constant.id, kind] = replace(first, type=constant.type)
         called = (constant.name, *names.get(constant.id, ()), str(constant.id))
         aliases |= dict.fromkeys(called, first.name)
     x, y, z = (aliases.get(name, name) for name in interface.sized_by)

@@ -1,4 +1,4 @@
-"""Variants that differ in macros and constants: one for each combination that [matrix] has."""
+"""What [matrix] combines: variants that differ in macros and constants, and formats of arrays."""
 
 from __future__ import annotations
 
@@ -14,15 +14,80 @@ from vkbench_shaders.own.records import MOST_VARIANTS, UnfitDeclaration
 Value = str | int | float | bool
 T = TypeVar("T")
 _PLACE: Final = re.compile(r"\{(\w+)\}")
+_NAMES: Final = re.compile(r"\w+")
 _OTHER: Final = re.compile(r"\W+")  # what no variant's name may have
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixTable:
-    """[matrix]: macros and specialisation constants with the values that variants have of each."""
+    """[matrix]: macros and specialisation constants with the values that variants have of each.
+
+    And arrays, alone or several of one format, with their formats; a format may bring macros.
+    """
 
     defines: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     constants: Mapping[str, tuple[str | int | float, ...]] = field(default_factory=dict)
+
+    formats: Mapping[str, tuple[str, ...] | Mapping[str, Mapping[str, Value]]] = field(
+        default_factory=dict
+    )
+
+    @property
+    def axes(self) -> dict[tuple[str, ...], dict[str, Mapping[str, Value]]]:
+        """The formats of arrays, and the macros of each, by the names of the arrays."""
+        return {
+            tuple(_NAMES.findall(names)): dict(formats)
+            if isinstance(formats, Mapping)
+            else {name: {} for name in formats}
+            for names, formats in self.formats.items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatChoice:
+    """A format of each array that [matrix] names."""
+
+    formats: Mapping[str, str]  # by array
+    defines: Mapping[str, Value]  # that the code is compiled with
+
+    def fill(self, text: str) -> str:
+        """A text in which {NAME} is the format of an array."""
+        for name, fmt in self.formats.items():
+            text = text.replace(f"{{{name}}}", fmt)
+        return text
+
+    def fill_each(self, defines: Mapping[str, Value]) -> dict[str, Value]:
+        """Macros in whose texts {NAME} is the format of an array."""
+        return {
+            name: self.fill(text) if isinstance(text, str) else text
+            for name, text in defines.items()
+        }
+
+    def matches(self, types: Mapping[str, str]) -> bool:
+        """Whether a case that asks for these formats is one of these."""
+        return all(types.get(name, fmt) == fmt for name, fmt in self.formats.items())
+
+
+def choose_formats(matrix: MatrixTable | None) -> list[FormatChoice]:
+    """Each combination of the formats that [matrix] has; one of none where it has none."""
+    axes = matrix.axes if matrix else {}
+    for names, formats in axes.items():
+        if not formats or not names:
+            raise UnfitDeclaration(f"[matrix] has no format of {' and '.join(names) or 'no array'}")
+    every = [name for names in axes for name in names]
+    for name in every:
+        if every.count(name) > 1:
+            raise UnfitDeclaration(f"[matrix] has formats of {name} twice")
+    choices = []
+    for chosen in product(*(formats.items() for formats in axes.values())):
+        pairs = list(zip(axes, chosen, strict=True))
+        choices.append(
+            FormatChoice(
+                formats={name: fmt for names, (fmt, _) in pairs for name in names},
+                defines={macro: text for _, macros in chosen for macro, text in macros.items()},
+            )
+        )
+    return choices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +104,16 @@ def combine(matrix: MatrixTable, names: Sequence[str]) -> Iterator[Combination]:
     """Each variant with each combination of values."""
     axes = {**matrix.defines, **matrix.constants}
     _check(matrix, axes)
-    count = len(names) * prod(map(len, axes.values()))
+    of_formats = prod(map(len, matrix.axes.values()))
+    count = len(names) * prod(map(len, axes.values())) * of_formats
     if count > MOST_VARIANTS:
-        raise UnfitDeclaration(f"[matrix] makes {count} variants; {MOST_VARIANTS} are allowed")
+        what = f"{count} variants" if of_formats == 1 else f"{count} codes of variants and formats"
+        raise UnfitDeclaration(f"[matrix] makes {what}; {MOST_VARIANTS} are allowed")
     for name in names:
         for defines in _choose(matrix.defines):
             for constants in _choose(matrix.constants):
                 chosen = {**defines, **constants}
+                chosen = {key.removesuffix("?"): value for key, value in chosen.items()}
                 yield Combination(
                     of=name,
                     name=_name_variant(name, chosen),

@@ -35,6 +35,7 @@ from vkbench_shaders.own.records import (
     OwnBinding,
     OwnCase,
     OwnKernel,
+    OwnLaunch,
     OwnVariant,
     entries_of,
 )
@@ -144,20 +145,31 @@ def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         steps = _case(own, problem).steps(variant.name)
         return tuple(
-            Launch(groups=step.groups, push=step.push, constants=step.constants, entry=entry)
-            for step, entry in zip(steps, entries, strict=True)
+            _launch(step.on(device), entry) for step, entry in zip(steps, entries, strict=True)
         )
 
     return Variant(
         name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
         module=own.name,
         entry=entries[0],
+        arguments=own.codes_of,
         launch=launch,
         arithmetic=variant.arithmetic,
-        more=tuple(Stage(entry=entry) for entry in entries[1:]),
+        more=tuple(Stage(entry=entry, arguments=own.codes_of) for entry in entries[1:]),
         own=_memory(own, variant),
         requires=variant.requires,
         refuses=lambda problem, device: _refuse(own, variant, problem, device),
+    )
+
+
+def _launch(declared: OwnLaunch, entry: str) -> Launch:
+    return Launch(
+        groups=declared.groups,
+        push=declared.push,
+        constants=declared.constants,
+        entry=entry,
+        subgroup_size=declared.subgroup_size,
+        full_subgroups=declared.full_subgroups,
     )
 
 
@@ -177,7 +189,14 @@ def _memory(own: OwnKernel, variant: OwnVariant) -> Memory:
 def _refuse(
     own: OwnKernel, variant: OwnVariant, problem: Problem, device: DeviceFacts
 ) -> str | None:
-    """Why a device does not bind the arrays or the scratch of a variant, or None."""
+    """Why a device does not run the code of a variant, or bind its arrays or scratch, or None."""
+    codes = ",".join(own.codes_of(problem.types))
+    lacking = set(variant.requires_more.get(codes, ())).difference(device.features)
+    if lacking:
+        return f"needs {', '.join(sorted(lacking))}, which {device.name} lacks"
+    refusals = (step.refuses(device) for step in _case(own, problem).steps(variant.name))
+    if reason := next(filter(None, refusals), None):
+        return reason
     most = device.limits.get("max_storage_range")
     names = [*variant.scratch, variant.counters]
     for name, size in zip(names, _case(own, problem).scratch.get(variant.name, ()), strict=False):
@@ -190,7 +209,8 @@ def _binding(binding: OwnBinding) -> Binding:
     return Binding(
         name=binding.name,
         access=binding.access,
-        types=(binding.format,),
+        types=binding.formats,
+        same_as=binding.same_as,
         dims=binding.dims,
         exact=binding.exact,
     )

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, prod
 from typing import Final
 
-from vkbench.case import OWN_NAME, WEIGHTS, Value, parse
+from vkbench.case import OWN_NAME, WEIGHTS, Case, Value, parse
+from vkbench.device import SUBGROUP_LIMITS, DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.tolerance import limits_of
@@ -29,6 +30,8 @@ MOST_STORED_BYTES: Final = 64 << 20  # of all arrays that travel in a bundle
 PART_BYTES: Final = 4 << 20  # of an array, in a blob of its own
 MOST_WORD: Final = 1 << 32  # workgroups, and values of specialisation constants, are less
 WORD_BYTES: Final = 4
+SUBGROUP: Final = "subgroup_size"  # what formulas call the threads of a subgroup
+SUBGROUPS: Final = (4, 8, 16, 32, 64, 128)  # sizes that devices have
 MOST_TEXT: Final = 500  # characters of a description
 ACCESSES: Final = ("in", "out", "inout")
 VALUES: Final = ("noise", "special", "uniform")
@@ -51,6 +54,13 @@ class OwnBinding:
     dims: tuple[str, ...]  # outermost first
     exact: bool = False  # an output that is judged bit for bit
     values: str = "noise"  # what an input holds that no file gives: noise | special | uniform
+    more: tuple[str, ...] = ()  # other formats that it has in some cases
+    same_as: str = ""  # an earlier one whose format it always has
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """All formats that it may have, the default first."""
+        return (self.format, *self.more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +70,34 @@ class OwnLaunch:
     groups: tuple[int, int, int]
     push: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)
     constants: Mapping[str, int] = field(default_factory=dict)  # as 32 bits
+    subgroup_size: int = 0  # that its pipeline requires of a device; 0: any
+    full_subgroups: bool = False  # whether it requires that no subgroup is partly empty
+    # the same by the size of a device's subgroups, where it depends on that: no device runs another
+    by_subgroup: Mapping[int, OwnLaunch] = field(default_factory=dict)
+
+    def refuses(self, device: DeviceFacts) -> str | None:
+        """Why a device has not the subgroups that it is for; None where it has."""
+        size, here = self.subgroup_size, device.subgroup_size
+        least, most = (device.limits.get(name, 0) for name in SUBGROUP_LIMITS)
+        if size and not least <= size <= most:
+            return f"requires subgroups of {size}, and {device.name} has those of " + (
+                f"{least} to {most}" if least < most else str(least or here)
+            )
+        if self.by_subgroup and here not in self.by_subgroup:
+            known = ", ".join(map(str, sorted(self.by_subgroup)))
+            return f"is declared for subgroups of {known}, and {device.name} has those of {here}"
+        return None
+
+    def on(self, device: DeviceFacts) -> OwnLaunch:
+        """The launch on a device that it does not refuse.
+
+        A driver that may choose among sizes has to take the one that the launch is worked out for.
+        """
+        if not self.by_subgroup:
+            return self
+        least, most = (device.limits.get(name, 0) for name in SUBGROUP_LIMITS)
+        size = device.subgroup_size if least < most else 0
+        return replace(self.by_subgroup[device.subgroup_size], subgroup_size=size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +110,8 @@ class OwnVariant:
     steps: int = 1  # dispatches, of several the code is `<kernel>/<variant>.<number>`, from 1
     scratch: tuple[str, ...] = ()  # buffers that are bound behind the kernel's, in no known state
     counters: str = ""  # one more behind these, which is zero before and after a launch
+    # those that its code for some formats needs beside; by `codes_of` of a case
+    requires_more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +145,7 @@ class OwnKernel:
     deterministic: bool = True
     dims: tuple[str, ...] = ()
     bindings: tuple[OwnBinding, ...] = ()
+    by_format: tuple[str, ...] = ()  # bindings whose formats choose among a variant's codes
     params: Mapping[str, Value] = field(default_factory=dict)  # with their defaults
     variants: tuple[OwnVariant, ...]
     cases: tuple[OwnCase, ...]
@@ -121,6 +162,18 @@ class OwnKernel:
             for arrays in (case.inputs, case.outputs):
                 for parts in arrays.values():
                     yield from parts
+
+    def codes_of(self, types: Mapping[str, str]) -> tuple[str, ...]:
+        """What, of the formats of a case, chooses among a variant's codes."""
+        return tuple(types.get(name, "") for name in self.by_format)
+
+    def types(self, case: Case) -> dict[str, str]:
+        """The format of each binding in a case."""
+        types: dict[str, str] = {}
+        for place, binding in enumerate(self.bindings):
+            given = case.types.get(binding.name, binding.format) if place else case.format
+            types[binding.name] = types[binding.same_as] if binding.same_as else given
+        return types
 
     def binding(self, name: str) -> OwnBinding:
         """A binding by name."""
@@ -180,8 +233,11 @@ def _check_bindings(kernel: OwnKernel) -> None:
         _check_word("parameter", name)
         if not isinstance(value, str) and not isfinite(value):
             raise UnfitDeclaration(f"the parameter {name} is {value}")
-        if name in (*kernel.dims, WEIGHTS):
-            raise UnfitDeclaration(f"a parameter is named {name}, as a size or the weights are")
+        if name in (*kernel.dims, WEIGHTS, SUBGROUP):
+            raise UnfitDeclaration(
+                f"a parameter is named {name}, as a size, the weights or the threads of a "
+                "subgroup are"
+            )
     for binding in kernel.bindings:
         _check_binding(kernel, binding)
     if not any(binding.access != "in" for binding in kernel.bindings):
@@ -193,8 +249,13 @@ def _check_binding(kernel: OwnKernel, binding: OwnBinding) -> None:
     _check_word("binding", name)
     _check_choice(f"access of {name}", binding.access, ACCESSES)
     _check_choice(f"values of {name}", binding.values, VALUES)
-    if format_named(binding.format).name != binding.format:
-        raise UnfitDeclaration(f"the format of {name} is written otherwise: {binding.format!r}")
+    for fmt in binding.formats:
+        _check_format(binding, fmt)
+    earlier = kernel.bindings[: kernel.bindings.index(binding)]
+    if binding.same_as and binding.same_as not in {other.name for other in earlier}:
+        raise UnfitDeclaration(
+            f"{name} has the format of {binding.same_as}, which is not before it"
+        )
     if not binding.dims or len(binding.dims) > MOST_DIMS:
         raise UnfitDeclaration(f"{name} has 1 to {MOST_DIMS} dims, not {len(binding.dims)}")
     for dim in binding.dims:
@@ -202,12 +263,17 @@ def _check_binding(kernel: OwnKernel, binding: OwnBinding) -> None:
             raise UnfitDeclaration(f"a size of {name} is named {dim!r}: give small letters")
         if dim not in kernel.dims:
             raise UnfitDeclaration(f"{name} has the size {dim}, and the kernel has not")
-    if binding.values == "special" and binding.format[0] not in "bf":
-        raise UnfitDeclaration(f"{name} holds {binding.format}, which has no special values")
-    if format_named(binding.format).quantised and binding.access != "in" and not binding.exact:
+
+
+def _check_format(binding: OwnBinding, fmt: str) -> None:
+    name = binding.name
+    if format_named(fmt).name != fmt:
+        raise UnfitDeclaration(f"the format of {name} is written otherwise: {fmt!r}")
+    if binding.values == "special" and fmt[0] not in "bf":
+        raise UnfitDeclaration(f"{name} holds {fmt}, which has no special values")
+    if format_named(fmt).quantised and binding.access != "in" and not binding.exact:
         raise UnfitDeclaration(
-            f"{name} holds blocks of {binding.format}, which are compared bit for bit: "
-            "say exact = true"
+            f"{name} holds blocks of {fmt}, which are compared bit for bit: say exact = true"
         )
 
 
@@ -219,8 +285,9 @@ def check_case(kernel: OwnKernel, case: OwnCase) -> None:
     for dim, size in parsed.shape.items():
         if size >= MOST_SIZE:
             raise UnfitDeclaration(f"{case.name}: {dim} is {size}; sizes are below {MOST_SIZE}")
+    types = kernel.types(parsed)
     for binding in kernel.bindings:
-        fmt = format_named(binding.format)
+        fmt = format_named(types[binding.name])
         sizes = [parsed.shape.get(dim, 1) for dim in binding.dims]
         needed = prod(sizes[:-1]) * fmt.items(sizes[-1]) * fmt.dtype.itemsize
         most = MOST_ARRAY_BYTES if binding.access == "in" else MOST_STORED_BYTES
@@ -273,7 +340,11 @@ def _check_steps(where: str, variant: OwnVariant, case: OwnCase) -> None:
     if len(steps) != variant.steps:
         raise UnfitDeclaration(f"{where}: it launches {len(steps)} of {variant.steps} steps")
     for launch in steps:
-        _check_launch(where, launch)
+        check_launch(where, launch)
+        for size, other in launch.by_subgroup.items():
+            if size not in SUBGROUPS or other.by_subgroup:
+                raise UnfitDeclaration(f"{where}: it has a launch for subgroups of {size}")
+            check_launch(where, other)
     if len(sizes) != len(variant.scratch) + bool(variant.counters):
         raise UnfitDeclaration(f"{where}: it has not the size of each scratch")
     for size in sizes:
@@ -285,11 +356,17 @@ def _check_steps(where: str, variant: OwnVariant, case: OwnCase) -> None:
         raise UnfitDeclaration(f"{where}: {variant.counters} has {sizes[-1]} bytes, no whole words")
 
 
-def _check_launch(where: str, launch: OwnLaunch) -> None:
+def check_launch(where: str, launch: OwnLaunch) -> None:
+    """Raise UnfitDeclaration unless the numbers of a launch are within bounds."""
     if any(not 0 < size < MOST_WORD for size in launch.groups):
         raise UnfitDeclaration(f"{where}: the launch has {list(launch.groups)} workgroups")
     if any(not 0 <= value < MOST_WORD for value in launch.constants.values()):
         raise UnfitDeclaration(f"{where}: a specialisation constant has over 32 bits")
+    if launch.subgroup_size not in (0, *SUBGROUPS):
+        raise UnfitDeclaration(
+            f"{where}: it requires subgroups of {launch.subgroup_size}; "
+            f"sizes are {', '.join(map(str, SUBGROUPS))}"
+        )
 
 
 def _check_count(what: str, count: int, most: int) -> None:

@@ -6,8 +6,9 @@ The function runs in this process, on the machine of whoever declares the kernel
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Final, cast
@@ -17,6 +18,7 @@ import numpy as np
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.own import npz
 from vkbench_shaders.own.declaration import Declared
+from vkbench_shaders.own.formulas import Formula, Number, value_of
 from vkbench_shaders.own.records import MOST_STORED_BYTES, UnfitDeclaration
 from vkbench_shaders.quantisers import quants
 
@@ -63,7 +65,20 @@ def outputs_by(
         raise UnfitDeclaration(
             f"{path} gives {', '.join(named) or 'nothing'}, and the outputs are {', '.join(names)}"
         )
-    return {name: _store_output(problem, name, named[name], str(path)) for name in names}
+    return {name: _store(problem, name, named[name], str(path)) for name in names}
+
+
+def store_numbers(
+    problem: Problem, name: str, formulas: Sequence[Formula], known: Mapping[str, Number]
+) -> Array:
+    """An input that holds what formulas give, as its format stores it."""
+    values = np.array([value_of(formula, known) for formula in formulas], np.float64)
+    shape = problem.full_shape(name)
+    if values.size != prod(shape):
+        raise UnfitDeclaration(
+            f"{name} has {values.size} numbers; {problem.case.name} has {list(shape)}"
+        )
+    return _store(problem, name, values.reshape(shape), "its declaration")
 
 
 def from_npz(path: Path, problem: Problem) -> dict[str, Array]:
@@ -99,8 +114,8 @@ def _numbers(problem: Problem, name: str, array: Array) -> Array:
     return quants.dequantise(fmt.name, array)
 
 
-def _store_output(problem: Problem, name: str, values: Array, who: str) -> Array:
-    """An output as its format stores it; numbers are rounded to it."""
+def _store(problem: Problem, name: str, values: Array, who: str) -> Array:
+    """An array as its format stores it; numbers are rounded to it."""
     fmt, shape = problem.format(name), problem.array_shape(name)
     if fmt.quantised and values.dtype != np.uint8:
         if not fmt.encoded:

@@ -17,14 +17,21 @@ from vkbench_shaders.own.declaration import BindingTable, Place
 from vkbench_shaders.own.records import UnfitDeclaration
 
 _DESCRIPTOR_SET: Final = 34
-_STORAGE_BUFFER: Final = 12
-_BUFFER_BLOCK: Final = 3  # a decoration
-# storage classes as people call them, with what stands in the way
+_UNIFORM, _STORAGE_BUFFER = 2, 12  # storage classes
+_ARRAYS: Final = (Op.TYPE_ARRAY, 29)  # and OpTypeRuntimeArray
+# storage classes, and types of what is no buffer, as people call them
 _KINDS: Final[Mapping[int, str]] = {
-    0: "an image or sampler",
-    2: "a uniform buffer",
-    12: "a storage buffer",
+    _UNIFORM: "a uniform buffer",
+    _STORAGE_BUFFER: "a storage buffer",
 }
+_TYPES: Final[Mapping[int, str]] = {
+    26: "a sampler",
+    27: "a combined image and sampler",
+    5341: "an acceleration structure",
+}
+_IMAGE, _OF_BUFFERS, _STORAGE_IMAGE = 25, 5, 2  # OpTypeImage, a dimension, what its `sampled` says
+_BOUND: Final = (_KINDS[_UNIFORM], _KINDS[_STORAGE_BUFFER])
+_NAMELESS: Final = "none by name, as its names were stripped: give the number"
 Slot = tuple[int, int]  # set and number
 _SLOT: Final = re.compile(r"(\d{1,4}):(\d{1,9})")
 
@@ -48,23 +55,35 @@ def buffers_of(code: bytes) -> list[Buffer]:
     _, head, _ = spirv.read(code)
     names = {ops[0]: spirv.text_of(ops[1:]) for op, ops in head if op == Op.NAME}
     types = {ops[0]: ops[2] for op, ops in head if op == Op.TYPE_POINTER}
+    arrays = {ops[0]: ops[1] for op, ops in head if op in _ARRAYS}
     structs = {ops[0] for op, ops in head if op == Op.TYPE_STRUCT}
-    old = {ops[0] for op, ops in head if op == Op.DECORATE and ops[1] == _BUFFER_BLOCK}
+    old = {ops[0] for op, ops in head if op == Op.DECORATE and ops[1] == Decoration.BUFFER_BLOCK}
     numbers = {ops[:2]: ops[2] for op, ops in head if op == Op.DECORATE and len(ops) > 2}
+    types_by_number = {ops[0]: (op, ops) for op, ops in head if op in (*_TYPES, _IMAGE)}
     buffers = []
     for op, ops in head:
         if op != Op.VARIABLE or (ops[1], Decoration.BINDING) not in numbers:
             continue
         block = types[ops[0]]
         slot = (numbers.get((ops[1], _DESCRIPTOR_SET), 0), numbers[ops[1], Decoration.BINDING])
-        kind = _KINDS.get(ops[2], f"of storage class {ops[2]}")
-        if block not in structs and ops[2] == _STORAGE_BUFFER:
+        kind = _KINDS.get(ops[2]) or _kind_of(types_by_number.get(arrays.get(block, block)))
+        if block not in structs and ops[2] in (_UNIFORM, _STORAGE_BUFFER):
             kind = "an array of buffers"
         if block in old:
             kind = "a storage buffer of SPIR-V before 1.3"
-        block_names = frozenset(filter(None, (names.get(block), names.get(ops[1]))))
+        inner = arrays.get(block, block)
+        block_names = frozenset(filter(None, (names.get(inner), names.get(ops[1]))))
         buffers.append(Buffer(id=ops[1], slot=slot, names=block_names, kind=kind))
     return sorted(buffers, key=lambda buffer: buffer.slot)
+
+
+def _kind_of(instruction: spirv.Instruction | None) -> str:
+    """What people call a thing that is bound and is no buffer, by its type."""
+    op, ops = instruction or (0, ())
+    if op != _IMAGE:
+        return _TYPES.get(op, "no buffer")
+    kind = "storage" if ops[6] == _STORAGE_IMAGE else "sampled"
+    return f"a {kind} {'texel buffer' if ops[2] == _OF_BUFFERS else 'image'}"
 
 
 def slots_of(bindings: Sequence[BindingTable], named: Sequence[Buffer]) -> dict[Slot, int]:
@@ -93,16 +112,25 @@ def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer], where: 
     names = {buffer.slot: buffer for buffer in named}
     for buffer in buffers:
         known_as = names.get(buffer.slot, buffer)
-        if buffer.kind != _KINDS[_STORAGE_BUFFER]:
+        if buffer.kind not in _BOUND:
             raise UnfitDeclaration(
-                f"{known_as} is {buffer.kind}, and vkbench binds storage buffers alone"
+                f"{known_as} is {buffer.kind}, and vkbench binds storage and uniform buffers alone"
             )
         if buffer.slot not in slots:
             known = ", ".join(str(number) for _, number in sorted(slots)) or "none"
+            kind = f", {buffer.kind}," if buffer.kind == _KINDS[_UNIFORM] else ","
             raise UnfitDeclaration(
-                f"the code uses {known_as}, and no {where} has this number: they have {known}"
+                f"the code uses {known_as}{kind} and no {where} has this number: they have {known}"
             )
     numbers = {buffer.id: slots[buffer.slot] for buffer in buffers}
+    kinds: dict[int, Buffer] = {}
+    for buffer in buffers:
+        first = kinds.setdefault(numbers[buffer.id], buffer)
+        if first.kind != buffer.kind:
+            one, other = (names.get(twin.slot, twin) for twin in (first, buffer))
+            raise UnfitDeclaration(
+                f"{one} is {first.kind} and {other} is {buffer.kind}: one array cannot be both"
+            )
     header, head, body = spirv.read(code)
     return spirv.write(header, [_move(one, numbers) for one in head]) + body
 
@@ -122,7 +150,7 @@ def _slots(binding: BindingTable, place: int, named: Sequence[Buffer]) -> list[S
         known = ", ".join(dict.fromkeys(name for buffer in named for name in sorted(buffer.names)))
         words = " or ".join(map(str, places))
         raise UnfitDeclaration(
-            f"the code has no buffer {words} for {binding.name}; it has {known or 'none by name'}"
+            f"the code has no buffer {words} for {binding.name}; it has {known or _NAMELESS}"
         )
     return slots
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -13,25 +13,25 @@ from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.words import names as words
 from vkbench_shaders.bundle import Entry
-from vkbench_shaders.compile import compiler, spirv, validator
+from vkbench_shaders.compile import compiler, reflection, spirv, validator
 from vkbench_shaders.compile.entries import entry_of
-from vkbench_shaders.compile.examination import examine
-from vkbench_shaders.kernel import Binding, Launch
+from vkbench_shaders.compile.examination import FOLLOWS_ADDRESSES, examine
+from vkbench_shaders.kernel import Launch
 from vkbench_shaders.launch import Interface, LaunchMismatch, pack
 from vkbench_shaders.own import interfaces, slots, sources
-from vkbench_shaders.own.declaration import (
-    BindingTable,
-    Bound,
-    Declared,
-    ScratchTable,
-    VariantTable,
-)
-from vkbench_shaders.own.formulas import Formula, Number, value_of, whole_number
+from vkbench_shaders.own.declaration import Declared, VariantTable
+from vkbench_shaders.own.formulas import Formula, Number, names_in, value_of, whole_number
 from vkbench_shaders.own.interfaces import Taken
-from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
+from vkbench_shaders.own.records import (
+    SUBGROUP,
+    SUBGROUPS,
+    OwnLaunch,
+    UnfitDeclaration,
+    check_launch,
+)
 from vkbench_shaders.own.slots import Slot
 from vkbench_shaders.own.sources import Compiled
-from vkbench_shaders.own.steps.dispatches import MAY_LACK, REST, describe_dispatch, is_step
+from vkbench_shaders.own.steps.dispatches import MAY_LACK, REST, describe_code, describe_dispatch
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
 _AXES: Final = "xyz"
@@ -55,6 +55,11 @@ _FEATURES: Final[Mapping[str, str]] = {  # that a module's capabilities ask of a
     "CooperativeMatrixKHR": "coopmat",
 }
 
+_OF_UNIFORM: Final[Mapping[str, str]] = {  # where the module has uniform buffers
+    "UniformAndStorageBuffer16BitAccess": "uniform16",
+    "UniformAndStorageBuffer8BitAccess": "uniform8",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class OwnUnit:
@@ -67,21 +72,25 @@ class OwnUnit:
     by: str  # the compiler
     taken: Taken
     used: frozenset[int]  # numbers of the arrays, and behind them scratch, that it has
+    uniform: frozenset[int]  # those of them that it reads as uniform buffers
 
 
 def unit_of(
     declared: Declared,
     variant: VariantTable,
-    kernel: str,
+    unit: compiler.Unit,
     places: Mapping[Slot, int],
     compiled: dict[str, Compiled],
 ) -> OwnUnit:
-    """A variant's code, whose buffers are arrays and scratch at these places among them.
+    """A variant's code for a unit, whose buffers are arrays and scratch at these places.
 
     UnfitDeclaration or UsageError says why no worker would run it.
     """
-    where = describe_dispatch(variant.name)
-    made = compile_dispatch(declared, variant, compiled)
+    where = describe_code(unit.entry, unit.arguments)
+    made = compile_dispatch(declared, variant, unit, compiled)
+    source = declared.recipe(variant, sources.MOST_SOURCE_BYTES).source.name
+    if reflection.follows_addresses(made.code):
+        raise UnfitDeclaration(f"{where}: {source}: {FOLLOWS_ADDRESSES}")
     try:
         taken = interfaces.taken_by(made.code, made.named)
         said_in = "[[bindings]]" if variant.bindings is None else "array in its bindings"
@@ -91,14 +100,13 @@ def unit_of(
     except UnfitDeclaration as error:
         raise UnfitDeclaration(f"{where}: {error}") from error
     code = spirv.strip_names(placed)
-    unit = compiler.Unit(module=kernel, entry=variant.name)
     entry, interface = entry_of(unit, code, taken.needs, ())
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):
-        raise UnfitDeclaration(f"{where}: spirv-val refuses {variant.source}: {complaint}")
+        raise UnfitDeclaration(f"{where}: spirv-val refuses {source}: {complaint}")
+    uniform = reflection.uniform_buffers(code)
     _check_ids(where, interface)
-    needed = {_FEATURES[name] for name in entry.capabilities if name in _FEATURES}
-    features = tuple(sorted({*variant.features, *needed}))
+    features = tuple(sorted({*variant.features, *_list_features(variant, entry, uniform)}))
     return OwnUnit(
         code=code,
         entry=entry,
@@ -107,35 +115,95 @@ def unit_of(
         by=made.by,
         taken=taken,
         used=used,
+        uniform=uniform,
     )
 
 
 def compile_dispatch(
-    declared: Declared, variant: VariantTable, compiled: dict[str, Compiled]
+    declared: Declared, variant: VariantTable, unit: compiler.Unit, compiled: dict[str, Compiled]
 ) -> Compiled:
     """What a dispatch compiles to; what was compiled the same way is not compiled again."""
     recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
-    return compiled.setdefault(
-        repr(recipe), compiled.get(repr(recipe)) or sources.compile_source(recipe)
-    )
+    try:
+        made = compiled.get(repr(recipe)) or sources.compile_source(recipe)
+    except UnfitDeclaration as error:
+        where = describe_code(unit.entry, unit.arguments)
+        raise UnfitDeclaration(f"{where}: {error}" if unit.arguments else str(error)) from error
+    compiled[repr(recipe)] = made
+    return made
+
+
+def _list_features(variant: VariantTable, entry: Entry, uniform: frozenset[int]) -> Iterator[str]:
+    """The features of a device that a variant's code and its subgroups need."""
+    known = (_FEATURES, _OF_UNIFORM) if uniform else (_FEATURES,)
+    for capability in entry.capabilities:
+        yield from (features[capability] for features in known if capability in features)
+    if variant.subgroup_size:
+        yield "subgroup_size_control"
+    if variant.full_subgroups:
+        yield "full_subgroups"
 
 
 def launch_of(
     variant: VariantTable, unit: OwnUnit, known: Mapping[str, Number], case: str
 ) -> OwnLaunch:
-    """The launch of a variant for a case, by its formulas; it fits the variant's code."""
+    """The launch of a variant for a case, by its formulas; it fits the variant's code.
+
+    Where these name the size of subgroups, or these have to be full, it has a launch for each size
+    for which there is one.
+    """
+    where = f"{case}, {describe_dispatch(variant.name)}"
+    if variant.subgroup_size:
+        return _launch_on(where, variant, unit, {SUBGROUP: variant.subgroup_size, **known})
+    if not _depends_on_subgroups(variant):
+        return _launch_on(where, variant, unit, known)
+    launches: dict[int, OwnLaunch] = {}
+    refused: UnfitDeclaration | None = None
+    for size in SUBGROUPS:
+        try:
+            launches[size] = _launch_on(where, variant, unit, {SUBGROUP: size, **known})
+        except UnfitDeclaration as error:
+            refused = error
+    if refused and not launches:
+        raise refused
+    return replace(next(iter(launches.values())), by_subgroup=launches)
+
+
+def _depends_on_subgroups(variant: VariantTable) -> bool:
+    """Whether what a variant gives a launch depends on how large a device's subgroups are."""
+    if variant.full_subgroups:
+        return True
+    constants = {name.removesuffix(MAY_LACK): value for name, value in variant.constants.items()}
+    own = names_in(constants.get(SUBGROUP, SUBGROUP))
+    if SUBGROUP not in own:
+        return False  # it means the constant
+    pushed = (one for value in variant.push.values() for one in _formulas(value))
+    formulas = (*variant.groups, *(variant.workgroup or ()), *variant.constants.values(), *pushed)
+    return any(SUBGROUP in names_in(formula) for formula in formulas)
+
+
+def _launch_on(
+    where: str, variant: VariantTable, unit: OwnUnit, known: Mapping[str, Number]
+) -> OwnLaunch:
+    """The launch of a variant by its formulas, which may name what is known."""
     macros = {n: v for n, v in variant.defines.items() if isinstance(v, int | float)}
     try:
         constants, names = _constants(variant, unit, {**macros, **known})
         push = _pushes(variant, unit, names)
         groups = _three("groups", [whole_number(formula, names) for formula in variant.groups])
-        launch = OwnLaunch(groups=groups, push=push, constants=constants)
+        launch = OwnLaunch(
+            groups=groups,
+            push=push,
+            constants=constants,
+            subgroup_size=variant.subgroup_size,
+            full_subgroups=variant.full_subgroups,
+        )
         given = Launch(groups=groups, push=push, constants=constants)
         pack(given, unit.interface, "the code")
-        _check_workgroup(variant, unit, launch)
+        _check_workgroup(variant, unit, launch, names)
     except (UnfitDeclaration, UsageError, LaunchMismatch) as error:
-        where = describe_dispatch(variant.name)
-        raise UnfitDeclaration(f"{case}, {where}: {error}") from error
+        raise UnfitDeclaration(f"{where}: {error}") from error
+    check_launch(where, launch)
     return launch
 
 
@@ -157,7 +225,7 @@ def _pushes(
         name = whole[called] if called not in members and short[called] == 1 else called
         if written == REST or (name not in members and called != written):
             continue
-        name = words.pick(name, members, "push constant of the code")
+        name = _pick(name, members, "push constant")
         push[name] = _push(unit.interface, name, formula, names)
     if lacking := [
         f"{name} ({member.type})" for name, member in members.items() if name not in push
@@ -173,51 +241,6 @@ def workgroup(unit: OwnUnit, constants: Mapping[str, int]) -> tuple[int, int, in
     return x, y, z
 
 
-def list_places(
-    declared: Declared,
-    variant: VariantTable,
-    bindings: Sequence[Binding],
-    scratch: Sequence[ScratchTable],
-) -> list[BindingTable]:
-    """The kernel's arrays and scratch, each where a dispatch has it; of a step, if it has it.
-
-    Of a shadow the arrays are the catalogue's.
-    """
-    known = [binding.name for binding in bindings]
-    what = f"binding of {declared.table.shadows or declared.table.name}"
-    declarations = {words.pick(table.name, known, what): table for table in declared.table.bindings}
-    tables = [declarations.get(name, BindingTable(name=name)) for name in known]
-    tables += [
-        BindingTable(
-            name=table.name,
-            binding=() if table.binding is None else table.binding,
-            set=table.set,
-        )
-        for table in scratch
-    ]
-    if variant.bindings is not None:
-        return _place_as_bound(tables, variant.bindings, describe_dispatch(variant.name))
-    return [
-        replace(table, optional=table.optional or is_step(variant) or place >= len(bindings))
-        for place, table in enumerate(tables)
-    ]
-
-
-def _place_as_bound(tables: Sequence[BindingTable], bound: Bound, whose: str) -> list[BindingTable]:
-    """Arrays and scratch, each where a dispatch says that it has it, or nowhere."""
-    known, what = [table.name for table in tables], f"array or scratch of {whose}:"
-    given = {words.pick(name.removesuffix(MAY_LACK), known, what): name for name in bound}
-    return [
-        replace(
-            table,
-            binding=bound[given[table.name]] if table.name in given else (),
-            set=0,
-            optional=table.optional or given.get(table.name, MAY_LACK).endswith(MAY_LACK),
-        )
-        for table in tables
-    ]
-
-
 def _check_ids(where: str, interface: Interface) -> None:
     for constant in interface.constants:
         if constant.id in TAKEN_IDS:
@@ -227,13 +250,21 @@ def _check_ids(where: str, interface: Interface) -> None:
             )
 
 
-def _check_workgroup(variant: VariantTable, unit: OwnUnit, launch: OwnLaunch) -> None:
+def _check_workgroup(
+    variant: VariantTable, unit: OwnUnit, launch: OwnLaunch, names: Mapping[str, Number]
+) -> None:
     actual = workgroup(unit, launch.constants)
     if prod(actual) < 1:
         raise UnfitDeclaration(f"its workgroup has {list(actual)} threads")
+    if variant.full_subgroups and actual[0] % int(names[SUBGROUP]):
+        raise UnfitDeclaration(
+            f"full_subgroups: a workgroup has {actual[0]} threads along x, which fill no "
+            f"subgroups of {names[SUBGROUP]}"
+        )
     if variant.workgroup is None:
         return
-    declared_size = _three("workgroup", variant.workgroup)
+    sizes = [whole_number(formula, names) for formula in variant.workgroup]
+    declared_size = _three("workgroup", sizes)
     if actual != declared_size:
         raise UnfitDeclaration(
             f"the code has workgroups of {list(actual)} threads, "
@@ -257,8 +288,11 @@ def _push(
     """Numbers of a push constant: whole where it holds integers."""
     types = {numbers.name: numbers.type for numbers in interface.push}
     number = value_of if types.get(name, "")[:1] == "f" else whole_number
-    numbers = (formula,) if isinstance(formula, int | float | str) else formula
-    return tuple(number(one, names) for one in numbers)
+    return tuple(number(one, names) for one in _formulas(formula))
+
+
+def _formulas(value: Formula | Sequence[Formula]) -> Sequence[Formula]:
+    return (value,) if isinstance(value, int | float | str) else value
 
 
 def _constants(
@@ -279,11 +313,21 @@ def _constants(
         if may_lack and called not in unit.taken.aliases:
             continue
         aliases = unit.taken.aliases
-        name = aliases[words.pick(called, aliases, "specialisation constant of the code")]
+        name = aliases[_pick(called, aliases, "specialisation constant")]
         if name in given:
             raise UnfitDeclaration(f"the constant {name} is given twice, as {called} too")
         given[name] = _constant(unit.interface, name, value)
     return {**unit.taken.defaults, **given}, names
+
+
+def _pick(called: str, known: Collection[str], what: str) -> str:
+    """What the code has of this name; UnfitDeclaration or UnknownName if it has none."""
+    if called not in known and known and all(name.replace(".", "").isdigit() for name in known):
+        raise UnfitDeclaration(
+            f"the code calls no {what} by name, as its names were stripped: call {called} by its "
+            f"number, of {', '.join(sorted(known))}"
+        )
+    return words.pick(called, known, f"{what} of the code")
 
 
 def _constant(interface: Interface, name: str, value: Number) -> int:

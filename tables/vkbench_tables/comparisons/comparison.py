@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from vkbench.programs.build import is_of_build
+from vkbench.software import list_moved
 from vkbench.words.units import count_of
 from vkbench_tables.comparisons.comparison_words import COUNTED, timing_counts, verdict_counts
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
@@ -167,7 +168,8 @@ def _place(work: Named) -> dict[str, Cell]:
 
 
 def _cells_of_pair(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
-    old, new = made.get(pair.old.job), made.get(pair.new.job)
+    # of a pair the result says what its new side ran, and of both what they were asked for
+    old, new = (None if pair.is_in_turns else made.get(job) for job in (pair.old.job, pair.new.job))
     ran = dict.fromkeys(one.variant for one in (old, new) if one and one.variant)
     has_shares = is_across and pair.share_quotient is not None
     return {
@@ -233,12 +235,21 @@ def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: b
         "variant": old.variant != new.variant,
         code: old.kernel_sha != new.kernel_sha,
         "driver": _name_driver(old) != _name_driver(new),
-        "environment": old.environment != new.environment,
     }
-    if fields["driver"] or is_across:
-        fields["environment"] = False  # said already
-    moved = ", ".join(name for name, has_moved in fields.items() if has_moved)
-    return moved or ("" if is_across else "nothing")
+    moved = [name for name, has_moved in fields.items() if has_moved]
+    if not is_across:
+        moved += _name_software(old, new, fields["driver"])
+    return ", ".join(moved) or ("" if is_across else "nothing")
+
+
+def _name_software(old: Provenance, new: Provenance, has_other_driver: bool) -> list[str]:
+    """What else the results depended on: settings of the host with their values."""
+    if old.environment == new.environment:
+        return []
+    software = list_moved(old.software, new.software)
+    if has_other_driver:  # whose versions are said already
+        return [fact.words for fact in software if fact.is_set]
+    return [fact.words if fact.is_set else fact.name for fact in software] or ["environment"]
 
 
 def _name_driver(ran: Provenance) -> tuple[str, str, str]:
@@ -247,6 +258,8 @@ def _name_driver(ran: Provenance) -> tuple[str, str, str]:
 
 def _doubts(pair: Pair) -> str:
     """Why the pair says nothing, and what of a side is not as the newest result."""
+    if pair.is_in_turns:
+        return f"{count_of(len(pair.new.values), 'pair')} of both, timed in turns"
     doubts = [
         f"{name}: {', '.join(words)}"
         for name, side in (("old", pair.old), ("new", pair.new))

@@ -7,6 +7,7 @@ from vkbench_web.pages import (
     compare,
     fleet,
     heatmap,
+    home,
     jobs,
     kernel,
     kernels,
@@ -22,7 +23,20 @@ from vkbench_web.pages import (
 )
 
 PAGES = (
-    *(fleet, runs, jobs, heatmap, results, series, one_series, compare, kernels, kernel, roofline),
+    *(
+        home,
+        fleet,
+        runs,
+        jobs,
+        heatmap,
+        results,
+        series,
+        one_series,
+        compare,
+        kernels,
+        kernel,
+        roofline,
+    ),
     *(programs, regressions, query, sign_in),
     *(api_results, api_builds, history, findings, health),
 )

@@ -9,18 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench_db.ask import queries
-from vkbench_db.ask.devices.lately import Lately, Steadiness, lately, steadiness
+from vkbench_db.ask.devices.lately import Lately, lately, steadiness
 from vkbench_db.ask.devices.queues import queues, reasons_to_wait
 from vkbench_db.upkeep.attendance import Attendance, attendance
 from vkbench_tables.absence import absence
-from vkbench_tables.devices import COLUMNS, device_row
+from vkbench_tables.devices import COLUMNS, device_row, health
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.listing import Row, list_table
 from vkbench_web.shell import age, lab_of, page
 
 router = APIRouter()
 NOTHING_YET = "no device is known yet: `vkbench run` makes results of this machine's devices"
-FAILING = 0.1  # of a device's last jobs: more, and the device is not well
 
 _ADDED = (
     Column(key="health", heading="health", rank=Rank.KEY),
@@ -93,15 +92,6 @@ def fleet(request: Request) -> Response:
         scheduler=_scheduler(present, now),
         waits=absence(present, now),
     )
-
-
-def health(canary: Steadiness | None, did: Lately) -> str:
-    """The word `well`, or a device's trouble; "" if nothing is known of it."""
-    if canary and canary.is_off:
-        return "off: the canary is not as fast as it was"
-    if did.failed > FAILING * did.ended:
-        return f"failing: {did.failed} of its last {did.ended} jobs"
-    return "well" if canary or did.ended else ""
 
 
 def _scheduler(present: Attendance, now: float) -> str:

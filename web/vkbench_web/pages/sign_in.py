@@ -46,7 +46,7 @@ def enter(request: Request, form: Form) -> Response:
 def leave(request: Request, form: Form) -> Response:
     """Sign out: forget the token, and go to the devices."""
     require_own_form(by_cookie(request), form)
-    answer = RedirectResponse("/fleet", 303)
+    answer = RedirectResponse("/", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
 

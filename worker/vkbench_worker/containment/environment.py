@@ -84,9 +84,21 @@ def through_driver(variables: Mapping[str, str], manifest: Path) -> dict[str, st
 
 
 def contained_command(
-    module: str, *arguments: str, reads: Iterable[Path] = (), writes: Iterable[Path] = ()
+    module: str,
+    *arguments: str,
+    reads: Iterable[Path] = (),
+    writes: Iterable[Path] = (),
+    loader: Path | None = None,
 ) -> list[str]:
-    """The command that runs a module contained, which may read and write more than runners do."""
+    """The command that runs a module contained, which may read and write more than runners do.
+
+    With a loader it is started by that, with the C library and all others that lie beside it.
+    """
     more = [*(f"--read={path}" for path in reads), *(f"--write={path}" for path in writes)]
     enter = "vkbench_worker.containment.enter"
-    return python("-m", enter, *more, module, *arguments)
+    command = python("-m", enter, *more, module, *arguments)
+    if not loader:
+        return command
+    started, *words = command
+    libraries = ("--library-path", str(loader.parent), "--argv0", started)
+    return [str(loader), *libraries, os.path.realpath(started), *words]

@@ -201,6 +201,13 @@ class Child:
         self._drain()
         return status
 
+    def finish(self, seconds: float) -> None:
+        """Have it end by itself after what it was sent, if it does so in time."""
+        stdin, *_ = self._pipes()
+        stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
     def cause_of_death(self) -> tuple[Outcome, str]:
         """How it ended, and what it said last."""
         status, words = self.wait(), self.last_words()

@@ -1,4 +1,4 @@
-"""Has fresh runners tell how long a driver compiles a kernel, each of them with empty caches.
+"""Has fresh runners tell what a driver makes of a kernel, each of them with empty caches.
 
 A driver keeps what it compiled: in files, in the cache of pipelines, and in its own memory. So each
 sample is taken by a process of its own, beside the runner that has the device's lock.
@@ -7,20 +7,24 @@ sample is taken by a process of its own, beside the runner that has the device's
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from vkbench.job import Job, Outcome
-from vkbench.result import Result, unpack_samples
+from vkbench.result import Result, Statistic, Timing, unpack_samples
 from vkbench_worker.owner.reading import first_group
 from vkbench_worker.owner.runner_process import START_SECONDS, RunnerProcess
 from vkbench_worker.phases import sum_phases
 from vkbench_worker.timing.summary import Sampling, timing_of
 
 SAMPLES: Final = 5
+FILES: Final = "files of the driver"
+_INDEXES: Final = ("index", "marker")  # of Mesa's cache: as large however little is in it
 
 Begin = Callable[[Path], RunnerProcess]  # a runner whose driver keeps its caches in this folder
 
@@ -36,17 +40,59 @@ def ask_fresh_runners(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Re
         if answer is None or answer.outcome is not Outcome.PASSED:
             return answer
         answers.append(answer)
-    samples = [unpack_samples(answer.timings[0].samples)[0] for answer in answers]
-    first = answers[0].timings[0]
     phases = sum_phases(answer.telemetry for answer in answers)
-    sampling = Sampling(metric=first.metric, launches=1, clock=first.clock)
     return replace(
         answers[-1],
         started=answers[0].started,
         seconds=sum(answer.seconds for answer in answers),
-        timings=(timing_of(samples, sampling),),
+        timings=tuple(_merge_timings(answers)),
+        statistics=tuple(_merge_statistics(answers)),
         telemetry={**answers[-1].telemetry, **phases},
     )
+
+
+def measure_files(folder: Path) -> Statistic:
+    """How much a driver stored in a folder that was empty, the kernels that probe it included."""
+    size = 0
+    for path in folder.rglob("*"):
+        if path.parent != folder and path.name not in _INDEXES:
+            with suppress(OSError):  # the driver may be renaming it
+                size += path.stat().st_size if path.is_file() else 0
+    if not size:
+        return Statistic(name=FILES, value=None, note="the driver stored nothing")
+    return Statistic(name=FILES, value=float(size), unit="bytes")
+
+
+def _merge_timings(answers: Sequence[Result]) -> Iterator[Timing]:
+    """A timing of each metric, of the samples of all runners."""
+    for first in answers[0].timings:
+        samples = [
+            sample
+            for answer in answers
+            for timing in answer.timings
+            if timing.metric == first.metric
+            for sample in unpack_samples(timing.samples)
+        ]
+        yield timing_of(samples, Sampling(metric=first.metric, launches=1, clock=first.clock))
+
+
+def _merge_statistics(answers: Sequence[Result]) -> Iterator[Statistic]:
+    """What all runners told; a number that is not the same for all of them is no exact one."""
+    for first in answers[0].statistics:
+        alike = [
+            statistic
+            for answer in answers
+            for statistic in answer.statistics
+            if statistic.name == first.name and statistic.value is not None
+        ]
+        if not alike:
+            yield first
+            continue
+        values = [statistic.value or 0.0 for statistic in alike]
+        middle = median(values)
+        spread = max(abs(value - middle) for value in values)
+        is_exact = not spread and alike[0].spread is None
+        yield replace(alike[0], value=middle, spread=None if is_exact else spread)
 
 
 def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | None:
@@ -57,6 +103,10 @@ def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | No
         try:
             runner.start(time.monotonic() + START_SECONDS)
             runner.send([job])
-            return runner.answer(job, is_over)
+            answer = runner.answer(job, is_over)
+            if answer is None or answer.outcome is not Outcome.PASSED:
+                return answer
+            runner.finish()
+            return replace(answer, statistics=(*answer.statistics, measure_files(Path(folder))))
         finally:
             runner.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from vkbench.device import DeviceFacts
@@ -23,11 +24,14 @@ def local_devices(given: Settings | None = None) -> list[DeviceFacts]:
     return [listed.facts for listed in list_devices(environment.of(given or settings()))]
 
 
-def list_devices(variables: Mapping[str, str]) -> list[ListedDevice]:
-    """Every device that a process with these variables finds; one clear error if there is none."""
+def list_devices(variables: Mapping[str, str], loader: Path | None = None) -> list[ListedDevice]:
+    """Every device that a process with these variables finds; one clear error if there is none.
+
+    With a loader the process is started by that.
+    """
     try:
         done = subprocess.run(
-            contained_command("vkbench_worker.runner.listing"),
+            contained_command("vkbench_worker.runner.listing", loader=loader),
             stdin=subprocess.DEVNULL,  # it may be a terminal
             capture_output=True,
             timeout=TIMEOUT_SECONDS,

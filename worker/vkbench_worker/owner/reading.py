@@ -40,7 +40,7 @@ class Group:
 
 
 def first_group(waiting: Iterable[Job]) -> Group:
-    """The next jobs that one runner may do: those of pairs, peers and builds have it alone."""
+    """The next jobs that one runner may do: of pairs, peers, builds and drivers one."""
     first, *others = waiting
     strange = _is_strange(first)
     if _is_alone(first):
@@ -63,7 +63,7 @@ def identity(path: Path | None) -> tuple[int, int] | None:
 
 
 def _is_alone(job: Job) -> bool:
-    return job.mode in _ALONE or bool(job.builds)
+    return job.mode in _ALONE or bool(job.builds or job.drivers)
 
 
 def _is_strange(job: Job) -> bool:

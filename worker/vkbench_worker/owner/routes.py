@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from vkbench.device import DRIVER_NAME, DRIVER_SHA, DeviceFacts, Environment
-from vkbench.drivers.store import Driver, DriverStore
+from vkbench.drivers.store import Driver, drivers_of
 from vkbench.errors import UsageError
 from vkbench.programs.build import SHA_SHOWN
 from vkbench.selector import best, choose
@@ -40,6 +40,11 @@ class Route:
     def variables(self, settings: Settings) -> dict[str, str]:
         """The variables of a process that loads this driver and no other."""
         return environment.through_driver(environment.of(settings), self.manifest)
+
+    @property
+    def loader(self) -> Path | None:
+        """What starts a process with the C library of the driver, if it has one of its own."""
+        return _loader_of(self.driver, self.manifest)
 
     def arguments(self) -> tuple[str, ...]:
         """The arguments by which a runner opens the device."""
@@ -83,7 +88,7 @@ def find_route(driver: Driver, ready: Ready, settings: Settings) -> Route:
 
 def _ask_driver(driver: Driver, settings: Settings) -> tuple[Path, tuple[ListedDevice, ...]]:
     """A driver's manifest, if its files are what they were, and the devices that it shows."""
-    manifest = DriverStore(settings.driver_folder()).prepare(driver)
+    manifest = drivers_of(settings).prepare(driver)
     return manifest, _list_shown(driver, manifest, settings)
 
 
@@ -91,7 +96,7 @@ def _ask_driver(driver: Driver, settings: Settings) -> tuple[Path, tuple[ListedD
 def _list_shown(driver: Driver, manifest: Path, settings: Settings) -> tuple[ListedDevice, ...]:
     try:
         variables = environment.through_driver(environment.of(settings), manifest)
-        return tuple(list_devices(variables))
+        return tuple(list_devices(variables, _loader_of(driver, manifest)))
     except NoDevice as error:
         raise UsageError(
             f"driver {driver.name} shows no device: the loader cannot load it here, or it supports "
@@ -99,6 +104,10 @@ def _list_shown(driver: Driver, manifest: Path, settings: Settings) -> tuple[Lis
         ) from error
     except RuntimeFault as error:
         raise UsageError(f"driver {driver.name}: {error}") from error
+
+
+def _loader_of(driver: Driver, manifest: Path) -> Path | None:
+    return manifest.parent / driver.loader if driver.loader and not driver.is_in_place else None
 
 
 def _facts(devices: Sequence[ListedDevice]) -> list[DeviceFacts]:

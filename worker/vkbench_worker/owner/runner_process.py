@@ -27,6 +27,7 @@ from vkbench_worker.progress import Tell, tell_nobody
 from vkbench_worker.protocol import Ready, line_of, read_line, read_result
 
 START_SECONDS = 60.0  # to open a device that nobody else has, or that is lent
+FINISH_SECONDS = 10.0  # to close a device
 GRACE_SECONDS = 0.5  # past a job's limit
 
 _log = logging.getLogger(__name__)
@@ -142,6 +143,11 @@ class RunnerProcess:
             self.close()
         return result
 
+    def finish(self) -> None:
+        """Have the process end by itself: only then has a driver written all that it keeps."""
+        if self._child:
+            self._child.finish(FINISH_SECONDS)
+
     def sign(self, result: Result) -> Result:
         """A result with the worker, the device and the environment that it comes from."""
         ready = self.ready
@@ -177,4 +183,5 @@ class RunnerProcess:
             *(*device, *numbers, *flags),
             reads=map(Path, sorted(self._weights)),
             writes=[self._caches] if self._caches else [],
+            loader=self._route.loader if self._route else None,
         )

@@ -74,7 +74,7 @@ class Supervisor(Closing):
         )
         self._runner = self._make_runner(selector)
         self._peers = Peers(settings, self._parent, program_of)
-        self._drivers = DriverArms(settings, self._parent, note_environment)
+        self._drivers = DriverArms(settings, self._parent, note_environment, ask_fresh_runners)
         self._ownership = Ownership(settings, origin or settings.database_url())
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand
         self._is_draining = False
@@ -183,6 +183,8 @@ class Supervisor(Closing):
                     for job in waiting:
                         answers.fail_unopened(job, str(error))
                 break
+            if not waiting[0].drivers:
+                self._drivers.close()  # their runners hold a part of the device's memory
             if waiting[0].mode is Mode.PEER or waiting[0].builds or waiting[0].drivers:
                 self._ask_others(waiting.popleft(), answers)
                 continue
@@ -251,7 +253,7 @@ class Supervisor(Closing):
 
         is_over = partial(answers.is_over, job)
         if job.drivers:
-            if result := self._drivers.do_pair(job, ready, is_over):
+            if result := self._drivers.do(job, ready, is_over):
                 answers.emit(result if result.environment else self._runner.sign(result))
             return
         if job.builds:

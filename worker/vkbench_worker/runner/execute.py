@@ -125,9 +125,9 @@ def _check_case(device: Device, bundle: Bundle, job: Job, blank: Result) -> Resu
     prepared = SHELF.get(problem, job.source, arithmetic)
     with closing_stack() as stack:
         if job.mode is Mode.COMPILE:
-            verdict, timing = time_compiling(device, planned, prepared, arithmetic, stack)
-            timings = (timing,) if verdict.passed else ()
-            return _conclude(replace(result, timings=timings), verdict)
+            made = time_compiling(device, planned, prepared, arithmetic, stack)
+            result = replace(result, timings=made.timings, statistics=made.statistics)
+            return _conclude(result, made.verdict)
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode not in CHECKS:
             with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples

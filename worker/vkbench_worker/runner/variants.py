@@ -102,6 +102,8 @@ def plan(
             claims=_claims(bundle, entry),
             is_last=launch is launches[-1],
             checks_bounds=checked,
+            subgroup_size=launch.subgroup_size,
+            full_subgroups=launch.full_subgroups,
         )
         passes.append((program, packed))
     return LaunchPlan(
@@ -205,3 +207,8 @@ def _check_threads(launch: Launch, entry: Entry, interface: Interface, device: D
     most = device.limits["max_workgroup_invocations"]
     if threads > most:
         raise Unsupported(f"needs workgroups of {threads} threads; the device's limit is {most}")
+    if (size := launch.subgroup_size) and threads > size * device.limits.get("max_subgroups", most):
+        raise Unsupported(
+            f"needs workgroups of {threads // size} subgroups of {size}; the device's limit is "
+            f"{device.limits['max_subgroups']}"
+        )

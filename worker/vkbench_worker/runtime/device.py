@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
+from vkbench.result import Statistic
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import Bytes, Image, Program
 
@@ -159,6 +160,9 @@ class Device(Protocol):
     def memory_left(self) -> int:
         """Bytes of device memory that may still be allocated."""
 
+    def memory_of_others(self) -> int | None:
+        """Bytes of device memory that other processes hold; None where nobody says."""
+
     def buffer(self, size: int) -> Buffer:
         """A new buffer of `size` bytes."""
 
@@ -183,6 +187,12 @@ class Device(Protocol):
     def images(self, whole: Sequence[Buffer], guards: Sequence[Buffer] = ()) -> list[Image]:
         """What buffers hold now, guard bands included; of the second ones only the guard bands."""
 
+    def list_statistics(self, programs: Sequence[Program]) -> list[Statistic]:
+        """What the driver says of the pipelines of programs, made once more for that."""
+
+    def time_submission(self, recording: Recording) -> float:
+        """Run a recording: the host's seconds until the driver has taken it."""
+
     def raise_messages(self) -> None:
         """Raise what the validation layer had to say since the last call."""
 
@@ -190,8 +200,8 @@ class Device(Protocol):
         """Keep the pipelines made so far for later processes."""
 
 
-def as_own(kind: type[T], noun: Buffer | Pipeline) -> T:
-    """A buffer or pipeline as its device knows it; TypeError for one of another kind of device."""
+def as_own(kind: type[T], noun: Buffer | Pipeline | Recording) -> T:
+    """What a device made, as it knows it; TypeError for that of another kind of device."""
     if not isinstance(noun, kind):
         raise TypeError(f"a {type(noun).__name__} is given where a {kind.__name__} is needed")
     return noun

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from vkbench.result import Statistic
+from vkbench_worker.runtime.device import Recording
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import Program
 
@@ -45,6 +48,10 @@ class EagerDevice:
         self.load = Load(gauge)
         self.patience_seconds = 600.0
 
+    def memory_of_others(self) -> int | None:
+        """Nothing is known: there is no driver to ask."""
+        return None
+
     def make_ahead(self, program: Program) -> None:
         """Do nothing: there is no pipeline to be made."""
 
@@ -54,6 +61,16 @@ class EagerDevice:
 
     def stop_making(self) -> None:
         """Do nothing: no launch is ever under way."""
+
+    def list_statistics(self, programs: Sequence[Program]) -> list[Statistic]:
+        """Nothing: there are no pipelines to ask about."""
+        return []
+
+    def time_submission(self, recording: Recording) -> float:
+        """Run at once: seconds of it all."""
+        began = time.perf_counter()
+        recording.run()
+        return time.perf_counter() - began
 
     def raise_messages(self) -> None:
         """Do nothing: there is no validation layer to complain."""

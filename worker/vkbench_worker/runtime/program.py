@@ -44,12 +44,15 @@ class Program:
     claims: Claims | None = None  # to be checked before a driver has the code; None: it is trusted
     is_last: bool = True  # of the launches that solve the problem
     checks_bounds: bool = False  # accesses outside the buffers, guards included, reach nothing
+    subgroup_size: int = 0  # that its pipeline requires; 0: any
+    full_subgroups: bool = False  # whether its pipeline requires that no subgroup is partly empty
 
     @property
     def key(self) -> tuple[object, ...]:
         """Two programs of one key are one pipeline."""
         strangers = (self.checks_bounds, self.claims)
-        return (self.sha, self.bindings, self.push_bytes, self.constants, *strangers)
+        subgroups = (self.subgroup_size, self.full_subgroups)
+        return (self.sha, self.bindings, self.push_bytes, self.constants, *strangers, *subgroups)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,14 @@ from vkbench_worker.runtime.errors import (
 
 WHOLE: Final = 0xFFFFFFFFFFFFFFFF  # VK_WHOLE_SIZE
 TIMEOUT: Final = 2  # VK_TIMEOUT
+UNIFORM_BUFFER: Final = 6  # VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
 STORAGE_BUFFER: Final = 7  # VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
 TIMESTAMP: Final = 2  # VK_QUERY_TYPE_TIMESTAMP
 COMPUTE_PIPELINE: Final = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
 ROBUST_BUFFER_ACCESS: Final = 2  # VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_ROBUST_BUFFER_ACCESS_EXT
 COMPUTE_SHADER: Final = 0x20  # VK_SHADER_STAGE_COMPUTE_BIT
 FULL_SUBGROUPS: Final = 2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
+CAPTURE_STATISTICS: Final = 0x40  # VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR
 GRAPHICS_QUEUE: Final = 0x1  # VK_QUEUE_GRAPHICS_BIT
 COMPUTE_QUEUE: Final = 0x2  # VK_QUEUE_COMPUTE_BIT
 TRANSFER_QUEUE: Final = 0x4  # VK_QUEUE_TRANSFER_BIT
@@ -53,6 +55,7 @@ class Stage(IntFlag):
 class Access(IntFlag):
     """Vulkan's flags VkAccessFlagBits, as used here."""
 
+    UNIFORM_READ = 0x8
     SHADER_READ = 0x20
     SHADER_WRITE = 0x40
     TRANSFER_READ = 0x800
@@ -75,6 +78,7 @@ class Usage(IntFlag):
 
     COPIED_FROM = 0x1
     COPIED_TO = 0x2
+    UNIFORM = 0x10
     STORAGE = 0x20
     ADDRESSED = 0x20000
 
@@ -144,11 +148,17 @@ STRUCTURE_TYPES: Final = {
     "VkPhysicalDeviceMaintenance3Properties": 1000168000,
     "VkPhysicalDeviceDriverProperties": 1000196000,
     "VkSemaphoreTypeCreateInfo": 1000207002,
+    "VkPhysicalDeviceMemoryProperties2": 1000059006,
+    "VkPhysicalDeviceMemoryBudgetPropertiesEXT": 1000237000,
     "VkTimelineSemaphoreSubmitInfo": 1000207003,
     "VkSemaphoreWaitInfo": 1000207004,
     "VkPhysicalDevicePCIBusInfoPropertiesEXT": 1000212000,
     "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo": 1000225001,
     "VkValidationFeaturesEXT": 1000247000,
+    "VkPipelineInfoKHR": 1000269001,
+    "VkPipelineExecutablePropertiesKHR": 1000269002,
+    "VkPipelineExecutableInfoKHR": 1000269003,
+    "VkPipelineExecutableStatisticKHR": 1000269004,
     "VkLayerSettingsCreateInfoEXT": 1000496000,
     "VkCooperativeMatrixPropertiesKHR": 1000506001,
 }

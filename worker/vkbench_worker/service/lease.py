@@ -27,6 +27,8 @@ MOST_WORDS = 1000  # of a reason
 MOST_LACKING = 16  # bundles that an announcement names
 REFUSED_SECONDS = 20.0  # between two tries of a scheduler whose chunks are refused
 
+Describe = Callable[[Announcement], Announcement]
+
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +41,7 @@ class Pulse:
         announcement: Announcement,
         renewed: Callable[[], None] = lambda: None,
         keys: Keys = NO_KEYS,
+        describe: Describe = lambda announcement: announcement,
     ) -> None:
         self._redis = redis
         self._keys = keys
@@ -48,6 +51,7 @@ class Pulse:
         self._unfit, self._unfit_until = "", 0.0  # of this host
         self._lacking: dict[str, tuple[str, float]] = {}  # bundle -> why, and until when
         self._announcement = announcement
+        self._describe = describe  # adds to each announcement what its host has
         self._renewed = renewed  # called whenever Redis has the lease
         self._device = announcement.facts.key
         self._running: dict[tuple[int, int], Job] = {}  # on the device, or about to be
@@ -148,7 +152,7 @@ class Pulse:
             }
             lacking = {sha: why for sha, (why, _) in self._lacking.items()}
         return replace(
-            self._announcement,
+            self._describe(self._announcement),
             refused=visible(refused)[:MOST_WORDS],
             lacking=dict(islice(lacking.items(), MOST_LACKING)),
         )

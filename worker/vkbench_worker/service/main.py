@@ -36,6 +36,7 @@ from vkbench_worker.service.builds import BuildDepot
 from vkbench_worker.service.bundles import LACK_SECONDS, Depot
 from vkbench_worker.service.chunks import Addressed, Unreadable, jobs_of
 from vkbench_worker.service.claims import claim
+from vkbench_worker.service.drivers import HostDrivers
 from vkbench_worker.service.lease import Pulse
 from vkbench_worker.service.parting import Parting
 from vkbench_worker.service.sender import Sender
@@ -74,15 +75,17 @@ def _all_devices() -> list[str]:
 def serve_one(selector: str, settings: Settings, beside: int = 1) -> int:
     """Serve one device in this process; so many of a host, this one too, share its processors."""
     builds = BuildDepot(settings)
+    drivers = HostDrivers(settings, builds)
     with Supervisor(
         selector,
         settings,
         origin=settings.redis,
         beside=beside,
         program_of=builds.program_of,
+        note_environment=drivers.note_environment,
     ) as supervisor:
         ready = supervisor.start()
-        worker = Worker(supervisor, ready, settings, builds)
+        worker = Worker(supervisor, ready, settings, builds, drivers)
         return worker.work()
 
 
@@ -90,7 +93,12 @@ class Worker:
     """One device's supervisor with its connections to Redis."""
 
     def __init__(
-        self, supervisor: Supervisor, ready: Ready, settings: Settings, builds: BuildDepot
+        self,
+        supervisor: Supervisor,
+        ready: Ready,
+        settings: Settings,
+        builds: BuildDepot,
+        drivers: HostDrivers,
     ) -> None:
         self.name = f"{settings.host}:{os.getpid()}"
         self._settings = settings
@@ -99,11 +107,14 @@ class Worker:
         self._redis: Redis = connect(settings.redis)
         self._keys = keys_for(settings)
         announcement = _announcement(self.name, ready, self._keys)
-        self._pulse = Pulse(self._redis, announcement, self._renew_mark, self._keys)
+        self._pulse = Pulse(
+            self._redis, announcement, self._renew_mark, self._keys, drivers.describe
+        )
         self._sender = Sender(self._redis, self._pulse.release, self._keys)
         self._parting = Parting(self._pulse, self._hand_back, settings.stop_seconds)
         self._depot = Depot(self._redis, settings, lambda: self._parting.began, self._keys)
         self._builds = builds
+        self._drivers = drivers
 
     def work(self) -> int:
         """Consume the device's queue until SIGTERM."""
@@ -186,11 +197,13 @@ class Worker:
         return runnable
 
     def _provide(self, job: Job) -> None:
-        """Fetch the bundles and builds of a job that are not here."""
+        """Fetch the bundles, builds and drivers of a job that are not here."""
         for sha in job.bundles:
             self._depot.provide(sha)
         for sha in job.builds:
             self._builds.provide(sha, job.variant, lambda: self._parting.began)
+        for sha in job.drivers:
+            self._drivers.provide(sha, lambda: self._parting.began)
 
     def _return_rest(self, reason: str) -> None:
         """Hand back what this host is not fit for now, and have nothing sent for a while."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from vkbench.device import NVIDIA, DeviceFacts
+from vkbench_worker.runtime.discovery import nvml
 
 _SMI_FIELDS: Final = "clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu"
 _NAMES: Final = ("sm_mhz", "memory_mhz", "temperature_c", "power_w", "utilisation_percent")
@@ -32,19 +33,10 @@ def read(facts: DeviceFacts, pci_address: str) -> Mapping[str, float]:
     return _hwmon(Path("/sys/bus/pci/devices") / pci_address / "hwmon") if pci_address else {}
 
 
-@cache
 def _nvml_reader(uuid: str) -> Callable[[], Mapping[str, float]] | None:
     """A function that reads one GPU through nvidia-ml-py; None where that is not to be had."""
-    try:
-        import pynvml
-    except ModuleNotFoundError:
-        return None
-    try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(_nvidia_uuid(uuid).encode())
-    except pynvml.NVMLError:
-        return None
-    return lambda: _nvml(pynvml, handle)
+    gpu = nvml.find_gpu(uuid)
+    return partial(_nvml, *gpu) if gpu else None
 
 
 def _nvml(pynvml: Any, handle: Any) -> Mapping[str, float]:
@@ -74,7 +66,7 @@ def _nvidia_smi(uuid: str) -> Mapping[str, float]:
         return {}
     command = [
         "nvidia-smi",
-        f"--id={_nvidia_uuid(uuid)}",
+        f"--id={nvml.name_uuid(uuid)}",
         f"--query-gpu={_SMI_FIELDS}",
         "--format=csv,noheader,nounits",
     ]
@@ -88,10 +80,6 @@ def _nvidia_smi(uuid: str) -> Mapping[str, float]:
         for name, text in zip(_NAMES, done.stdout.split(","), strict=False)
         if (value := _number(text)) is not None
     }
-
-
-def _nvidia_uuid(uuid: str) -> str:
-    return f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
 
 
 def _hwmon(folder: Path) -> Mapping[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vkbench.calibration import TICK
 from vkbench.job import Job
-from vkbench.result import Timing, Verdict
+from vkbench.result import OTHERS_BYTES, Timing, Verdict
 from vkbench_shaders.kernel import Flow
 from vkbench_worker.judging.judge import Expected, Images, judge
 from vkbench_worker.judging.preparation import Prepared, for_path
@@ -146,7 +146,9 @@ def _cold(
 def _readings(device: Device) -> Mapping[str, float]:
     """What the device tells of itself while its clocks still are up."""
     with phase("readings"):
-        readings = telemetry.read(device.facts, device.pci_address)
+        readings = dict(telemetry.read(device.facts, device.pci_address))
+        if (held := device.memory_of_others()) is not None:
+            readings[OTHERS_BYTES] = held
     if device.clock == "gpu":
         return {**readings, TICK: device.tick_seconds * 1e9}
     return readings

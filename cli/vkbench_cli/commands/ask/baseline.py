@@ -9,6 +9,7 @@ from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
 from vkbench.process.user import user_name
+from vkbench_cli import completion
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.options.spreading import spread
@@ -47,12 +48,20 @@ def set_(
         Option(metavar="RUN", help=f"The results of a run. {RUN_HELP}"),
     ] = "",
     bundle: Annotated[str, Option(metavar="SHA", help="The results of this bundle.")] = "",
+    build: Annotated[
+        str,
+        Option(
+            metavar="NAME|SHA",
+            help="The results of this build of a program.",
+            autocompletion=completion.builds,
+        ),
+    ] = "",
     date: Annotated[
         str, Option(metavar="DATE", help="The latest results up to this day or time (UTC).")
     ] = "",
     store: Store,
 ) -> None:
-    """Name a run, a bundle or a date as a baseline; an existing name is moved.
+    """Name a run, a bundle, a build or a date as a baseline; an existing name is moved.
 
     A new series is compared with the newest baseline that has results of it.
 
@@ -63,10 +72,15 @@ def set_(
     from vkbench_detection.compare.baselines import pin
     from vkbench_detection.compare.references import ReferenceKind
 
-    options = {ReferenceKind.RUN: run, ReferenceKind.BUNDLE: bundle, ReferenceKind.DATE: date}
+    options = {
+        ReferenceKind.RUN: run,
+        ReferenceKind.BUNDLE: bundle,
+        ReferenceKind.BUILD: build,
+        ReferenceKind.DATE: date,
+    }
     given = {kind: value for kind, value in options.items() if value}
     if len(given) != 1:
-        raise UsageError("give one of --run RUN, --bundle SHA and --date DATE")
+        raise UsageError("give one of --run RUN, --bundle SHA, --build NAME and --date DATE")
     [(kind, value)] = given.items()
     with open_database(store.settings()) as database, database.transaction() as tx:
         pinned = pin(tx, name, kind, value, time.time(), user_name())

@@ -19,18 +19,20 @@ from vkbench.errors import (
 )
 from vkbench.job import JobState
 from vkbench.peers import BY_NAME
-from vkbench.result import COPIES
+from vkbench.result import COMPILE, COPIES, SUBMIT
 from vkbench.words import names
+from vkbench.words.units import count_of
 from vkbench_cli.options.records import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 from vkbench_tables.comparisons import comparison, comparison_markdown, comparison_words
+from vkbench_tables.statistics import table_of_moved
 
 if TYPE_CHECKING:
     from vkbench_detection.compare.compared import Comparison, Pair
 
-METRICS = ("hot", "cold", COPIES)
+METRICS = ("hot", "cold", COPIES, COMPILE, SUBMIT)
 _FORMS = (
     "a run (number, label, UUID, last), a baseline's name, bundle:SHA, build:NAME, "
     "driver:VERSION, date:2026-11-01 or device:SELECTOR."
@@ -80,7 +82,10 @@ def compare(
     ] = False,
     metric: Annotated[
         list[str],
-        Option(metavar="METRIC", help="Only this metric: hot, cold or copies; may be repeated."),
+        Option(
+            metavar="METRIC",
+            help="Only this metric: hot, cold, copies, compile or submit; may be repeated.",
+        ),
     ] = [],  # noqa: B006
     sort: Annotated[
         Sort,
@@ -97,6 +102,14 @@ def compare(
             case_sensitive=False,
         ),
     ] = FailOn.NEVER,
+    statistics: Annotated[
+        bool,
+        Option(
+            "--statistics",
+            help="Show instead what drivers made of kernels and what changed of it: registers, "
+            "bytes, joules.",
+        ),
+    ] = False,
     mix: Annotated[
         bool,
         Option(
@@ -126,6 +139,7 @@ def compare(
     vkbench compare 3 last --fail-on regression
     vkbench compare bundle:4f1c last --metric hot
     vkbench compare driver:580.82 driver:580.159 --all
+    vkbench compare driver:580.82 driver:580.159 --statistics
     vkbench compare device:H100 device:H200
     vkbench compare --peer torch
 
@@ -139,6 +153,7 @@ def compare(
     from vkbench_detection.compare.drift import drifts
     from vkbench_detection.compare.provenance import provenances
     from vkbench_detection.compare.references import find
+    from vkbench_detection.compare.statistics import list_moved_statistics
 
     if peer:
         if new or metric or markdown or mix or fail_on is FailOn.WRONG:
@@ -153,6 +168,7 @@ def compare(
     with reading(store.settings()) as tx:
         compared = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
         _check(compared, mix=mix, fail_on=fail_on)
+        moved = list_moved_statistics(tx, compared.pairs)
         chosen = (
             compared.pairs
             if all_rows
@@ -162,11 +178,17 @@ def compare(
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         canaries = drifts(tx, compared.pairs)
         shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)
-    if markdown:
+    if statistics:
+        show(table_of_moved(moved), output)
+    elif markdown:
         hand_over(comparison_markdown.in_markdown(compared, shown, canaries))
     elif shown.rows or output.json or output.csv:
         show(shown, output)
     lines = [*comparison_words.device_lines(compared), *comparison_words.drift_lines(canaries)]
+    if moved and not statistics:
+        lines.append(
+            f"  {count_of(len(moved), 'statistic')} of drivers changed: --statistics shows them"
+        )
     tell("\n".join([comparison_words.summary(compared), *lines]))
     return _exit_code(compared, fail_on)
 

@@ -279,6 +279,7 @@ def confirm(
     change, some seconds per pair. Where a scheduler runs, it does this by itself.
     """
     from vkbench_cli.show.waiting import RunProgress
+    from vkbench_detection.confirm.pairable import can_pair
     from vkbench_detection.regress import inbox
     from vkbench_detection.steps import require
     from vkbench_local.confirm import confirm_here
@@ -292,11 +293,12 @@ def confirm(
         with database.reading() as tx:
             rows = [row for row in inbox.suspected_changes(tx) if change in (None, row.change)]
         here = {facts.key for facts in devices}
-        tracks = {row.track for row in rows if row.device in here}
-        if not tracks:
+        rows = [row for row in rows if row.device in here]
+        if not rows:
             raise NothingToDo("there is no suspected change on the devices of this machine")
-        if tracks == {SHARDS}:
-            raise NothingToDo("pairs do not measure shards: later results decide such a change")
+        if not any(can_pair(row.track, row.metric) for row in rows):
+            what = "shards" if rows[0].track == SHARDS else "compiling and submitting"
+            raise NothingToDo(f"pairs do not measure {what}: later results decide such a change")
         done = confirm_here(database, settings, devices, change, partial(RunProgress, database))
     return EXIT_OK if done else EXIT_INTERRUPTED
 

@@ -20,6 +20,7 @@ from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_tables.results import rows_of, table
+from vkbench_tables.statistics import list_statistics
 from vkbench_tables.written import llama_bench
 from vkbench_tables.written.interchange import WRITERS, Interchange
 from vkbench_tables.written.text import markdown_table
@@ -98,6 +99,14 @@ def results(
     trials: Annotated[
         bool, Option("--trials", help="Show also what sweeps of `vkbench tune` tried.")
     ] = False,
+    statistics: Annotated[
+        bool,
+        Option(
+            "--statistics",
+            help="Show what drivers made of kernels, which --property compile asks for: "
+            "registers, bytes, joules.",
+        ),
+    ] = False,
     as_: Annotated[
         Interchange | None,
         Option(
@@ -122,14 +131,18 @@ def results(
     vkbench results --device '*' --kernel mul_mat_vec
     vkbench results --run last --state wrong
     vkbench results --series 12 --json
+    vkbench results --statistics --history
     vkbench results --run last --as junit > results.xml
     """
     from vkbench_db.ask.queries import find_run
     from vkbench_db.ask.results import ResultFilter, count_trials
     from vkbench_db.ask.results import results as read_results
+    from vkbench_db.ask.statistics import statistics_of
     from vkbench_db.blank import is_blank
 
     _check_form(as_, format, output)
+    if statistics and (as_ or mode is not OfResults.BOTH):
+        raise UsageError("--statistics are those of --mode compile: leave out --mode and --as")
     sizes = [parse_shape(text) for text in shape]
     is_for_program = as_ not in (None, Interchange.MD)
     most = output.most(0 if is_for_program and limit is None else limit)
@@ -143,7 +156,7 @@ def results(
             format=format,
             program=program,
             build=build,
-            mode=_modes(Mode(mode), run),
+            mode=[Mode.COMPILE] if statistics else _modes(Mode(mode), run),
             state=state,
             run=find_run(tx, run).id if run else None,
             series=series,
@@ -154,12 +167,16 @@ def results(
         result_rows = read_results(tx, chosen, limit=rows)
         tried = count_trials(tx, chosen)
         works = _works_of(suite, Mode(mode)) if suite else None
+        by_job = statistics_of(tx, {row.job for row in result_rows}) if statistics else {}
         models = _models(tx, result_rows) if as_ in llama_bench.WRITERS else {}
 
     def is_asked(row: ResultRow | ResultCount) -> bool:
         in_suite = works is None or (row.case_name, row.mode) in works
         return in_suite and _has_shape(row.shape, sizes)
 
+    if statistics:
+        show_newest(list_statistics(filter(is_asked, result_rows), by_job), output, most)
+        return
     _print(list(filter(is_asked, result_rows)), as_, output, most, models=models)
     if left_out := sum(trial.results for trial in tried if is_asked(trial)):
         trial_words = count_of(left_out, "trial")

@@ -14,7 +14,6 @@ from vkbench.process.user import user_name
 from vkbench_cli.builds import workshop_of
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import open_alone
-from vkbench_cli.options.bisect_drivers import refuse_drivers
 from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
@@ -114,7 +113,6 @@ def bisect(
     if submit and (resume or options.program):
         return _feed_fleet(options, device, resume, store, output)
     if submit:
-        refuse_drivers(options.drivers)
         return _submit(options, device, store)
     return _search_here(options, device, resume, store, output)
 

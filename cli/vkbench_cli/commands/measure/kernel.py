@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +14,11 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.process.user import user_name
 from vkbench.settings import settings
+from vkbench.words import names
 from vkbench.words.units import count_of
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
+from vkbench_cli.options.declarations import find_declarations, for_each_declaration
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.own import Sources, folder_of_sources
 from vkbench_cli.show.printing import Output, show
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from vkbench_shaders.own.building import Built
 
 COLUMNS = (
+    Column(key="kernel", heading="kernel", rank=Rank.KEY),
     Column(key="variant", heading="variant", rank=Rank.KEY),
     Column(key="compiler", heading="compiler"),
     Column(key="bytes", heading="SPIR-V", kind=ValueKind.BYTES),
@@ -53,20 +57,37 @@ def write_template(
     shadow: Annotated[
         bool, Option("--shadow", help="Write one that stands in for a kernel of the catalogue.")
     ] = False,
+    pack: Annotated[
+        str, Option("--pack", metavar="NAME", help="Write declarations of a project's shaders.")
+    ] = "",
 ) -> None:
-    """Write a kernel to begin with to a new folder: declaration, sources and reference."""
-    from vkbench_shaders.own.building import EXAMPLE
+    """Write a kernel to begin with to a new folder: declaration, sources and reference.
 
+    --pack ggml-vulkan writes declarations of shaders of ggml's Vulkan backend, which run with
+    --sources of your checkout of ggml.
+    """
+    from vkbench_shaders.own.building import EXAMPLE
+    from vkbench_shaders.own.packs import PACKS
+
+    if pack and shadow:
+        raise UsageError("give only one of --shadow and --pack")
     if folder.exists():
         raise UsageError(f"{folder} exists already: give another folder")
     name = "one_pass" if shadow else "rms_quant"
+    source, files = EXAMPLE, f"{name}.*"
+    if pack:
+        source, files = PACKS[names.pick(pack, PACKS, "pack")], "[!_]*.*"
     try:
         folder.mkdir(0o700, parents=True)
-        for file in sorted(EXAMPLE.glob(f"{name}.*")):
+        for file in sorted(source.glob(files)):
             shutil.copy(file, folder)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise VkbenchError(f"cannot write {folder}: {error.strerror}") from error
+    if pack:
+        count = count_of(len(list(folder.glob("*.toml"))), "declaration")
+        say(f"{count} of {pack}: vkbench run --kernel-file FILE --sources REPOSITORY[:FOLDER]")
+        return
     say(f"vkbench kernel check {shlex.quote(str(folder / f'{name}.toml'))}")
 
 
@@ -74,29 +95,39 @@ def write_template(
 @spread
 def check(
     *,
-    file: Annotated[Path, Argument(metavar="FILE", help="Declaration of the kernel: a TOML file.")],
+    file: Annotated[
+        list[Path],
+        Argument(
+            metavar="FILE",
+            help="Declarations of kernels: TOML files, or folders of them.",
+        ),
+    ],
     sources: Sources = "",
     output: Output,
-) -> None:
+) -> int:
     """Compile and examine a kernel of your own, and work out its cases; run nothing.
 
     Prints what each variant takes from a launch and needs of a device, and which devices of this
     machine lack that. Whatever is wrong with the declaration, the sources or the reference is said
     in one line. The bundle is kept on this machine, so that `vkbench bisect --bundles` finds it.
-    `vkbench run --kernel-file FILE` runs the kernel.
+    `vkbench run --kernel-file FILE` runs the kernel. Of several declarations those that are wrong
+    are skipped with a line each, and the exit code is 2.
     """
     from vkbench_shaders.bundle import kept_bundles
     from vkbench_shaders.own.building import build
 
-    built = build(file, user_name(), sources=folder_of_sources(sources))
-    kept_bundles(settings()).put(built.bundle)
+    folder, files = folder_of_sources(sources), find_declarations(file)
+    kernels = for_each_declaration(files, lambda path: build(path, user_name(), sources=folder))
     devices = devices_if_any("no device is held against it")
-    rows = [_row(built, variant, devices) for variant in built.units]
-    show(Table(columns=COLUMNS, rows=rows), output)
-    kernel = built.kernel
-    timed = sum(case.is_timed for case in kernel.cases)
-    cases = count_of(len(kernel.cases), "case")
-    tell(f"{kernel.name}: {cases}, {timed} timed; bundle {built.bundle.sha[:12]}")
+    rows = [_row(built, variant, devices) for built in kernels for variant in built.units]
+    shown = COLUMNS if len(kernels) > 1 else (replace(COLUMNS[0], hidden=True), *COLUMNS[1:])
+    show(Table(columns=shown, rows=rows), output)
+    for built in kernels:
+        kept_bundles(settings()).put(built.bundle)
+        timed = sum(case.is_timed for case in built.kernel.cases)
+        cases = count_of(len(built.kernel.cases), "case")
+        tell(f"{built.kernel.name}: {cases}, {timed} timed; bundle {built.bundle.sha[:12]}")
+    return UsageError.exit_code if len(kernels) < len(files) else 0
 
 
 def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, Cell]:
@@ -104,23 +135,26 @@ def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, C
     from vkbench_shaders.own.units import workgroup
 
     unit = built.units[name]
-    declared, place = next(
-        (variant, place)
+    declared = next(
+        variant
         for variant in built.kernel.variants
-        for place, entry in enumerate(entries_of(variant.name, variant.steps))
-        if entry == name
+        if unit.entry.entry in entries_of(variant.name, variant.steps)
     )
-    constants = built.kernel.cases[0].steps(declared.name)[place].constants
+    launch = built.launches.get(name)
     lacking = {facts.name: sorted(set(unit.features) - set(facts.features)) for facts in devices}
+    refusals = filter(None, (launch.refuses(facts) for facts in devices if launch))
     return {
+        "kernel": built.kernel.name,
         "variant": name,
         "compiler": unit.by,
         "bytes": len(unit.code),
-        "workgroup": "x".join(map(str, workgroup(unit, constants))),
+        "workgroup": "x".join(map(str, workgroup(unit, launch.constants if launch else {}))),
         "push": ", ".join(field.name for field in unit.interface.push),
         "constants": ", ".join(constant.name for constant in unit.interface.constants),
         "features": ", ".join(unit.features),
         "tolerance": declared.arithmetic,
-        "lacking": "; ".join(f"{at} lacks {', '.join(it)}" for at, it in lacking.items() if it),
+        "lacking": "; ".join(
+            [*(f"{at} lacks {', '.join(it)}" for at, it in lacking.items() if it), *refusals]
+        ),
         "sha": unit.entry.sha256,
     }

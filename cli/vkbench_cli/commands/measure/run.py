@@ -19,6 +19,7 @@ from vkbench.programs.build import SHA_SHOWN
 from vkbench_cli.drivers import find_driver_routes, kept_drivers, store_host_devices
 from vkbench_cli.files import check_writable
 from vkbench_cli.machine import open_alone
+from vkbench_cli.options.declarations import find_declarations, for_each_declaration
 from vkbench_cli.options.records import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
@@ -98,6 +99,7 @@ def run(
     from vkbench_cli.show.peers import show_peers
     from vkbench_cli.show.report import conclude, findings, print_counts
     from vkbench_detection.steps import detect
+    from vkbench_scheduler.planning.submit import NO_DRIVER
     from vkbench_worker.errors import RunnerFailed
 
     if resume and (driver or selecting != Selecting()):
@@ -105,11 +107,21 @@ def run(
             "--resume continues a run unchanged: leave out the options that choose cases"
         )
     if driver and (selecting.build or selecting.peer):
-        raise UsageError("--driver runs vkbench's own kernels: leave out --build and --peer")
+        raise UsageError(NO_DRIVER)
     settings = store.settings()
     log.set_up(logging.WARNING)
     if export:
         check_writable(export)
+    files = find_declarations(selecting.kernel_file)
+    if len(files) > 1:
+        if driver or export or stop_after is not None or selecting.peer:
+            raise UsageError(
+                "--driver, --export, --stop-after and --peer are for one run, and each declaration "
+                "has a run of its own: give them a command each"
+            )
+        with open_alone(settings) as database:
+            return _run_each(database, files, (selecting, effort), store, output, all_rows=all_rows)
+    selecting = replace(selecting, kernel_file=files)
     with open_alone(settings) as database:
         if resume:
             run_row, devices, routes = _resume_run(database, resume, settings)
@@ -146,6 +158,39 @@ def run(
     if ended is Ended.OUT_OF_TIME:
         tell(how_to_go_on(run_row.id, store))
     return code
+
+
+def _run_each(
+    database: Database,
+    files: Sequence[Path],
+    chosen: tuple[Selecting, Effort],
+    store: Store,
+    output: Output,
+    *,
+    all_rows: bool,
+) -> int:
+    """Run each of several declarations, and show all results as one table."""
+    from vkbench_cli.show.report import conclude_all, findings
+    from vkbench_detection.steps import detect
+
+    settings, (selecting, effort) = store.settings(), chosen
+
+    def plan_file(file: Path) -> tuple[RunRow, list[DeviceFacts]]:
+        return plan_run(database, *selecting.of_file(file, effort), settings)
+
+    planned = for_each_declaration(files, plan_file)
+    for run_row, devices in planned:
+        if work(database, settings, run_row, devices) is Ended.INTERRUPTED:
+            left = [run.id for run, _ in planned if run.id >= run_row.id]
+            for number in left:
+                tell(how_to_go_on(number, store))
+            return EXIT_INTERRUPTED
+    detected = detect(database, time.time())
+    runs = [run_row.id for run_row, _ in planned]
+    code = conclude_all(database, runs, output, all_rows=all_rows)
+    for line in findings(detected):
+        tell(line)
+    return code or (UsageError.exit_code if len(planned) < len(files) else 0)
 
 
 def plan_run(

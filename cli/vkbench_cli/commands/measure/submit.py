@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -11,6 +14,7 @@ from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench.words.units import count_of
+from vkbench_cli.options.declarations import find_declarations, for_each_declaration
 from vkbench_cli.options.records import AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import say, tell
@@ -18,7 +22,7 @@ from vkbench_cli.store import open_database
 
 if TYPE_CHECKING:
     from vkbench_db.database import Database
-    from vkbench_scheduler.planning.submit import Submitted
+    from vkbench_scheduler.planning.submit import Planner, Submitted
     from vkbench_scheduler.planning.sweeps import Sweep
 
 
@@ -37,6 +41,13 @@ def submit(
             help="With --wait: stop waiting after S seconds; the run continues.",
         ),
     ] = None,
+    driver: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="Run through this driver: a copy of yours, or one that hosts have; '*': each one.",
+        ),
+    ] = "",
     all_rows: AllRows = False,
     key: Annotated[
         str,
@@ -56,29 +67,54 @@ def submit(
 
     \b
     vkbench submit --suite quick --device 'NVIDIA*' --wait
+    vkbench submit --suite spine --driver mesa-26.1
 
     Exit codes with --wait: 0 all passed, 3 a wrong result, 4 a failed job, 5 --timeout passed,
     7 nothing ran, 130 interrupted.
     """
-    from vkbench_cli.show.report import conclude
+    from vkbench_cli.show.report import conclude_all
     from vkbench_cli.show.waiting import wait_for, warn
 
+    files = find_declarations(selecting.kernel_file)
+    if key and len(files) > 1:
+        raise UsageError("--key is of one run, and each declaration has a run of its own")
     with open_database(store.settings()) as database:
         try:
-            made = submit_selection(database, selecting, effort, key=key)
+            submitted = _submit_each(database, files, selecting, effort, key, driver)
         except KeyboardInterrupt:
             tell("interrupted before all jobs were stored: none of them will run")
             return EXIT_INTERRUPTED
+        incomplete = UsageError.exit_code if len(submitted) < len(files) else 0
         if not wait:
-            announce(database, made)
-            return 0
-        warn(database, f"run {made.run.id}", run=made.run.id)
-        try:
-            wait_for(database, made.run.id, timeout)
-        except KeyboardInterrupt:
-            tell(how_to_come_back(made.run.id, store))
-            return EXIT_INTERRUPTED
-        return conclude(database, made.run.id, output, all_rows=all_rows)
+            for made in submitted:
+                announce(database, made)
+            return incomplete
+        for made in submitted:
+            warn(database, f"run {made.run.id}", run=made.run.id)
+            try:
+                wait_for(database, made.run.id, timeout)
+            except KeyboardInterrupt:
+                tell(how_to_come_back(made.run.id, store))
+                return EXIT_INTERRUPTED
+        runs = [made.run.id for made in submitted]
+        return conclude_all(database, runs, output, all_rows=all_rows) or incomplete
+
+
+def _submit_each(
+    database: Database,
+    files: Sequence[Path],
+    selecting: Selecting,
+    effort: Effort,
+    key: str,
+    driver: str,
+) -> list[Submitted]:
+    """A run for the fleet, or one for each declaration of several."""
+    submit_one = partial(submit_selection, database, key=key, driver=driver)
+    if not files:
+        return [submit_one(selecting, effort)]
+    if len(files) == 1:
+        return [submit_one(replace(selecting, kernel_file=[*files]), effort)]
+    return for_each_declaration(files, lambda file: submit_one(*selecting.of_file(file, effort)))
 
 
 def how_to_come_back(run: int, store: Store) -> str:
@@ -103,15 +139,21 @@ def submit_selection(
     *,
     key: str = "",
     sweep: Sweep | None = None,
+    driver: str = "",
 ) -> Submitted:
     """A run for the fleet, stored with all its jobs."""
     from vkbench_cli.builds import build_for_fleet, choose_cases, give_to_fleet
     from vkbench_cli.bundles import bundle_chosen
+    from vkbench_cli.fleet_drivers import choose_through, find_fleet_drivers, give_copy
     from vkbench_db.ask import queries
     from vkbench_db.ask.devices.names import served_keys
     from vkbench_scheduler.planning import sweeps
+    from vkbench_scheduler.planning.plan import plan
+    from vkbench_scheduler.planning.submit import NO_DRIVER, plan_through
     from vkbench_scheduler.planning.submit import submit as store_run
 
+    if driver and (selecting.build or selecting.peer):
+        raise UsageError(NO_DRIVER)
     build = build_for_fleet(database, selecting.build, selecting.bundle)
     if sweep and build:
         raise UsageError("--build has no configurations to try: leave it out")
@@ -124,6 +166,12 @@ def submit_selection(
         return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())
     selection = choose_cases(selection, build, is_open=not selecting.chooses_cases())
     give_to_fleet(filter(None, [build]))
+    planner: Planner = plan
+    if driver:
+        drivers = find_fleet_drivers(database, driver, meant)
+        give_copy(drivers)
+        selection = choose_through(selection, drivers)
+        planner = plan_through(drivers.devices)
     return store_run(
         database,
         selection,
@@ -131,4 +179,5 @@ def submit_selection(
         bundle=bundle,
         build=build,
         words=RunWords(user=user_name(), label=effort.label, idempotency_key=key or None),
+        planner=planner,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
+from vkbench.drivers.packages import unpack_release
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
@@ -20,12 +23,15 @@ from vkbench_cli.options.spreading import spread
 from vkbench_cli.options.try_options import TryOptions
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
-from vkbench_cli.show.tryout import exit_code_of, show_tryout
+from vkbench_cli.show.tryout import await_rounds, exit_code_of, show_tryout
+from vkbench_cli.store import open_database
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench.drivers.store import Driver
     from vkbench.settings import Settings
+    from vkbench_db.database import Database
+    from vkbench_scheduler.planning.selection import Selection
 
 DRIVERS = (
     Column(key="name", heading="driver", rank=Rank.KEY),
@@ -43,6 +49,8 @@ SUITE = "quick"  # that is tried where no option chooses cases
 NOTHING_YET = "no driver was added yet: `vkbench driver add NAME --icd FILE` adds one"
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+Timed = tuple[int, tuple[str, str], bool]  # a run, both names, and whether it came to its end
 
 DriverWord = Annotated[
     str, Argument(metavar="DRIVER", help="Name of a driver, or the beginning of its hash.")
@@ -65,20 +73,34 @@ def add_driver(
         Path | None,
         Option("--folder", metavar="DIR", help="Copy the driver's libraries from this folder."),
     ] = None,
+    packages: Annotated[
+        str,
+        Option(
+            metavar="SUITE",
+            help="Fetch and copy Mesa's driver --icd of this release of Debian: trixie, forky.",
+        ),
+    ] = "",
 ) -> None:
     """Add a driver that kernels can be run through; prints the hash of its files.
 
     The loader's manifests of installed drivers lie in /usr/share/vulkan/icd.d and in
     /etc/vulkan/icd.d. Their files stay in place, and are held against their hashes before each
     run. With --folder all libraries of a folder are copied, so that your next build there is
-    another driver. Nothing is loaded.
+    another driver. With --packages they are unpacked from packages of another release, with the C
+    library that they need; nothing is installed. Nothing is loaded.
 
     \b
     vkbench driver add system --icd /usr/share/vulkan/icd.d/radeon_icd.x86_64.json
     vkbench driver add mine --folder ~/mesa/install
+    vkbench driver add trixie --packages trixie --icd lvp_icd.json
     """
     store = kept_drivers(settings())
-    if folder:
+    if packages and folder:
+        raise UsageError("--packages are fetched: leave out --folder")
+    if packages:
+        root = unpack_release(packages, settings().cache / "packages", tell)
+        driver = store.add_packages(name, packages, str(icd or ""), root)
+    elif folder:
         driver = store.add_folder(name, folder, icd)
     elif icd:
         driver = store.add(name, icd)
@@ -126,6 +148,9 @@ def try_drivers(
         str,
         Option(metavar="V", help="Variant to run; 'auto' is the best one that a driver supports."),
     ] = "auto",
+    submit: Annotated[
+        bool, Option("--submit", help="Let the fleet's workers do it, and wait for them.")
+    ] = False,
     store: Store,
     output: Output,
 ) -> int:
@@ -139,34 +164,79 @@ def try_drivers(
     \b
     vkbench driver try --old system --new mine
     vkbench driver try --old system --new mine --kernel 'mul_mat*' --markdown
+    vkbench driver try --old mesa-26.0 --new mine --device '*' --submit
 
     Exit codes: 0 nothing became worse, 1 slower, 3 wrong, 4 a case fails, 7 nothing was compared,
     130 interrupted.
     """
-    from vkbench_cli.show.waiting import RunProgress
     from vkbench_detection.compare.tryouts import tryout_of
     from vkbench_detection.steps import require
-    from vkbench_local.tryout import time_rounds
-    from vkbench_scheduler.planning.tryouts import TriedDrivers, submit_tryout
 
     options.check(output)
     require()
-    limit, current = options.limit_seconds, store.settings()
-    selection = options.choose(SUITE, variant)
-    drivers = _choose_drivers(old, new, current)
-    words = RunWords(user=user_name(), label=f"try {drivers[0].name} {drivers[1].name}")
-    tried = TriedDrivers(old=drivers[0].sha, new=drivers[1].sha)
-    with open_alone(current) as database:
-        routes = find_both_routes(*drivers, options.device, current)
-        devices = [route.facts for route in routes]
-        store_host_devices(database, routes)
-        run = submit_tryout(database, tried, selection, devices, words).id
-        view = partial(RunProgress, database)
-        ended = time_rounds(database, current, run, devices, limit, view)
+    current, selection = store.settings(), options.choose(SUITE, variant)
+    with open_database(current) if submit else open_alone(current) as database:
+        time_drivers = _time_in_fleet if submit else _time_here
+        run, names, ended = time_drivers(database, current, (old, new), selection, options)
         with database.reading() as tx:
-            tryout = tryout_of(tx, run, old=drivers[0].name, new=drivers[1].name)
+            tryout = tryout_of(tx, run, old=names[0], new=names[1])
     show_tryout(tryout, output, all_rows=options.all_rows, markdown=options.markdown)
     return exit_code_of(tryout) if ended else EXIT_INTERRUPTED
+
+
+def _time_here(
+    database: Database,
+    current: Settings,
+    pair: tuple[str, str],
+    selection: Selection,
+    options: TryOptions,
+) -> Timed:
+    """Time two drivers on the devices of this machine, with no server."""
+    from vkbench_cli.show.waiting import RunProgress
+    from vkbench_local.tryout import time_rounds
+    from vkbench_scheduler.planning.tryouts import TriedDrivers, submit_tryout
+
+    old, new = _choose_drivers(*pair, current)
+    routes = find_both_routes(old, new, options.device, current)
+    devices = [route.facts for route in routes]
+    store_host_devices(database, routes)
+    tried = TriedDrivers(old=old.sha, new=new.sha)
+    run = submit_tryout(database, tried, selection, devices, _words(old.name, new.name)).id
+    view = partial(RunProgress, database)
+    ended = time_rounds(database, current, run, devices, options.limit_seconds, view)
+    return run, (old.name, new.name), ended
+
+
+def _time_in_fleet(
+    database: Database,
+    current: Settings,
+    pair: tuple[str, str],
+    selection: Selection,
+    options: TryOptions,
+) -> Timed:
+    """Have the fleet's workers time two drivers, and wait for them."""
+    from vkbench_cli.fleet_drivers import find_fleet_arms
+    from vkbench_cli.show.waiting import warn
+    from vkbench_db.ask import queries
+    from vkbench_db.ask.devices.names import served_keys
+    from vkbench_scheduler.planning.tryouts import TriedDrivers, submit_tryout
+
+    end = time.monotonic() + options.limit_seconds
+    with database.reading() as tx:
+        known = [row.facts for row in queries.devices(tx)]
+        keys = served_keys(tx, options.device)
+    arms = find_fleet_arms(database, pair, keys)
+    if len(arms) < len(pair):
+        raise _refuse_equal(*pair)
+    (old, old_name), (new, new_name) = arms.items()
+    tried, chosen = TriedDrivers(old=old, new=new), replace(selection, devices=tuple(keys))
+    run = submit_tryout(database, tried, chosen, known, _words(old_name, new_name)).id
+    warn(database, f"run {run}", run=run)
+    return run, (old_name, new_name), await_rounds(database, run, end)
+
+
+def _words(old: str, new: str) -> RunWords:
+    return RunWords(user=user_name(), label=f"try {old} {new}")
 
 
 @app.command("rm")
@@ -194,5 +264,9 @@ def _choose_drivers(old: str, new: str, settings: Settings) -> tuple[Driver, Dri
     store = kept_drivers(settings)
     before, after = store.find(old), store.find(new)
     if before.sha == after.sha:
-        raise NothingToDo(f"{old} and {new} are one driver: there is nothing to compare")
+        raise _refuse_equal(old, new)
     return before, after
+
+
+def _refuse_equal(old: str, new: str) -> NothingToDo:
+    return NothingToDo(f"{old} and {new} are one driver: there is nothing to compare")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UnknownName, UsageError, WaitTimeout
+from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UnknownName, UsageError
 from vkbench.process.user import user_name
 from vkbench.run import RunWords
 from vkbench_cli.builds import (
@@ -25,12 +25,12 @@ from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.options.try_options import TryOptions
 from vkbench_cli.show.printing import Output
-from vkbench_cli.show.tryout import exit_code_of, show_tryout
+from vkbench_cli.show.tryout import await_rounds, exit_code_of, show_tryout
 from vkbench_cli.store import open_database
 from vkbench_detection.compare.tryouts import tryout_of
 from vkbench_detection.steps import require
 from vkbench_scheduler.planning.selection import Selection
-from vkbench_scheduler.planning.tryouts import TriedBuilds, add_round, cancel_rest, submit_tryout
+from vkbench_scheduler.planning.tryouts import TriedBuilds, submit_tryout
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
@@ -153,24 +153,8 @@ class _Fleet:
         return run
 
     def time_rounds(self, run: int, end: float) -> bool:
-        """Wait for rounds until nothing is open or a moment of the monotonic clock; False: stopped.
-
-        Pairs that have not begun by then are cancelled.
-        """
-        from vkbench_cli.show.waiting import wait_for
-
-        try:
-            while (left := end - time.monotonic()) > 0:
-                wait_for(self._database, run, left)
-                if not add_round(self._database, run):
-                    return True
-        except WaitTimeout:
-            pass
-        except KeyboardInterrupt:
-            return False
-        finally:
-            cancel_rest(self._database, run)
-        return True
+        """Wait for rounds until nothing is open or a moment of the monotonic clock."""
+        return await_rounds(self._database, run, end)
 
 
 def _choose_builds(lab: _Here | _Fleet, program: str, old: str, new: str) -> TriedBuilds:

@@ -178,6 +178,11 @@ def import_(
         f"run {runs}: {count_of(imported.new, 'job')} new, {imported.updated} went on, "
         f"{imported.known} known; {count_of(imported.attempts, 'attempt')} new{lost}"
     )
+    if of and of.is_name_alone:
+        tell(
+            f"build {of.name} of {of.program} is known by its name alone: pairs cannot confirm "
+            "its changes"
+        )
     if detected.opened:
         say(f"new in `vkbench regressions ls`: {len(detected.opened)}")
     if detected.is_unscreened:

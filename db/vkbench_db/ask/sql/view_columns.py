@@ -57,7 +57,10 @@ _RESULTS = {
     "path": "arithmetic path whose limits applied",
     "nmse": "error against the float64 reference",
     "max_abs": "error against the float64 reference",
-    "metric": "`hot`, `cold`, `compile`; with `sharded`, `copies` includes uploads and read-backs",
+    "metric": (
+        "`hot`, `cold`, `compile`, `submit`; with `sharded`, `copies` includes uploads and "
+        "read-backs"
+    ),
     "seconds": "median of the samples, for one launch",
     "mad": "median absolute deviation, seconds",
     "low": "interval of the median, seconds",
@@ -96,7 +99,7 @@ _SERIES = {
     "kernel": "its parts, as text",
     "format": "its parts, as text",
     "variant": "the code path that ran; of verdicts the one asked for",
-    "metric": "`hot`, `cold` or `verdict`",
+    "metric": "`hot`, `cold`, `compile`, `submit` or `verdict`",
     "environment_class": "clock policy, and whether bounds were checked; empty of verdicts",
     "track": "`main`, or whatever a run was told",
     "results": "how many are placed in it",
@@ -183,12 +186,37 @@ _ACCURACY = {
     "run_label": "the run",
     "position": "the row's place in its run",
 }
+_STATISTICS = {
+    **{name: _RESULTS[name] for name in ("host", "device", "device_name")},
+    "driver": "of the attempt that told it; NULL where it is not known",
+    "driver_version": "of the attempt that told it; NULL where it is not known",
+    "environment": _RESULTS["environment"],
+    **{name: _RESULTS[name] for name in ("case_name", "kernel", "format")},
+    "variant": "the code path asked for",
+    "variant_run": _RESULTS["variant_run"],
+    "kernel_sha": "SHA-256 of the SPIR-V that ran",
+    "bundle": "SHA-256 of the bundle that ran",
+    "run": "the submission",
+    "run_label": "the submission",
+    "track": "whose series the job's timings belong to",
+    "job": "the job's number",
+    "name": (
+        "what it is: `binary`, `files of the driver`, `energy of a launch`, or in the driver's "
+        "words; behind a number where several pipelines make the kernel"
+    ),
+    "value": "the number; NULL where there is none to be had",
+    "unit": "`bytes`, `J`, or empty of counts",
+    "spread": "how far readings were from it; NULL of exact numbers",
+    "note": "why there is no value",
+    "finished_at": "when the result was recorded, UTC",
+}
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "v_results": _RESULTS,
     "v_latest": _RESULTS,
     "v_series": _SERIES,
     "v_regressions": _REGRESSIONS,
     "v_accuracy": _ACCURACY,
+    "v_statistics": _STATISTICS,
 }
 VIEWS: Mapping[str, str] = {
     "v_results": "every finished job, once for each metric and side it was timed by",
@@ -196,6 +224,7 @@ VIEWS: Mapping[str, str] = {
     "v_series": "every series of timings that are compared with each other",
     "v_regressions": "every change that belongs to a regression, improvements too",
     "v_accuracy": "what formats lost of products, and whole models of texts",
+    "v_statistics": "what drivers made of kernels: registers, bytes, joules",
 }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
 from vkbench.words import names as words
+from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Binding
 from vkbench_shaders.own import slots, units
@@ -18,25 +20,39 @@ from vkbench_shaders.own.declaration import (
     VariantTable,
 )
 from vkbench_shaders.own.formulas import Number, value_of, whole_number
-from vkbench_shaders.own.records import OwnLaunch, UnfitDeclaration
+from vkbench_shaders.own.matrix import FormatChoice
+from vkbench_shaders.own.records import (
+    SUBGROUP,
+    SUBGROUPS,
+    OwnKernel,
+    OwnLaunch,
+    UnfitDeclaration,
+)
 from vkbench_shaders.own.sources import Compiled
 from vkbench_shaders.own.steps.dispatches import (
     MAY_LACK,
     REST,
+    describe_code,
     describe_dispatch,
     list_dispatches,
 )
+from vkbench_shaders.own.steps.places import list_places
 from vkbench_shaders.own.units import OwnUnit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composition:
-    """A variant's dispatches with their code, in order."""
+    """A variant's dispatches with their code, in order, for some formats."""
 
     variant: VariantTable
     dispatches: Sequence[VariantTable]
     units: Sequence[OwnUnit]
     scratch: Sequence[ScratchTable]  # that its code has; the one that is zero comes last
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats that the code is for, as `codes_of` a kernel has them."""
+        return self.units[0].entry.arguments
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -54,39 +70,61 @@ class Composition:
         return next((table.name for table in self.scratch if table.zero), "")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Placed:
+    """A dispatch that is compiled, and where it has arrays and scratch."""
+
+    dispatch: VariantTable
+    unit: Unit
+    places: Mapping[slots.Slot, int]  # among the arrays and all scratch, by set and number
+
+
 def compose(
     declared: Declared,
     variant: VariantTable,
-    kernel: str,
+    head: OwnKernel,
     bindings: Sequence[Binding],
     compiled: dict[str, Compiled],
-) -> Composition:
-    """A variant's dispatches; UnfitDeclaration says why no worker would run them.
+) -> list[Composition]:
+    """A variant's dispatches for each combination of formats, all with the same scratch.
 
-    What was compiled the same way for another variant is not compiled again.
+    UnfitDeclaration says why no worker would run them. What was compiled the same way for another
+    variant is not compiled again.
     """
-    dispatches = list_dispatches(variant)
     known = sorted(declared.table.scratch, key=lambda table: table.zero)
-    slots_of = [_find_slots(declared, step, bindings, known, compiled) for step in dispatches]
-    placed = {place for by_slot in slots_of for place in by_slot.values()}
-    scratch = [table for place, table in enumerate(known, len(bindings)) if place in placed]
+    drafts = []
+    for choice in declared.choices:
+        code = declared.code(variant, choice)
+        placed = [
+            _place(declared, dispatch, _unit(head, dispatch.name, choice), bindings, compiled)
+            for dispatch in list_dispatches(code)
+        ]
+        drafts.append((code, placed))
+    used = {place for _, placed in drafts for step in placed for place in step.places.values()}
+    scratch = [table for place, table in enumerate(known, len(bindings)) if place in used]
     numbers = _renumber(known, scratch, len(bindings))
-    code = [
-        units.unit_of(
-            declared,
-            dispatch,
-            kernel,
-            {slot: numbers[place] for slot, place in by_slot.items()},
-            compiled,
+    composed = []
+    for code, placed in drafts:
+        made = [
+            units.unit_of(
+                declared,
+                step.dispatch,
+                step.unit,
+                {slot: numbers[place] for slot, place in step.places.items()},
+                compiled,
+            )
+            for step in placed
+        ]
+        dispatches = [step.dispatch for step in placed]
+        _check_outputs(code, made, bindings)
+        if code.steps:
+            _check_steps(dispatches, made)
+            _check_placed(declared, code, bindings, placed)
+            _check_shared(code, made)
+        composed.append(
+            Composition(variant=code, dispatches=dispatches, units=made, scratch=scratch)
         )
-        for dispatch, by_slot in zip(dispatches, slots_of, strict=True)
-    ]
-    _check_outputs(variant, code, bindings)
-    if variant.steps:
-        _check_steps(dispatches, code)
-        _check_placed(declared, variant, bindings, placed)
-        _check_shared(variant, code)
-    return Composition(variant=variant, dispatches=dispatches, units=code, scratch=scratch)
+    return composed
 
 
 def launches_of(
@@ -101,16 +139,25 @@ def launches_of(
 
 
 def sizes_of(composition: Composition, known: Mapping[str, Number], case: str) -> tuple[int, ...]:
-    """Bytes of each scratch of a variant for a case."""
+    """Bytes of each scratch of a variant for a case.
+
+    Where these depend on how large subgroups are, they are enough for any that devices have.
+    """
     variant = composition.variant
-    macros = {n: v for n, v in variant.defines.items() if isinstance(v, int | float)}
-    names = {**macros, **known}
-    for name, formula in variant.constants.items():
-        names.setdefault(name.removesuffix(MAY_LACK), value_of(formula, known))
-    try:
-        return tuple(_bytes_of(table, names) for table in composition.scratch)
-    except UnfitDeclaration as error:
-        raise UnfitDeclaration(f"{case}, {describe_dispatch(variant.name)}: {error}") from error
+    if not composition.scratch:
+        return ()
+    sizes = [variant.subgroup_size] if variant.subgroup_size else SUBGROUPS
+    found: list[tuple[int, ...]] = []
+    refused: UnfitDeclaration | None = None
+    for size in sizes:
+        try:
+            names = _names_on(variant, size, known)
+            found.append(tuple(_bytes_of(table, names) for table in composition.scratch))
+        except UnfitDeclaration as error:
+            refused = error
+    if refused and not found:
+        raise UnfitDeclaration(f"{case}, {describe_dispatch(variant.name)}: {refused}") from refused
+    return tuple(map(max, zip(*found, strict=True)))
 
 
 def check_scratch(table: Declaration, arrays: AbstractSet[str]) -> None:
@@ -136,22 +183,44 @@ def check_scratch(table: Declaration, arrays: AbstractSet[str]) -> None:
         raise UnfitDeclaration(f"one scratch may be zero, and {' and '.join(zero)} are")
 
 
-def _find_slots(
+def _names_on(
+    variant: VariantTable, subgroup: int, known: Mapping[str, Number]
+) -> dict[str, Number]:
+    """What formulas of scratch may name, where subgroups have so many threads."""
+    macros = {n: v for n, v in variant.defines.items() if isinstance(v, int | float)}
+    names: dict[str, Number] = {**macros, **known}
+    for name, formula in variant.constants.items():
+        value = value_of(formula, {SUBGROUP: subgroup, **macros, **known})
+        names.setdefault(name.removesuffix(MAY_LACK), value)
+    return {SUBGROUP: subgroup, **names}
+
+
+def _place(
     declared: Declared,
     dispatch: VariantTable,
+    unit: Unit,
     bindings: Sequence[Binding],
-    scratch: Sequence[ScratchTable],
     compiled: dict[str, Compiled],
-) -> dict[slots.Slot, int]:
-    """The place among the arrays and scratch of each set and number; of scratch, if it is used."""
-    made = units.compile_dispatch(declared, dispatch, compiled)
-    tables = units.list_places(declared, dispatch, bindings, scratch)
+) -> _Placed:
+    """A dispatch with its places among the arrays and the scratch; of scratch, if it is used."""
+    scratch = sorted(declared.table.scratch, key=lambda table: table.zero)
+    made = units.compile_dispatch(declared, dispatch, unit, compiled)
+    tables = list_places(declared, dispatch, bindings, scratch)
+    where = describe_code(unit.entry, unit.arguments)
     try:
         by_slot = slots.slots_of(tables, made.buffers)
+        used = {buffer.slot for buffer in slots.buffers_of(made.code)}
+    except (LookupError, ValueError, struct.error) as error:
+        raise UnfitDeclaration(f"{where}: its SPIR-V lacks a definition") from error
     except UnfitDeclaration as error:
-        raise UnfitDeclaration(f"{describe_dispatch(dispatch.name)}: {error}") from error
-    used = {buffer.slot for buffer in slots.buffers_of(made.code)}
-    return {slot: place for slot, place in by_slot.items() if place < len(bindings) or slot in used}
+        raise UnfitDeclaration(f"{where}: {error}") from error
+    arrays = range(len(bindings))
+    places = {slot: place for slot, place in by_slot.items() if place in arrays or slot in used}
+    return _Placed(dispatch=dispatch, unit=unit, places=places)
+
+
+def _unit(head: OwnKernel, entry: str, choice: FormatChoice) -> Unit:
+    return Unit(module=head.name, entry=entry, arguments=head.codes_of(choice.formats))
 
 
 def _renumber(
@@ -168,12 +237,18 @@ def _check_outputs(
     variant: VariantTable, made: Sequence[OwnUnit], bindings: Sequence[Binding]
 ) -> None:
     used = frozenset[int]().union(*(unit.used for unit in made))
+    written = frozenset[int]().union(*(unit.used - unit.uniform for unit in made))
     who = "no step has" if variant.steps else "the code does not have"
+    where = describe_code(variant.name, made[0].entry.arguments)
     for number, binding in enumerate(bindings):
         if binding.access == "out" and number not in used:
             raise UnfitDeclaration(
-                f"variant {variant.name}: the output {binding.name} is binding {number}, "
-                f"which {who}"
+                f"{where}: the output {binding.name} is binding {number}, which {who}"
+            )
+        if binding.is_output and number in used - written:
+            raise UnfitDeclaration(
+                f"{where}: {binding.name} is a uniform buffer, which no code writes to: "
+                'say access = "in"'
             )
 
 
@@ -189,9 +264,10 @@ def _check_placed(
     declared: Declared,
     variant: VariantTable,
     bindings: Sequence[Binding],
-    placed: AbstractSet[int],
+    steps: Sequence[_Placed],
 ) -> None:
     """Raise UnfitDeclaration for an array that no step has, neither by name nor by number."""
+    placed = {place for step in steps for place in step.places.values()}
     optional = {table.name for table in declared.table.bindings if table.optional}
     for number, binding in enumerate(bindings):
         if number not in placed and binding.name not in optional:

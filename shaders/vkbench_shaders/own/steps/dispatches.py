@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final, TypeVar
 
-from vkbench_shaders.own.declaration import StepTable, VariantTable
+from vkbench_shaders.own.declaration import StepTable, VariantTable, is_spirv
 from vkbench_shaders.own.records import STEP, UnfitDeclaration, entries_of
 
 MAY_LACK: Final = "?"  # ends the name of what only some versions of the code have
 REST: Final = "*"  # push constants that a declaration does not name
 _NEEDED: Final = ("source", "groups")
+# fields of a variant that hold for a step which does not give them, or gives nothing
+_LENT: Final = ("source", "entry", "groups", "subgroup_size")
+_LENT_IF_NONE: Final = ("workgroup", "full_subgroups", "bindings")
 
 T = TypeVar("T")
 
@@ -34,6 +37,11 @@ def describe_dispatch(name: str) -> str:
     return f"variant {variant}, step {number}" if dot else f"variant {variant}"
 
 
+def describe_code(name: str, formats: Sequence[str]) -> str:
+    """What messages call the code of a dispatch: by the formats that it is for too, if any."""
+    return describe_dispatch(name) + (f" for {','.join(formats)}" if formats else "")
+
+
 def is_step(dispatch: VariantTable) -> bool:
     """Whether a dispatch is one of several."""
     return STEP in dispatch.name
@@ -43,14 +51,11 @@ def _join(variant: VariantTable, step: StepTable, name: str) -> VariantTable:
     """A step with what the variant says of all, which it takes where its code has that."""
     own = {item.name: getattr(step, item.name) for item in fields(step)}
     default = {item: getattr(variant, item) for item in own}
-    own |= {item: own[item] or default[item] for item in ("source", "entry", "groups")}
-    if own["workgroup"] is None:
-        own["workgroup"] = default["workgroup"]
-    if own["bindings"] is None:
-        own["bindings"] = default["bindings"]
+    own |= {item: default[item] for item in _LENT if not own[item]}
+    own |= {item: default[item] for item in _LENT_IF_NONE if own[item] is None}
     own["push"] = _lend_values(variant.push, step.push)
     own["constants"] = _lend_values(variant.constants, step.constants)
-    if not own["source"].endswith(".spv"):  # which nothing compiles
+    if not is_spirv(own["source"]):
         own["compiler"] = step.compiler or variant.compiler
         own["defines"] = {**variant.defines, **step.defines}
         own["include"] = (*step.include, *variant.include)

@@ -59,6 +59,9 @@ STRUCTS = (
     _row(1000564000, "replicated_composites", "VK_EXT_shader_replicated_composites"),
 )
 
+# Asked for only by a device that tells them, as it may have a driver keep more of each pipeline.
+STATISTICS = _row(1000269000, "pipeline_statistics", "VK_KHR_pipeline_executable_properties")
+
 # What a variant may require -> the members that must all be there.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "subgroup_basic": ("subgroup_basic",),
@@ -68,8 +71,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "int_dot": ("int_dot",),
     "fp16": ("fp16",),
     "storage16": ("storage16",),
+    "uniform16": ("storage16", "uniform16"),
     "int8": ("int8",),
     "storage8": ("storage8",),
+    "uniform8": ("storage8", "uniform8"),
     "int64": ("int64",),
     "fp64": ("fp64",),
     "bda": ("bda",),
@@ -79,6 +84,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "coopmat2": ("cooperative_matrix", "memory_model", *(f"cm2_{letter}" for letter in "abcdefg")),
     "bf16": ("bf16",),
     "subgroup_size_control": ("subgroup_size_control",),
+    "full_subgroups": ("full_subgroups",),
 }
 
 # operations of subgroups, each with the basic ones
@@ -95,6 +101,7 @@ class FeatureChain:
     """The feature structs that a device knows, filled by it; the same chain enables them all."""
 
     def __init__(self, physical: Any, minor: int, extensions: frozenset[str]) -> None:
+        self._physical, self._available = physical, extensions
         self.queried = [s for s in STRUCTS if s.core <= minor or s.extension in extensions]
         self.extensions = sorted(s.extension for s in self.queried if s.core > minor)
         if SUBSET in extensions:  # a device that has it must be asked for it
@@ -110,6 +117,22 @@ class FeatureChain:
     def check_bounds(self) -> None:
         """Have a device that is made with these check the bounds of every pipeline."""
         self.head.features.robustBufferAccess = 1
+
+    def capture_statistics(self) -> bool:
+        """Have a device that is made with these tell them of pipelines; False if it cannot."""
+        if STATISTICS.extension not in self._available:
+            return False
+        memory = self._zero_struct(STATISTICS)
+        words = vk.ffi.cast("uint32_t *", memory)
+        question = vk.struct("VkPhysicalDeviceFeatures2", next=memory)
+        vk.lib.vkGetPhysicalDeviceFeatures2(self._physical, question)
+        if not words[_HEADER_WORDS]:
+            return False
+        memory[1] = int(vk.ffi.cast("uintptr_t", self.head.pNext))
+        self.head.pNext = vk.ffi.cast("void *", memory)
+        self._memory.append(memory)
+        self.extensions.append(STATISTICS.extension)
+        return True
 
     def names(self) -> tuple[str, ...]:
         """vkbench's names of what the device has, sorted."""

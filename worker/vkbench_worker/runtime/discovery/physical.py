@@ -8,17 +8,19 @@ from functools import cached_property
 from typing import Any
 
 import vkbench
-from vkbench.device import NVIDIA, DeviceFacts, Environment, device_key
+from vkbench.device import NVIDIA, SUBGROUP_LIMITS, DeviceFacts, Environment, device_key
 from vkbench.process import system
 from vkbench_worker.runtime import vk
-from vkbench_worker.runtime.discovery import host, matrices
+from vkbench_worker.runtime.discovery import board, host, loaded, matrices
 from vkbench_worker.runtime.discovery.features import FeatureChain, subgroup_properties
 from vkbench_worker.runtime.discovery.instance import Instance
 
 _TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 _MIB = 1 << 20
+_SUBGROUP_PROPERTIES = 1000225000  # VkPhysicalDeviceSubgroupSizeControlProperties
 _SM_BUILTINS, _SM_PROPERTIES = "VK_NV_shader_sm_builtins", 1000154001
 _SHADER_CORES, _SHADER_CORE_PROPERTIES = "VK_AMD_shader_core_properties", 1000185000
+_MEMORY_BUDGET = "VK_EXT_memory_budget"
 # Last-level caches that vendors publish; a name that is not here counts as unknown.
 _KNOWN_LLC = {
     "H200": 60 * _MIB,
@@ -74,6 +76,16 @@ class Physical:
         """Threads of a subgroup, as Vulkan reports them and shaders read them."""
         return int(subgroup_properties(self.handle).subgroupSize)
 
+    def subgroup_range(self) -> tuple[int, int, int]:
+        """Least and most threads of subgroups that compute pipelines may require, and how many.
+
+        That is how many subgroups a workgroup may have then; all 0 where none may be required.
+        """
+        if "subgroup_size_control" not in self.features.members:
+            return 0, 0, 0
+        least, most, subgroups, stages = self.numbers(_SUBGROUP_PROPERTIES, 4)
+        return (least, most, subgroups) if stages & vk.COMPUTE_SHADER else (0, 0, 0)
+
     @cached_property
     def pci_address(self) -> str:
         """Where it sits on the bus, as sysfs writes it; "" where the driver does not say."""
@@ -90,10 +102,23 @@ class Physical:
         heaps = self.memory.memoryHeaps[0 : self.memory.memoryHeapCount]
         return max((int(heap.size) for heap in heaps if heap.flags & 1), default=0)
 
+    def memory_of_others(self) -> int | None:
+        """What the system leaves this process of the largest heap, less than there is."""
+        if _MEMORY_BUDGET not in self.extensions:
+            return None
+        budget = vk.struct("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
+        memory = vk.struct("VkPhysicalDeviceMemoryProperties2", next=budget)
+        vk.lib.vkGetPhysicalDeviceMemoryProperties2(self.handle, memory)
+        heaps = self.memory.memoryHeaps[0 : self.memory.memoryHeapCount]
+        sizes = {place: int(heap.size) for place, heap in enumerate(heaps) if heap.flags & 1}
+        largest = max(sizes, key=lambda place: sizes[place], default=None)
+        return None if largest is None else max(0, sizes[largest] - int(budget.heapBudget[largest]))
+
     def limits(self) -> dict[str, int]:
         """The limits that decide what fits."""
         limits = self.core.limits
         groups = limits.maxComputeWorkGroupCount
+        *sizes, subgroups = self.subgroup_range()
         return {
             "max_workgroup_invocations": limits.maxComputeWorkGroupInvocations,
             "max_workgroup_size_x": limits.maxComputeWorkGroupSize[0],
@@ -104,6 +129,8 @@ class Physical:
             "max_groups_z": groups[2],
             "max_push_bytes": limits.maxPushConstantsSize,
             "storage_alignment": int(limits.minStorageBufferOffsetAlignment),
+            "max_subgroups": subgroups,
+            **dict(zip(SUBGROUP_LIMITS, sizes, strict=True)),
         }
 
     def llc_bytes(self) -> int:
@@ -158,8 +185,8 @@ class Physical:
         return tuple(sorted(names))
 
     def environment(self) -> Environment:
-        """All software that a measurement on this device depends on."""
-        name, info = self._driver()
+        """All software that a measurement on this device depends on, and its board's settings."""
+        name, info, number = self._driver()
         return Environment(
             driver=name or self.name,
             driver_version=self._driver_version(),
@@ -170,16 +197,26 @@ class Physical:
             os_kernel=host.kernel_release(),
             cpu=system.processor_name(),
             vkbench=vkbench.__version__,
+            extra=self._extra(number),
         )
 
-    def _driver(self) -> tuple[str, str]:
+    def _extra(self, driver: int) -> dict[str, str]:
+        """Files of the driver by its number, layers, firmware, power cap, BAR: as far as known."""
+        extra = {**loaded.describe_driver(driver), "layers": loaded.describe_layers()}
+        if self.type != "cpu":
+            extra |= board.describe_board(self.core.vendorID, self.uuid, self.pci_address)
+        if self.type == "discrete":
+            extra["resizable_bar"] = board.describe_bar(self.memory)
+        return extra
+
+    def _driver(self) -> tuple[str, str, int]:
         if self.minor < 2 and "VK_KHR_driver_properties" not in self.extensions:
-            return "", ""
+            return "", "", 0
         driver = vk.struct("VkPhysicalDeviceDriverProperties")
         vk.lib.vkGetPhysicalDeviceProperties2(
             self.handle, vk.struct("VkPhysicalDeviceProperties2", next=driver)
         )
-        return vk.text(driver.driverName), vk.text(driver.driverInfo)
+        return vk.text(driver.driverName), vk.text(driver.driverInfo), int(driver.driverID)
 
     def _driver_version(self) -> str:
         number = int(self.core.driverVersion)

@@ -10,21 +10,22 @@ from typing import Final, Self
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.process import system
+from vkbench.result import Statistic
 from vkbench.selector import best, one
 from vkbench.settings import Settings
 from vkbench_worker.closing import Closing
 from vkbench_worker.protocol import PROCESSOR, ListedDevice
 from vkbench_worker.runtime import fragments, gauge, packing
-from vkbench_worker.runtime.device import Buffer, Part, Step, as_own
+from vkbench_worker.runtime.device import Buffer, Part, Recording, Step, as_own
 from vkbench_worker.runtime.discovery.instance import Instance
 from vkbench_worker.runtime.discovery.physical import Physical, candidates
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import Image, Program
-from vkbench_worker.runtime.vulkan import strangers
+from vkbench_worker.runtime.vulkan import statistics, strangers
 from vkbench_worker.runtime.vulkan.buffer import VulkanBuffer
 from vkbench_worker.runtime.vulkan.flight import VulkanFlight
 from vkbench_worker.runtime.vulkan.logical import Logical
-from vkbench_worker.runtime.vulkan.memory import Memory
+from vkbench_worker.runtime.vulkan.memory import UNIFIED, Memory
 from vkbench_worker.runtime.vulkan.pipeline import VulkanPipeline, checks_each
 from vkbench_worker.runtime.vulkan.pipeline_cache import PipelineCache
 from vkbench_worker.runtime.vulkan.pipelines import Pipelines
@@ -140,6 +141,10 @@ class VulkanDevice(Closing):
         """Bytes of device memory that may still be allocated."""
         return self.memory.left_bytes
 
+    def memory_of_others(self) -> int | None:
+        """Bytes of device memory that other processes hold; None where nobody says."""
+        return None if self.facts.type in UNIFIED else self.physical.memory_of_others()
+
     def buffer(self, size: int) -> VulkanBuffer:
         """A new buffer of `size` bytes."""
         return VulkanBuffer(self.logical, self.memory, self.transfers, size)
@@ -178,6 +183,20 @@ class VulkanDevice(Closing):
             Image(next(parts), next(parts), next(parts), poison=buffer.poison)
             for buffer, _ in buffers
         ]
+
+    def list_statistics(self, programs: Sequence[Program]) -> list[Statistic]:
+        """What the driver says of the pipelines of programs, made once more for that."""
+        physical = Physical(self.instance, self.physical.handle, self.physical.index)
+        if self.checks_bounds:
+            physical.features.check_bounds()
+        return [
+            *statistics.measure_binaries(self.logical, programs, self.constants),
+            *statistics.ask_driver(physical, self.facts, programs, self.constants),
+        ]
+
+    def time_submission(self, recording: Recording) -> float:
+        """Run a recording: the host's seconds until the driver has taken it."""
+        return self.logical.submit([as_own(VulkanRecording, recording).commands])
 
     def save_cache(self) -> None:
         """Keep the pipelines made so far for later processes."""

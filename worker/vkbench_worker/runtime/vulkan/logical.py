@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -112,14 +113,18 @@ class Logical:
         )
         self.live["CommandBuffer"] -= 1
 
-    def submit(self, buffers: list[Any]) -> None:
-        """Run command buffers and wait for their end; Unresponsive after `patience_seconds`."""
+    def submit(self, buffers: list[Any]) -> float:
+        """Run command buffers and wait for their end: seconds until the driver had taken them.
+
+        Unresponsive if they do not end within `patience_seconds`.
+        """
         commands = vk.ffi.new("VkCommandBuffer[]", buffers)
         info = vk.struct("VkSubmitInfo", commandBufferCount=len(buffers), pCommandBuffers=commands)
-        vk.check(
-            vk.lib.vkQueueSubmit(self.queues.compute.handle, 1, info, self._fence[0]),
-            "vkQueueSubmit",
-        )
+        queue, fence = self.queues.compute.handle, self._fence[0]
+        began = time.perf_counter()
+        result = vk.lib.vkQueueSubmit(queue, 1, info, fence)
+        seconds = time.perf_counter() - began
+        vk.check(result, "vkQueueSubmit")
         patience = int(self.patience_seconds * 1e9)
         result = vk.lib.vkWaitForFences(self.handle, 1, self._fence, 1, patience)
         if result == vk.TIMEOUT:
@@ -127,6 +132,7 @@ class Logical:
             raise Unresponsive(f"the device did not finish within {self.patience_seconds:g} s")
         vk.check(result, "vkWaitForFences")
         vk.check(vk.lib.vkResetFences(self.handle, 1, self._fence), "vkResetFences")
+        return seconds
 
     def _places(self) -> Places:
         """Where its queues are; also sets what a tick is."""

@@ -20,7 +20,7 @@ CACHED: Final = vk.Memory.HOST_CACHED
 UNIFIED: Final = ("cpu", "integrated")  # types of devices whose memory is the host's
 
 BLOCK_BYTES: Final = 128 << 20
-_USAGE: Final = vk.Usage.COPIED_FROM | vk.Usage.COPIED_TO | vk.Usage.STORAGE
+_USAGE: Final = vk.Usage.COPIED_FROM | vk.Usage.COPIED_TO | vk.Usage.STORAGE | vk.Usage.UNIFORM
 _SHARE_OF_HEAP: Final = 0.8  # the rest is left to the system and the driver
 
 

@@ -6,13 +6,14 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from vkbench_shaders.compile.reflection import uniform_buffers
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import Program
 from vkbench_worker.runtime.vulkan import subgroups
 from vkbench_worker.runtime.vulkan.logical import Logical
-from vkbench_worker.runtime.vulkan.pipeline_cache import PipelineCache
+from vkbench_worker.runtime.vulkan.pipeline_cache import PipelineCache, ScratchCache
 
 _SPIRV_MINOR = {1: 3, 2: 5, 3: 6}  # newest SPIR-V 1.x of each Vulkan 1.x
 
@@ -23,16 +24,28 @@ class VulkanPipeline:
     def __init__(
         self,
         logical: Logical,
-        cache: PipelineCache,
+        cache: PipelineCache | ScratchCache,
         program: Program,
         constants: Sequence[tuple[int, int]] = (),
+        *,
+        captures: bool = False,
     ) -> None:
+        """Make it; one that `captures` is asked for its statistics, and is for nothing else."""
         self._logical, self._cache = logical, cache
+        self._flags = vk.CAPTURE_STATISTICS if captures else 0
         self.bindings = program.bindings
+        # what kind of buffer is bound at these; the packaged code has no uniform ones
+        uniform = uniform_buffers(program.code) if program.claims else ()
+        self.kinds = [
+            vk.UNIFORM_BUFFER if number in uniform else vk.STORAGE_BUFFER
+            for number in program.bindings
+        ]
         self._made: list[tuple[str, Any]] = []
         _check_spirv(logical, program.code)
         try:
-            self.set_layout = self._make("DescriptorSetLayout", _set_layout(program.bindings))
+            self.set_layout = self._make(
+                "DescriptorSetLayout", _set_layout(self.bindings, self.kinds)
+            )
             self.layout = self._make("PipelineLayout", _layout(self.set_layout, program.push_bytes))
             self.handle = self._compile(program, constants)
         except BaseException:
@@ -57,7 +70,7 @@ class VulkanPipeline:
         module = self._logical.create("ShaderModule", module_info)
         entry = vk.ffi.new("char[]", b"main")
         constants = _constants((*program.constants, *more))
-        info = vk.struct("VkComputePipelineCreateInfo", layout=self.layout)
+        info = vk.struct("VkComputePipelineCreateInfo", layout=self.layout, flags=self._flags)
         stage = info.stage
         stage.sType = vk.STRUCTURE_TYPES["VkPipelineShaderStageCreateInfo"]
         stage.stage, stage.module, stage.pName = vk.COMPUTE_SHADER, module, entry
@@ -69,8 +82,8 @@ class VulkanPipeline:
                 "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo", requiredSubgroupSize=size
             )
             stage.pNext = vk.ffi.cast("void *", required)
-            if subgroups.are_whole(physical, program, size):
-                stage.flags = vk.FULL_SUBGROUPS
+        if subgroups.are_whole(physical, program, size):
+            stage.flags = vk.FULL_SUBGROUPS
         if program.checks_bounds and checks_each(physical):
             robust = vk.struct("VkPipelineRobustnessCreateInfoEXT")
             robust.storageBuffers = robust.uniformBuffers = vk.ROBUST_BUFFER_ACCESS
@@ -97,10 +110,10 @@ def _check_spirv(logical: Logical, code: bytes) -> None:
         )
 
 
-def _set_layout(bindings: Sequence[int]) -> list[Any]:
+def _set_layout(bindings: Sequence[int], kinds: Sequence[int]) -> list[Any]:
     slots = vk.ffi.new("VkDescriptorSetLayoutBinding[]", len(bindings))
-    for number, slot in zip(bindings, slots, strict=True):
-        slot.binding, slot.descriptorType = number, vk.STORAGE_BUFFER
+    for number, kind, slot in zip(bindings, kinds, slots, strict=True):
+        slot.binding, slot.descriptorType = number, kind
         slot.descriptorCount, slot.stageFlags = 1, vk.COMPUTE_SHADER
     return [
         vk.struct("VkDescriptorSetLayoutCreateInfo", bindingCount=len(slots), pBindings=slots),

@@ -90,6 +90,26 @@ class PipelineCache:
         return bytes(vk.ffi.buffer(data, size[0]))
 
 
+class ScratchCache:
+    """A VkPipelineCache that begins empty and is never saved."""
+
+    def __init__(self, logical: Logical) -> None:
+        self._logical = logical
+        self.handle = logical.create("PipelineCache", vk.struct("VkPipelineCacheCreateInfo"))
+        self.unsaved = False
+
+    def count_bytes(self) -> int:
+        """The size of what it holds."""
+        size = vk.ffi.new("size_t *")
+        result = vk.lib.vkGetPipelineCacheData(self._logical.handle, self.handle, size, vk.ffi.NULL)
+        vk.check(result, "vkGetPipelineCacheData")
+        return int(size[0])
+
+    def close(self) -> None:
+        """Destroy the cache with all that it holds."""
+        self._logical.destroy("PipelineCache", self.handle)
+
+
 def load(path: Path) -> bytes:
     """The data of a cache file; b"" for none or a broken one, which the next save replaces."""
     try:

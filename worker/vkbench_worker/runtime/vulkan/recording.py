@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from vkbench_worker.closing import Closing
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.device import Barrier, Copy, Dispatch, Fill, Stamp, Step, as_own
+from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import region_bytes
 from vkbench_worker.runtime.vulkan.buffer import VulkanBuffer
 from vkbench_worker.runtime.vulkan.logical import Logical
@@ -90,7 +92,10 @@ class VulkanRecording(Closing):
                 "VkQueryPoolCreateInfo", queryType=vk.TIMESTAMP, queryCount=self._stamps
             )
             self._queries = self._logical.create("QueryPool", info)
-        self._make_sets([step for step in steps if isinstance(step, Dispatch)])
+        dispatches = [step for step in steps if isinstance(step, Dispatch)]
+        self._make_sets(dispatches)
+        uniform = any(vk.UNIFORM_BUFFER in _kinds(step) for step in dispatches)
+        more = vk.Access.UNIFORM_READ if uniform else 0
         vk.check(
             vk.lib.vkBeginCommandBuffer(self._commands, vk.struct("VkCommandBufferBeginInfo")),
             "begin",
@@ -98,7 +103,9 @@ class VulkanRecording(Closing):
         if self._queries is not None:
             vk.lib.vkCmdResetQueryPool(self._commands, self._queries, 0, self._stamps)
         barriers = {
-            launches_only: vk.struct("VkMemoryBarrier", srcAccessMask=before, dstAccessMask=after)
+            launches_only: vk.struct(
+                "VkMemoryBarrier", srcAccessMask=before, dstAccessMask=after | more
+            )
             for launches_only, (before, after) in ((True, _LAUNCHES), (False, (_WRITES, _ACCESS)))
         }
         bound: _Bound = ((), b"")
@@ -162,12 +169,15 @@ class VulkanRecording(Closing):
         distinct = {_identity(step): step for step in dispatches}
         if not distinct:
             return
-        buffers = sum(len(step.buffers) for step in distinct.values())
-        size = vk.struct(
-            "VkDescriptorPoolSize", type=vk.STORAGE_BUFFER, descriptorCount=max(1, buffers)
+        kinds = Counter(kind for step in distinct.values() for kind in _kinds(step))
+        sizes = vk.ffi.new(
+            "VkDescriptorPoolSize[]", list((kinds or {vk.STORAGE_BUFFER: 1}).items())
         )
         info = vk.struct(
-            "VkDescriptorPoolCreateInfo", maxSets=len(distinct), poolSizeCount=1, pPoolSizes=size
+            "VkDescriptorPoolCreateInfo",
+            maxSets=len(distinct),
+            poolSizeCount=len(sizes),
+            pPoolSizes=sizes,
         )
         self._pool = self._logical.create("DescriptorPool", info)
         self._sets = {key: self._make_set(step) for key, step in distinct.items()}
@@ -189,23 +199,34 @@ class VulkanRecording(Closing):
         )
         shown = vk.ffi.new("VkDescriptorBufferInfo[]", len(buffers))
         writes = vk.ffi.new("VkWriteDescriptorSet[]", len(buffers))
-        bound = zip(pipeline.bindings, buffers, strict=True)
-        for place, (number, buffer) in enumerate(bound):
+        bound = zip(pipeline.bindings, pipeline.kinds, buffers, strict=True)
+        for place, (number, kind, buffer) in enumerate(bound):
             info, write = shown[place], writes[place]
             info.buffer, info.offset, info.range = (
                 buffer.region.block.buffer,
                 buffer.offset,
-                buffer.range,
+                self._range(buffer, kind),
             )
             write.sType = vk.STRUCTURE_TYPES["VkWriteDescriptorSet"]
             write.dstSet, write.dstBinding = sets[0], number
             write.descriptorCount, write.descriptorType, write.pBufferInfo = (
                 1,
-                vk.STORAGE_BUFFER,
+                kind,
                 shown + place,
             )
         vk.lib.vkUpdateDescriptorSets(self._logical.handle, len(writes), writes, 0, vk.ffi.NULL)
         return sets
+
+    def _range(self, buffer: VulkanBuffer, kind: int) -> int:
+        """Bytes of a buffer that a descriptor shows."""
+        if kind == vk.STORAGE_BUFFER:
+            return buffer.range
+        limit = int(self._logical.physical.core.limits.maxUniformBufferRange)
+        if buffer.size > limit:
+            raise Unsupported(
+                f"needs a uniform buffer of {buffer.size:,} bytes; the device's limit is {limit:,}"
+            )
+        return min(buffer.range, limit)
 
     def _seconds(self) -> list[float]:
         ticks = vk.ffi.new("uint64_t[]", self._stamps)
@@ -224,6 +245,11 @@ class VulkanRecording(Closing):
         )
         mask, period = self._logical.tick_mask, self._logical.tick_seconds
         return [((ticks[i + 1] - ticks[i]) & mask) * period for i in range(self._stamps - 1)]
+
+
+def _kinds(step: Dispatch) -> Sequence[int]:
+    """Of each buffer of a launch, whether it is bound as a storage or a uniform buffer."""
+    return as_own(VulkanPipeline, step.pipeline).kinds
 
 
 def _identity(step: Dispatch) -> tuple[int, ...]:

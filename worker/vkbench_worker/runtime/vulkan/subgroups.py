@@ -8,23 +8,20 @@ a size gets it.
 
 from __future__ import annotations
 
-from typing import Final
-
 from vkbench_shaders.compile.reflection import counts_on_subgroups, width
-from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.program import Program
-
-_PROPERTIES: Final = 1000225000  # VkPhysicalDeviceSubgroupSizeControlProperties
 
 
 def required_size(physical: Physical, program: Program) -> int:
     """The subgroup size that a program's pipeline has to require; 0 for none."""
+    if program.subgroup_size:
+        return program.subgroup_size
     if "subgroup_size_control" not in physical.features.members:
         return 0
     reported = physical.subgroup_size
-    least, most, subgroups, stages = physical.numbers(_PROPERTIES, 4)
-    if least == most or not least <= reported <= most or not stages & vk.COMPUTE_SHADER:
+    least, most, subgroups = physical.subgroup_range()
+    if least == most or not least <= reported <= most:
         return 0
     # a workgroup of any size has to have room for its subgroups
     fits = reported * subgroups >= physical.limits()["max_workgroup_invocations"]
@@ -32,6 +29,8 @@ def required_size(physical: Physical, program: Program) -> int:
 
 
 def are_whole(physical: Physical, program: Program, size: int) -> bool:
-    """Whether a pipeline may require that all its subgroups of this size are full."""
+    """Whether a pipeline requires that all its subgroups are full: it is told to, or may."""
+    if program.full_subgroups or not size:
+        return program.full_subgroups
     threads = width(program.code, dict(program.constants))
     return "full_subgroups" in physical.features.members and threads % size == 0

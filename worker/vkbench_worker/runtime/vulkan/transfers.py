@@ -22,7 +22,9 @@ from vkbench_worker.runtime.vulkan.memory import CACHED, UNIFIED, VISIBLE, Block
 STAGING_BYTES: Final = 32 << 20
 _SHADERS_AND_COPIES: Final = vk.Stage.COMPUTE | vk.Stage.TRANSFER
 _ALL_WRITES: Final = vk.Access.SHADER_WRITE | vk.Access.TRANSFER_WRITE
-_ALL_ACCESS: Final = _ALL_WRITES | vk.Access.SHADER_READ | vk.Access.TRANSFER_READ
+_ALL_ACCESS: Final = (
+    _ALL_WRITES | vk.Access.SHADER_READ | vk.Access.UNIFORM_READ | vk.Access.TRANSFER_READ
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Shaders of ggml's Vulkan backend: `vkbench kernel new --pack ggml-vulkan FOLDER` copies these."""

@@ -1,0 +1,23 @@
+"""Packs as files: each declaration is short, is read without its sources, and is in the how-to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vkbench_shaders.own import declaration, references
+from vkbench_shaders.own.packs import PACKS
+
+HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "ggml-shaders.md"
+MOST_LINES = 42
+
+
+def test_declarations_are_short_and_read_without_sources() -> None:
+    files = sorted(PACKS["ggml-vulkan"].glob("*.toml"))
+    text = HOWTO.read_text()
+    assert f"{len(files)} declarations of ggml-vulkan" in text
+    for file in files:
+        assert len(file.read_text().splitlines()) <= MOST_LINES, file.name
+        declared = declaration.read(file, "somebody")
+        assert declared.table.name == file.stem
+        assert f"`{file.stem}`" in text
+        assert bool(declared.table.shadows) != bool(references.function_of(declared)), file.name

@@ -1,0 +1,67 @@
+"""What moved between two environments, by name: the likely causes when no kernel changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+Facts: TypeAlias = Mapping[str, Any]  # the fields of a `vkbench.device.Environment`
+# What an environment records where a host tells: one without it says nothing of what it was.
+_TOLD: Final = ("icd", "icd_library", "layers", "power_cap", "resizable_bar", "vbios")
+_FIRMWARE: Final = "firmware"  # of AMD's, a name for each processor: firmware_smc
+_VERSIONS: Final = ("driver_version", "driver_info", "driver_sha")  # new ones come with new files
+_MOST_SHOWN: Final = 60  # characters of a value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A fact of an environment that is not what it was."""
+
+    name: str
+    before: str  # "" where there was none
+    after: str  # "" where there is none any more
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is a setting or a file of the host, and no version of software."""
+        return _is_told(self.name)
+
+    @property
+    def words(self) -> str:
+        """Both values, as people read them: power cap 300 W → 250 W."""
+        before, after = (_shorten(value) or "none" for value in (self.before, self.after))
+        return f"{self.name.replace('_', ' ')} {before} → {after}"
+
+
+def list_moved(before: Facts, after: Facts) -> list[Moved]:
+    """What differs, by name; without files and firmware that are no news beside a new driver."""
+    old, new = _flatten(before), _flatten(after)
+    moved = [
+        Moved(name=name, before=old.get(name, ""), after=new.get(name, ""))
+        for name in sorted(old | new)
+        if old.get(name) != new.get(name)
+        and not (_is_told(name) and (name not in old or name not in new))
+    ]
+    names = {fact.name for fact in moved}
+    return [fact for fact in moved if not _comes_with_driver(fact, names, new)]
+
+
+def _comes_with_driver(moved: Moved, names: set[str], new: Mapping[str, str]) -> bool:
+    if not names & set(_VERSIONS):
+        return False
+    is_same = moved.name == _FIRMWARE and moved.after == new.get("driver_version")
+    return moved.name in ("icd", "icd_library") or is_same
+
+
+def _is_told(name: str) -> bool:
+    return name in _TOLD or name.startswith(_FIRMWARE)
+
+
+def _flatten(facts: Facts) -> dict[str, str]:
+    plain = {name: str(value) for name, value in facts.items() if name != "extra"}
+    return plain | {name: str(value) for name, value in (facts.get("extra") or {}).items()}
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"

@@ -1,0 +1,181 @@
+"""/: whether the lab is healthy: its last night beside the one before, and what needs somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench.job import JobState
+from vkbench.words.units import count_of
+from vkbench_db.ask import queries
+from vkbench_db.ask.devices.lately import Lately, Steadiness, lately, steadiness
+from vkbench_db.ask.nights import Night, last_nights
+from vkbench_db.ask.queries import DeviceRow
+from vkbench_db.database import Transaction
+from vkbench_db.upkeep.attendance import attendance
+from vkbench_detection.peers.standings import Standing, fallen_since
+from vkbench_detection.regress import inbox
+from vkbench_detection.regress.inbox import RegressionRow
+from vkbench_detection.regress.stages import RegressionStage
+from vkbench_tables.absence import absence, describe_pause
+from vkbench_tables.devices import health, state_of
+from vkbench_web.shell import age, lab_of, page
+
+router = APIRouter()
+MOST_SHOWN = 5  # of a list: the rest is behind its link
+GRAVITY = ("wrong", "failed", "slower", "faster")  # of regressions, the worst first
+TO_DO = (RegressionStage.OPEN, RegressionStage.ACKNOWLEDGED, RegressionStage.FIXED)
+_WELL = ("", "well")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NightRow:
+    """A number of the last night, with that of the night before."""
+
+    name: str
+    last: int
+    before: int
+    link: str
+    word: str = ""  # the state that colours it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A device that somebody should look at, and why."""
+
+    name: str
+    host: str
+    link: str
+    reason: str
+
+
+@router.get("/", include_in_schema=False)
+def home(request: Request) -> Response:
+    """The page of the lab."""
+    lab = lab_of(request)
+    now = lab.now()
+    with lab.reading() as tx:
+        nights = last_nights(tx, now)
+        devices = queries.devices(tx)
+        rows = inbox.regressions(tx, states=TO_DO)
+        doubts = inbox.uncertain(tx)
+        troubles = list_troubles(devices, steadiness(tx), lately(tx), nights, now)
+        falls = fallen_since(tx, nights[0].began) if nights else []
+        numbers = _numbers(tx, nights) if nights else []
+        present = attendance(tx, devices=[row.key for row in devices if _waiting(row)])
+    regressions = sort_by_gravity(rows, nights)
+    began = nights[0].began if nights else now
+    fresh = [row for row in regressions if row.opened_at > began]
+    return page(
+        request,
+        "home.html",
+        nights=nights,
+        numbers=numbers,
+        rested=age(now - nights[0].until) if nights and nights[0].until < now else "",
+        regressions=(fresh or regressions)[:MOST_SHOWN],
+        fresh=len(fresh),
+        opened=len(rows),
+        doubts=doubts,
+        troubles=troubles,
+        devices=len(devices),
+        falls=falls,
+        waiting=sum(map(_waiting, devices)),
+        in_flight=sum(row.in_flight for row in devices),
+        waits=absence(present, now),
+        summary=_summarise(fresh, troubles, falls),
+        most=MOST_SHOWN,
+    )
+
+
+def sort_by_gravity(
+    rows: Sequence[RegressionRow], nights: tuple[Night, Night] | None
+) -> list[RegressionRow]:
+    """Those of the last night first; of both, the wrong ones, then failed, slower and faster."""
+    began = nights[0].began if nights else 0.0
+
+    def rank(row: RegressionRow) -> tuple[bool, int, float]:
+        size = abs(log(row.ratio)) if row.ratio else 0.0
+        return row.opened_at <= began, GRAVITY.index(row.direction), -size
+
+    return sorted(rows, key=rank)
+
+
+def list_troubles(
+    devices: Sequence[DeviceRow],
+    steady: Mapping[str, Steadiness],
+    did: Mapping[str, Lately],
+    nights: tuple[Night, Night] | None,
+    now: float,
+) -> list[Trouble]:
+    """The devices that are missing, paused, failing or not as fast as they were."""
+    troubles = []
+    for row in devices:
+        reasons = [
+            _describe_absence(row, now),
+            _describe_silence(row, nights),
+            health(steady.get(row.key), did.get(row.key, Lately())),
+        ]
+        if told := [reason for reason in reasons if reason not in _WELL]:
+            link = f"/fleet?q={quote(row.key)}"
+            troubles.append(
+                Trouble(name=row.name, host=row.host, link=link, reason="; ".join(told))
+            )
+    return troubles
+
+
+def _describe_absence(row: DeviceRow, now: float) -> str:
+    """Words that a device is paused, or that its worker is gone."""
+    if row.paused:
+        return describe_pause(row.paused_reason, row.paused_by, row.paused_at, now)
+    if not row.worker or row.last_seen is None or state_of(row, now) == "online":
+        return ""
+    return f"offline: its worker was seen {age(now - row.last_seen)} ago"
+
+
+def _describe_silence(row: DeviceRow, nights: tuple[Night, Night] | None) -> str:
+    """Words that a device gave results the night before and none in the last one."""
+    if not nights or nights[0].count_of_device(row.key):
+        return ""
+    before = nights[1].count_of_device(row.key)
+    return f"no result, {before} the night before" if before else ""
+
+
+def _numbers(tx: Transaction, nights: tuple[Night, Night]) -> list[NightRow]:
+    def row(name: str, link: str, *states: JobState) -> NightRow:
+        last, before = (night.count(*states) for night in nights)
+        word = str(states[0]) if states and last else ""
+        return NightRow(name=name, last=last, before=before, link=link, word=word)
+
+    opened = [inbox.count_opened(tx, night.began, night.until) for night in nights]
+    reporting = [len(night.ended) for night in nights]
+    return [
+        row("results", "/results"),
+        row("wrong", "/results?state=wrong", JobState.WRONG),
+        row("failed", "/results?state=failed", JobState.FAILED),
+        row("skipped", "/results?state=skipped", JobState.SKIPPED),
+        NightRow(name="devices", last=reporting[0], before=reporting[1], link="/fleet"),
+        NightRow(name="new regressions", last=opened[0], before=opened[1], link="/regressions"),
+    ]
+
+
+def _waiting(row: DeviceRow) -> int:
+    return row.queued + row.in_flight
+
+
+def _summarise(
+    fresh: Sequence[RegressionRow], troubles: Sequence[Trouble], falls: Sequence[Standing]
+) -> str:
+    """What needs somebody, in a few words; "" if nothing does."""
+    worse = [row for row in fresh if row.direction != "faster"]
+    parts = [
+        count_of(len(worse), "new regression") if worse else "",
+        f"{count_of(len(troubles), 'device')} to look at" if troubles else "",
+        f"{count_of(len(falls), 'ratio')} to peers fell" if falls else "",
+    ]
+    return ", ".join(filter(None, parts))
