@@ -188,8 +188,9 @@ class Bundle:
             self._check_blob(sha, f"an array of {kernel.name}")
         coded = {(entry.module, entry.entry) for entry in self.manifest.entries}
         for variant in kernel.variants:
-            if (kernel.name, variant.name) not in coded:
-                raise self._refusal(f"the code of {kernel.name}/{variant.name} is missing")
+            for entry in records.entries_of(variant.name, variant.steps):
+                if (kernel.name, entry) not in coded:
+                    raise self._refusal(f"the code of {kernel.name}/{entry} is missing")
 
     def _refusal(self, why: str) -> CorruptBundle:
         return CorruptBundle(f"bundle {self.name or self.sha[:12]}: {why}")

@@ -70,12 +70,12 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Buffers of a variant's own, which are bound behind the kernel's."""
+    """A variant's own buffers, bound behind the kernel's; scratch, in bytes, begins undefined."""
 
-    # bytes of buffers that begin undefined
     scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
     # counters in one more buffer, 32 bits each, which are zero before its launches and after them
     counters: Callable[[Problem, DeviceFacts], int] = lambda problem, device: 0
+    names: tuple[str, ...] = ()  # of the scratch, if it has some
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,21 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import msgspec
 
 from vkbench_shaders.launch import Interface
 from vkbench_shaders.own.records import OwnKernel
+
+# fields that records of kernels got later, left out where they hold this
+_LATER: Final[Mapping[str, Mapping[str, object]]] = {
+    "kernels": {"by_format": ()},
+    "bindings": {"more": (), "same_as": ""},
+    "variants": {"steps": 1, "scratch": (), "counters": "", "requires_more": {}},
+    "cases": {"scratch": {}},
+    "launches": {"subgroup_size": 0, "full_subgroups": False, "by_subgroup": {}},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,4 +90,21 @@ def _canonical(record: Manifest | Interface) -> str:
     fields = msgspec.to_builtins(record)
     if isinstance(record, Manifest) and not record.kernels:
         del fields["kernels"]  # a bundle of the catalogue's kernels alone keeps its name
+    for kind, row in _list_rows(fields.get("kernels", ())):
+        default = _LATER[kind]  # a bundle of kernels that do without these fields keeps its name
+        for field_name in [key for key, value in default.items() if row[key] == value]:
+            del row[field_name]
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def _list_rows(kernels: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records within kernels, each with its kind."""
+    for kernel in kernels:
+        yield "kernels", kernel
+        for kind in ("bindings", "variants", "cases"):
+            yield from ((kind, row) for row in kernel[kind])
+        for case in kernel["cases"]:
+            for launches in case["launches"].values():
+                for launch in (launches,) if isinstance(launches, dict) else launches:
+                    yield from (("launches", row) for row in launch["by_subgroup"].values())
+                    yield "launches", launch

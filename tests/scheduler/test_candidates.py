@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 
+from planted_steps import CASE as STEPPED
+from planted_steps import write_single, write_steps
 from vkbench.errors import UsageError
 from vkbench_scheduler.planning.candidates import Built, distinct, of_bundles
 from vkbench_shaders.bundle import Bundle, Entry, manifest_text
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.compile.build import units_for
+from vkbench_shaders.own.building import build
+from vkbench_shaders.own.posing import pose_case
 
 POSED = problem("copy/f32/n64")
 
@@ -79,3 +84,16 @@ def test_bundles_without_the_case_are_passed_over() -> None:
     assert first.bundle
     assert (second.bundle, second.label) == (None, "old")
     assert "has no code for copy/f32/n64" in second.note
+
+
+@pytest.mark.usefixtures("glslang")
+def test_a_version_may_have_more_steps_than_another(tmp_path: Path) -> None:
+    single = build(write_single(tmp_path / "single"), "somebody").bundle
+    steps = [build(write_steps(tmp_path / "steps"), "somebody").bundle]
+    more = {'dims = ["SPLIT", "m"]': 'dims = ["SPLIT + 1", "m"]'}
+    steps.append(build(write_steps(tmp_path / "larger", more), "somebody").bundle)
+    posed = pose_case(single, STEPPED)
+    candidates = of_bundles(posed, [single, single, *steps, steps[-1]])
+    assert all(candidate.bundle for candidate in candidates)
+    left = distinct(posed, candidates)
+    assert [candidate.bundle for candidate in left] == [single, *steps]

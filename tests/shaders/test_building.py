@@ -46,7 +46,7 @@ def test_a_declaration_makes_a_bundle(tmp_path: Path) -> None:
         TIMED,
     ]
     assert [case.is_timed for case in built.kernel.cases] == [False, False, True]
-    launch = built.kernel.cases[0].launches["slang"]
+    launch = built.kernel.cases[0].steps("slang")[0]
     assert (launch.groups, dict(launch.push)) == ((3, 1, 1), {"columns": (96,), "eps": (1e-5,)})
     assert built.kernel.variants[0].requires == ("int8", "storage8")
     assert built.kernel.owner == "lab"
@@ -111,7 +111,7 @@ def test_large_arrays_travel_in_parts(tmp_path: Path) -> None:
 def test_glsl_is_compiled(glslang: None, tmp_path: Path) -> None:
     built = build(write_own(tmp_path, glsl=True), "somebody")
     assert built.units["glsl"].interface.sized_by == ("THREADS", "", "")
-    assert dict(built.kernel.cases[0].launches["glsl"].constants) == {"THREADS": 128}
+    assert dict(built.kernel.cases[0].steps("glsl")[0].constants) == {"THREADS": 128}
 
 
 def test_spir_v_of_other_compilers_is_taken(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_spir_v_of_other_compilers_is_taken(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("groups =", "grups =", "unknown field of [[variants]] 'grups'; did you mean 'groups'"),
-        ('groups = ["m"]\n', "", "missing required field `groups`"),
+        ('groups = ["m"]\n', "", "variant slang lacks groups"),
         ('name = "rms_quant"', "name = 3", "Expected `str`, got `int`"),
         ('name = "rms_quant"', "name = ", "is no TOML"),
         ('name = "rms_quant"', 'name = "rms quant"', "the name is 'rms quant'"),

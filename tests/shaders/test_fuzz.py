@@ -16,15 +16,18 @@ from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
 from planted_own import built_own, write_own
+from planted_steps import write_steps
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import MANIFEST, Bundle, BundleStore, CorruptBundle, manifest_text
 from vkbench_shaders.compile.examination import UnfitSpirv, examine
 from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.own.building import build
 from vkbench_shaders.own.declaration import read
 from vkbench_shaders.own.formulas import value_of
 from vkbench_shaders.own.posing import pose_case
 from vkbench_shaders.own.records import UnfitDeclaration
+from vkbench_worker.runtime.null import NullDevice
 
 KEY = "copy/copy"
 
@@ -109,6 +112,28 @@ def test_manifests_of_own_kernels(tmp_path: Path) -> None:
                 for case in own.cases:
                     problem = pose_case(changed, case.name)
                     problem.kernel.check.reference(problem, problem.kernel.inputs(problem), None)
+
+    check()
+
+
+def test_manifests_of_kernels_in_steps(glslang: None, tmp_path: Path) -> None:
+    whole = build(write_steps(tmp_path), "somebody").bundle
+    facts = NullDevice().facts
+
+    @fuzz
+    @given(damaged(whole.text.encode()))
+    def check(data: bytes) -> None:
+        changed = Bundle(text=data.decode(errors="replace"), blobs=whole.blobs)
+        with suppress(VkbenchError):
+            changed.check()
+            for own in changed.manifest.kernels:
+                for case in own.cases:
+                    problem = pose_case(changed, case.name)
+                    for variant in problem.kernel.variants:
+                        launches = variant.launches(problem, facts)
+                        assert len(launches) == len(variant.stages)
+                        assert all(size > 0 for size in variant.own.scratch(problem, facts))
+                        assert variant.own.counters(problem, facts) >= 0
 
     check()
 

@@ -42,7 +42,7 @@ def test_each_case_is_there_in_each_combination_of_formats(tmp_path: Path) -> No
     variant = posed.kernel.variant("glsl")
     assert "storage16, which" in obstacle(posed, variant, hopper())
     assert not obstacle(pose_case(built.bundle, "lab.scale/f32/n200"), variant, hopper())
-    launches = [case.launches["glsl"].groups[0] for case in own.cases]
+    launches = [case.steps("glsl")[0].groups[0] for case in own.cases]
     assert launches == [7, 7, 4, 4]  # WIDE, a macro of x's formats
 
 

@@ -65,10 +65,10 @@ def test_a_launch_is_worked_out_for_each_size_of_subgroups(tmp_path: Path) -> No
 def test_sizes_for_which_there_is_no_launch_are_left_out(tmp_path: Path) -> None:
     built = built_from(tmp_path, {"THREADS = 32 }": 'THREADS = "subgroup_size // 16 * 16" }'}, {})
     [case] = built.kernel.cases
-    assert sorted(case.launches["glsl"].by_subgroup) == [16, 32, 64, 128]
+    assert sorted(case.steps("glsl")[0].by_subgroup) == [16, 32, 64, 128]
     full = {"THREADS = 32 }": "THREADS = 48 }\nfull_subgroups = true"}
     built = built_from(tmp_path / "full", full, {})
-    assert sorted(built.kernel.cases[0].launches["glsl"].by_subgroup) == [4, 8, 16]
+    assert sorted(built.kernel.cases[0].steps("glsl")[0].by_subgroup) == [4, 8, 16]
     assert built.kernel.variants[0].requires == ("full_subgroups",)
     said = complaint(
         tmp_path / "odd", {"THREADS = 32 }": "THREADS = 33 }\nfull_subgroups = true"}, {}
@@ -100,14 +100,14 @@ def test_a_constant_may_be_called_as_the_size_of_subgroups(tmp_path: Path) -> No
             "ceil_div(n, THREADS)": "ceil_div(n, subgroup_size)",
         }
         [case] = built_from(tmp_path / str(len(sizes)), declared, source).kernel.cases
-        assert sorted(case.launches["glsl"].by_subgroup) == sizes
+        assert sorted(case.steps("glsl")[0].by_subgroup) == sizes
 
 
 def test_a_stranger_s_sizes_are_checked(tmp_path: Path) -> None:
     built = built_from(tmp_path, BY_SIZE, {})
     for old, new, said in (
-        ('"4":{"by_subgroup":{}', '"5":{"by_subgroup":{}', "a launch for subgroups of 5"),
-        ('"subgroup_size":0', '"subgroup_size":33', "it requires subgroups of 33; sizes are 4, 8"),
+        ('"4":{"constants"', '"5":{"constants"', "a launch for subgroups of 5"),
+        ('"groups":', '"subgroup_size":33,"groups":', "requires subgroups of 33; sizes are 4, 8"),
     ):
         assert old in built.bundle.text
         text = built.bundle.text.replace(old, new, 1)

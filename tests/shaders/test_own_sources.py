@@ -33,7 +33,7 @@ def test_sources_stay_where_they_are(tmp_path: Path) -> None:
     built = built_from(tmp_path, {}, {})
     unit, [case] = built.units["glsl"], built.kernel.cases
     assert examine(unit.code, unit.entry, unit.interface) == {0, 1}
-    launch = case.launches["glsl"]
+    launch = case.steps("glsl")[0]
     assert launch.groups == (7, 1, 1)
     assert launch.constants == {"THREADS": 32, "BIASED": 0}
     assert launch.push == {"count": (200,), "unused": (0,), "more": (0, 0), "factor": (0.5,)}
@@ -70,7 +70,7 @@ def test_what_only_some_versions_have_may_be_given(tmp_path: Path) -> None:
         "THREADS = 32 }": 'THREADS = 32, "WIDE?" = 1, 5 = 0 }',
     }
     [case] = built_from(tmp_path, some, {}).kernel.cases
-    launch = case.launches["glsl"]
+    launch = case.steps("glsl")[0]
     assert launch.push == {"count": (200,), "unused": (3,), "more": (0, 0), "factor": (0.5,)}
     assert launch.constants == {"THREADS": 32, "BIASED": 0}
 
@@ -78,7 +78,7 @@ def test_what_only_some_versions_have_may_be_given(tmp_path: Path) -> None:
 def test_several_push_constants_get_one_value(tmp_path: Path) -> None:
     words = {'count = "n", factor = 0.5 }': '"count factor rows?" = "n", "missing? unused?" = 2 }'}
     [case] = built_from(tmp_path, words, {}).kernel.cases
-    push = case.launches["glsl"].push
+    push = case.steps("glsl")[0].push
     assert push == {"count": (200,), "unused": (2,), "more": (0, 0), "factor": (200,)}
 
 
@@ -88,7 +88,7 @@ def test_a_source_may_be_called_otherwise_in_other_versions(tmp_path: Path) -> N
     neither = {'"scale.comp"': '["scaled.comp", "scales.comp"]'}
     assert "scaled.comp or scales.comp is no file in" in complaint(tmp_path, neither, {})
     none = {'"scale.comp"': "[]"}
-    assert "the variant glsl has no source" in complaint(tmp_path, none, {})
+    assert "variant glsl lacks source" in complaint(tmp_path, none, {})
 
 
 def test_a_change_of_what_is_included_is_a_change(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_constant_has_all_its_names(tmp_path: Path) -> None:
     for name in ("N", "WIDE", "8"):
         words = {"THREADS = 32": f"THREADS = 32, {name} = 1"}
         built = built_from(tmp_path / name, words, source)
-        given = built.kernel.cases[0].launches["glsl"].constants
+        given = built.kernel.cases[0].steps("glsl")[0].constants
         assert sorted(given.values()) == [0, 1, 32]
 
 
@@ -118,7 +118,7 @@ def test_the_size_of_a_workgroup_may_be_an_int(tmp_path: Path) -> None:
     for at, uses in enumerate(("i < p.count", "i < p.count * uint(THREADS / 32)")):
         source = {"uint THREADS": "int THREADS", "i < p.count": uses}
         built = built_from(tmp_path / str(at), {}, source)
-        assert built.kernel.cases[0].launches["glsl"].constants == {"THREADS": 32, "BIASED": 0}
+        assert built.kernel.cases[0].steps("glsl")[0].constants == {"THREADS": 32, "BIASED": 0}
         unit = built.units["glsl"]
         assert examine(unit.code, unit.entry, unit.interface) == {0, 1}
 
@@ -131,11 +131,11 @@ def test_a_matrix_makes_variants(tmp_path: Path) -> None:
         "ceil_div(n, THREADS)": "ceil_div(n, THREADS) * TWICE_OF",
     }
     kernel = built_from(tmp_path, words, {}).kernel
-    launches = kernel.cases[0].launches
+    [case] = kernel.cases
     names = [f"glsl_TWICE_OF{turns}_THREADS{threads}" for turns in (1, 2) for threads in (32, 64)]
     assert [variant.name for variant in kernel.variants] == names
-    assert [launches[name].groups[0] for name in names] == [7, 4, 14, 8]
-    assert [launches[name].constants["THREADS"] for name in names] == [32, 64, 32, 64]
+    assert [case.steps(name)[0].groups[0] for name in names] == [7, 4, 14, 8]
+    assert [case.steps(name)[0].constants["THREADS"] for name in names] == [32, 64, 32, 64]
     named = words | {'name = "glsl"': 'name = "w{THREADS}_{TWICE_OF}"'}
     kernel = built_from(tmp_path, named, {}).kernel
     assert [variant.name for variant in kernel.variants] == ["w32_1", "w64_1", "w32_2", "w64_2"]

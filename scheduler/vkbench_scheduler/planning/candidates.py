@@ -12,13 +12,14 @@ from vkbench.errors import UsageError, VkbenchError
 from vkbench.process.git import Revision, checked_out, has_file, revisions
 from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.bundles import keep
-from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.bundle import Bundle, unit_of
 from vkbench_shaders.compile.build import units_for
+from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.compile.revisions import build_revision
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.own.building import build
 from vkbench_shaders.own.inclusions import digest_of_sources
-from vkbench_shaders.own.posing import own_case
+from vkbench_shaders.own.posing import own_case, pose_case
 
 Watch = Callable[[int, int, str], None]  # revisions done, revisions in all, the last one
 
@@ -182,12 +183,24 @@ def _of_bundle(problem: Problem, bundle: Bundle) -> Built:
 def _code(problem: Problem, bundle: Bundle) -> tuple[str, ...]:
     """The SHA-256 of the code of each code path of the case; "" where the bundle has none.
 
-    A bundle that declares the kernel decides how it is launched, too.
+    A bundle that declares the kernel decides how it is launched, too, and in how many steps.
     """
-    entries = (bundle.entries.get(unit.key) for unit in units_for(problem))
-    code = tuple(entry.sha256 if entry else "" for entry in entries)
     declared = own_case(bundle, problem.case)
-    return (*code, repr(sorted(declared.launches.items()))) if declared else code
+    if declared is None:
+        return _code_of(units_for(problem), bundle)
+    posed = pose_case(bundle, problem.case)
+    paths = {variant.name: variant for variant in posed.kernel.variants}
+    if any(variant.name not in paths for variant in problem.kernel.variants):
+        return ("",)
+    chosen = [paths[variant.name] for variant in problem.kernel.variants]
+    units = {unit_of(stage, posed.types) for variant in chosen for stage in variant.stages}
+    launches = (repr(sorted(rows.items())) for rows in (declared.launches, declared.scratch))
+    return (*_code_of(sorted(units), bundle), *launches)
+
+
+def _code_of(units: Sequence[Unit], bundle: Bundle) -> tuple[str, ...]:
+    entries = (bundle.entries.get(unit.key) for unit in units)
+    return tuple(entry.sha256 if entry else "" for entry in entries)
 
 
 def _last(chosen: Sequence[Built]) -> Bundle:

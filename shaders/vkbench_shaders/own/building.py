@@ -20,7 +20,7 @@ from vkbench.errors import UsageError
 from vkbench.words import names as words
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
-from vkbench_shaders.compile.compiler import CompileError, Unit
+from vkbench_shaders.compile.compiler import CompileError
 from vkbench_shaders.compile.spirv import MalformedSpirv
 from vkbench_shaders.kernel import Array, Kernel, Problem
 from vkbench_shaders.kernels.batches import dims_of, parts_along
@@ -39,7 +39,9 @@ from vkbench_shaders.own.records import (
     UnfitDeclaration,
 )
 from vkbench_shaders.own.sources import Compiled
-from vkbench_shaders.own.units import OwnUnit, launch_of, unit_of
+from vkbench_shaders.own.steps import composition
+from vkbench_shaders.own.steps.composition import Composition
+from vkbench_shaders.own.units import OwnUnit
 from vkbench_shaders.tolerance import limits_of, path_of
 
 EXAMPLE: Final = Path(__file__).parent / "example"  # a kernel to begin with
@@ -53,7 +55,8 @@ class Built:
 
     bundle: Bundle
     kernel: OwnKernel
-    units: Mapping[str, OwnUnit]  # by variant, behind which is what formats it is for, if any
+    # by variant, or the name of each of its steps, behind which is what formats it is for, if any
+    units: Mapping[str, OwnUnit]
     launches: Mapping[str, OwnLaunch]  # the first launch of any case
     parts: frozenset[str] = frozenset()  # cases that are there as parts of others
 
@@ -65,7 +68,7 @@ class _Draft:
     declared: Declared
     head: OwnKernel  # without its cases
     kernel: Kernel
-    units: Mapping[str, OwnUnit]
+    compositions: Sequence[Composition]  # of each variant, for each combination of formats
     function: references.Function | None
     blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
     launches: dict[str, OwnLaunch] = field(default_factory=dict)  # the first of any case
@@ -105,46 +108,60 @@ def build(
     return Built(
         bundle=_bundle(own, draft),
         kernel=own,
-        units=draft.units,
+        units={_word(unit): unit for unit in _units(draft)},
         launches=draft.launches,
         parts=parts,
     )
 
 
 def _draft(declared: Declared) -> _Draft:
-    head = _head(declared.table)
+    table = declared.table
+    head = _head(table)
     records.check_head(head)
     bindings = posing.outline_kernel(head).bindings
+    composition.check_scratch(table, {binding.name for binding in bindings})
     compiled: dict[str, Compiled] = {}
-    units = {}
-    for variant, choice in declared.codes:
-        called = _unit(head, variant.name, choice.formats)
-        units[_word(called)] = unit_of(declared, variant, called, bindings, compiled)
-    head = replace(head, variants=tuple(_with_features(v, units) for v in head.variants))
+    compositions = [
+        composed
+        for variant in table.variants
+        for composed in composition.compose(declared, variant, head, bindings, compiled)
+    ]
+    variants = (_with_code(variant, compositions) for variant in head.variants)
+    head = replace(head, variants=tuple(variants))
+    records.check_head(head)
     function = references.function_of(declared)
     kernel = posing.outline_kernel(head)
-    return _Draft(declared=declared, head=head, kernel=kernel, units=units, function=function)
+    return _Draft(
+        declared=declared,
+        head=head,
+        kernel=kernel,
+        compositions=compositions,
+        function=function,
+    )
 
 
-def _unit(head: OwnKernel, variant: str, types: Mapping[str, str]) -> Unit:
-    """What a variant's code for some formats is called."""
-    return Unit(module=head.name, entry=variant, arguments=head.codes_of(types))
-
-
-def _word(unit: Unit) -> str:
-    return unit.key.partition("/")[2]
-
-
-def _with_features(variant: OwnVariant, units: Mapping[str, OwnUnit]) -> OwnVariant:
-    """A variant with the features that all its codes need, and what some need beside."""
-    own = [unit for unit in units.values() if unit.entry.entry == variant.name]
-    shared = set(own[0].features).intersection(*(unit.features for unit in own))
+def _with_code(variant: OwnVariant, compositions: Sequence[Composition]) -> OwnVariant:
+    """A variant with what all its codes ask for, and what those for some formats need beside."""
+    own = [composed for composed in compositions if composed.variant.name == variant.name]
+    shared = set(own[0].features).intersection(*(composed.features for composed in own))
     more = {
-        ",".join(unit.entry.arguments): tuple(sorted(rest))
-        for unit in own
-        if (rest := set(unit.features) - shared)
+        ",".join(composed.formats): tuple(sorted(rest))
+        for composed in own
+        if (rest := set(composed.features) - shared)
     }
-    return replace(variant, requires=tuple(sorted(shared)), requires_more=more)
+    return replace(
+        variant,
+        requires=tuple(sorted(shared)),
+        requires_more=more,
+        steps=len(own[0].units),
+        scratch=own[0].names,
+        counters=own[0].counters,
+    )
+
+
+def _word(unit: OwnUnit) -> str:
+    """What a kernel's code is called behind the kernel's name."""
+    return unit.entry.key.partition("/")[2]
 
 
 def _head(table: Declaration) -> OwnKernel:
@@ -208,27 +225,27 @@ def _case(draft: _Draft, case_table: CaseTable) -> OwnCase:
     table = draft.declared.table
     problem = Problem(draft.kernel, _name_case(draft, case_table))
     known = _numbers(problem)
-    choice = next(one for one in draft.declared.choices if one.matches(problem.types))
     ranges = {
         each.name: (float(value_of(low, known)), float(value_of(high, known)))
         for each in table.bindings
         if each.values == "uniform"
         for low, high in [each.range or (0, 1)]
     }
-    launches = {}
-    for variant in table.variants:
-        word = _word(_unit(draft.head, variant.name, problem.types))
-        code = draft.declared.code(variant, choice)
-        launch = launch_of(code, draft.units[word], known, problem.case.name)
-        launches[variant.name] = launch
-        draft.launches.setdefault(word, launch)
+    name, types = problem.case.name, draft.head.codes_of(problem.types)
+    compositions = {one.variant.name: one for one in draft.compositions if one.formats == types}
+    launches = {at: composition.launches_of(one, known, name) for at, one in compositions.items()}
+    sizes = {at: composition.sizes_of(one, known, name) for at, one in compositions.items()}
     case = OwnCase(
         name=problem.case.name,
         is_timed=case_table.timed,
         flops=whole_number(table.flops, known),
         launches=launches,
+        scratch={at: bytes_of_all for at, bytes_of_all in sizes.items() if bytes_of_all},
         ranges=ranges,
     )
+    for at, composed in compositions.items():
+        for unit, launch in zip(composed.units, case.steps(at), strict=True):
+            draft.launches.setdefault(_word(unit), launch)
     records.check_case(draft.head, case)  # before arrays of its sizes are made
     if not draft.head.shadows:
         return _with_arrays(draft, problem, case, case_table.npz)
@@ -344,8 +361,13 @@ def _keep_arrays(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[
     return shas
 
 
+def _units(draft: _Draft) -> list[OwnUnit]:
+    """The code of all variants."""
+    return [unit for composed in draft.compositions for unit in composed.units]
+
+
 def _bundle(own: OwnKernel, draft: _Draft) -> Bundle:
-    units = list(draft.units.values())
+    units = _units(draft)
     text = manifest_text(
         "; ".join(dict.fromkeys(unit.by for unit in units)),
         "",

@@ -17,9 +17,11 @@ from vkbench_shaders.own.records import WORD, UnfitDeclaration
 _ENDINGS: Final = (".comp", ".glsl", ".slang", ".hlsl", ".spv")
 
 T = TypeVar("T")
+Source = str | tuple[str, ...]  # of several files, the first that is there
 Push = Mapping[str, Formula | tuple[Formula, ...]]
-Place = int | str  # a binding's number, or what the code calls a block
-
+Place = int | str  # a binding's number, SET:NUMBER, or what the code calls a block
+Places = Place | tuple[Place, ...]
+Bound = Mapping[str, Places]
 
 Defines = Mapping[str, str | int | float | bool]  # macros; true is 1, and false is left out
 
@@ -36,28 +38,55 @@ class BindingTable:
     values: str = "noise"
     range: tuple[Formula, Formula] | None = None
     numbers: tuple[Formula, ...] = ()  # what an input holds, instead of values
-    binding: Place | tuple[Place, ...] | None = None  # None: its place in the list
+    binding: Places | None = None  # None: its place in the list
     set: int = 0
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """Where the code has it, as far as the declaration says."""
-        given = self.binding
-        return given if isinstance(given, tuple) else () if given is None else (given,)
+    optional: bool = False  # whether some versions of the code have it under none of these names
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantTable:
-    """[[variants]]: a code path."""
+class ScratchTable:
+    """[[scratch]]: a buffer that the code has beside the kernel's arrays, and that none judges."""
 
     name: str
-    source: str | tuple[str, ...]  # of several, the first that is there
+    format: str = ""  # of its numbers, with dims; else it has bytes
+    dims: tuple[Formula, ...] = ()
+    bytes: Formula | None = None
+    binding: Places | None = None  # None: where steps say that they have it
+    set: int = 0
+    zero: bool = False  # before the first launch, and after every one again
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTable:
+    """[[variants.steps]]: one of the dispatches of a code path, which has several."""
+
+    source: Source = ""  # "": the variant's
     entry: str = ""
     compiler: str = ""
     defines: Defines = field(default_factory=dict)
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    groups: tuple[Formula, ...]
+    groups: tuple[Formula, ...] = ()
+    push: Push = field(default_factory=dict)
+    constants: Mapping[str, Formula] = field(default_factory=dict)
+    workgroup: tuple[Formula, ...] | None = None
+    subgroup_size: int = 0  # 0: the variant's
+    full_subgroups: bool | None = None  # None: the variant's
+    bindings: Bound | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantTable:
+    """[[variants]]: a code path; what it says of its code holds for its steps, if it has some."""
+
+    name: str
+    source: Source = ""
+    entry: str = ""
+    compiler: str = ""
+    defines: Defines = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    groups: tuple[Formula, ...] = ()
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
     workgroup: tuple[Formula, ...] | None = None
@@ -65,11 +94,11 @@ class VariantTable:
     full_subgroups: bool = False
     features: tuple[str, ...] = ()
     tolerance: str | Mapping[str, float] | None = None
+    bindings: Bound | None = None  # arrays and scratch that it has, and where; None: as declared
+    steps: tuple[StepTable, ...] = ()
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The files of which one is its source."""
-        return (self.source,) if isinstance(self.source, str) else self.source
+
+Code = TypeVar("Code", StepTable, VariantTable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +131,8 @@ class Declaration:
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     bindings: tuple[BindingTable, ...] = ()
+    scratch: tuple[ScratchTable, ...] = ()
+    steps: tuple[StepTable, ...] = ()  # of variants that have no source and no steps of their own
     params: Mapping[str, int | float] = field(default_factory=dict)
     sizes: Mapping[str, Formula] = field(default_factory=dict)  # that follow from others
     matrix: MatrixTable | None = None
@@ -146,22 +177,18 @@ class Declared:
                 yield self.code(variant, choice), choice
 
     def code(self, variant: VariantTable, choice: FormatChoice) -> VariantTable:
-        """A variant as it is compiled for a combination of formats."""
-        is_compiled = any(name.endswith(".spv") for name in variant.sources)
-        macros = {} if is_compiled else choice.defines
-        defines = {
-            name: choice.fill(text) if isinstance(text, str) else text
-            for name, text in {**variant.defines, **macros}.items()
-        }
-        return replace(variant, source=tuple(map(choice.fill, variant.sources)), defines=defines)
+        """A variant, with its steps, as it is compiled for a combination of formats."""
+        is_compiled = variant.steps or not is_spirv(variant.source)
+        macros = choice.defines if is_compiled else {}
+        filled = replace(variant, defines={**variant.defines, **macros})
+        steps = tuple(_fill(step, choice) for step in variant.steps)
+        return replace(_fill(filled, choice), steps=steps)
 
     def recipe(self, variant: VariantTable, most_bytes: int) -> Recipe:
         """How a variant is compiled."""
         folder = self._source_folder
         whose = f"--sources {self.sources}" if self.sources else self.path.name
-        names = variant.sources
-        if not names:
-            raise UnfitDeclaration(f"the variant {variant.name} has no source")
+        names = files_of(variant.source)
         name = next((name for name in names if (folder / name).is_file()), " or ".join(names))
         return Recipe(
             source=_file_in(folder, whose, name, _ENDINGS, most_bytes),
@@ -179,6 +206,22 @@ class Declared:
     @property
     def _source_folder(self) -> Path:
         return (self.sources or self.path.parent).resolve()
+
+
+def files_of(source: Source) -> tuple[str, ...]:
+    """The files of which one is the source; none where nothing says."""
+    return tuple(filter(None, (source,) if isinstance(source, str) else source))
+
+
+def is_spirv(source: Source) -> bool:
+    """Whether a source is SPIR-V, which nothing compiles."""
+    return any(name.endswith(".spv") for name in files_of(source))
+
+
+def _fill(table: Code, choice: FormatChoice) -> Code:
+    """What is said of code, with the format of an array for its name in braces."""
+    source = tuple(map(choice.fill, files_of(table.source)))
+    return replace(table, source=source, defines=choice.fill_each(table.defines))
 
 
 def _file_in(
@@ -221,6 +264,8 @@ def read(path: Path, owner: str, sources: Path | None = None) -> Declared:
         variants = tuple(_variants_of(declaration))
     except UnfitDeclaration as error:
         raise UsageError(f"{path}: {error}") from error
+    if declaration.steps and all(each.source or each.steps for each in declaration.variants):
+        raise UsageError(f"{path}: no variant has the [[steps]]: each has a source or steps itself")
     table = replace(declaration, owner=owner, variants=variants)
     return Declared(path=path, table=table, sources=sources)
 
@@ -243,21 +288,24 @@ def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
 
 
 def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
-    """A variant with what all are compiled with; SPIR-V is not compiled."""
-    variant = replace(
-        variant,
-        push=_spread_names(variant.push),
-        constants=_spread_names(variant.constants),
-    )
-    if any(name.endswith(".spv") for name in variant.sources):
+    """A variant with what all are compiled with, and their steps; SPIR-V is not compiled."""
+    steps = variant.steps or (() if variant.source else declaration.steps)
+    variant = replace(_name_each(variant), steps=tuple(map(_name_each, steps)))
+    if is_spirv(variant.source) and not steps:
         return variant
     return replace(
         variant,
+        steps=steps,
         compiler=variant.compiler or declaration.compiler,
         defines={**declaration.defines, **variant.defines},
         include=(*variant.include, *declaration.include),
         flags=(*declaration.flags, *variant.flags),
     )
+
+
+def _name_each(table: Code) -> Code:
+    push, constants = _spread_names(table.push), _spread_names(table.constants)
+    return replace(table, push=push, constants=constants)
 
 
 def _spread_names(given: Mapping[str, T]) -> dict[str, T]:
@@ -279,6 +327,8 @@ def _check_fields(path: Path, declaration: Declaration, binding: BindingTable) -
             f"{path}: {binding.name} is {declaration.shadows}'s, and has its access, format and "
             "dims: give name and binding alone"
         )
+    if binding.optional and binding.access == "out":
+        raise UsageError(f"{path}: {binding.name} is an output, which no version may lack")
     if binding.numbers and (binding.access != "in" or binding.values != "noise" or binding.range):
         raise UsageError(
             f'{path}: {binding.name} has numbers, so its access is "in" and it has no values or '

@@ -12,6 +12,7 @@ from typing import Final
 from vkbench_shaders.own import declaration
 from vkbench_shaders.own.declaration import Recipe
 from vkbench_shaders.own.sources import MOST_SOURCE_BYTES
+from vkbench_shaders.own.steps.dispatches import list_dispatches
 
 _INCLUDE: Final = re.compile(rb'^\s*#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>|(\w+))', re.MULTILINE)
 
@@ -19,7 +20,11 @@ _INCLUDE: Final = re.compile(rb'^\s*#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>|(\w
 def digest_of_sources(path: Path, owner: str, folder: Path) -> str:
     """SHA-256 of the files in a folder that may be part of the kernel that a file declares."""
     declared = declaration.read(path, owner, folder)
-    recipes = [declared.recipe(variant, MOST_SOURCE_BYTES) for variant, _ in declared.codes]
+    recipes = [
+        declared.recipe(step, MOST_SOURCE_BYTES)
+        for code, _ in declared.codes
+        for step in list_dispatches(code)
+    ]
     files = {file for recipe in recipes for file in _files_of(recipe, folder.resolve())}
     digest = hashlib.sha256()
     for file in sorted(files):

@@ -56,6 +56,13 @@ class FormatChoice:
             text = text.replace(f"{{{name}}}", fmt)
         return text
 
+    def fill_each(self, defines: Mapping[str, Value]) -> dict[str, Value]:
+        """Macros in whose texts {NAME} is the format of an array."""
+        return {
+            name: self.fill(text) if isinstance(text, str) else text
+            for name, text in defines.items()
+        }
+
     def matches(self, types: Mapping[str, str]) -> bool:
         """Whether a case that asks for these formats is one of these."""
         return all(types.get(name, fmt) == fmt for name, fmt in self.formats.items())

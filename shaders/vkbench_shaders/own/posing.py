@@ -22,13 +22,23 @@ from vkbench_shaders.kernel import (
     Check,
     Kernel,
     Launch,
+    Memory,
     Param,
     Problem,
+    Stage,
     Variant,
     Work,
     too_large,
 )
-from vkbench_shaders.own.records import OwnBinding, OwnCase, OwnKernel, OwnVariant
+from vkbench_shaders.own.records import (
+    WORD_BYTES,
+    OwnBinding,
+    OwnCase,
+    OwnKernel,
+    OwnLaunch,
+    OwnVariant,
+    entries_of,
+)
 
 
 class NotDeclared(VkbenchError):
@@ -130,34 +140,69 @@ def _variants(own: OwnKernel) -> tuple[Variant, ...]:
 def _variant(own: OwnKernel, variant: OwnVariant) -> Variant:
     """A variant; a shadow's name has its kernel's, so that its history is not the catalogue's."""
 
-    def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        declared = _case(own, problem).launches[variant.name].on(device)
-        return Launch(
-            groups=declared.groups,
-            push=declared.push,
-            constants=declared.constants,
-            subgroup_size=declared.subgroup_size,
-            full_subgroups=declared.full_subgroups,
-        )
+    entries = entries_of(variant.name, variant.steps)
 
-    def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-        codes = ",".join(own.codes_of(problem.types))
-        lacking = set(variant.requires_more.get(codes, ())).difference(device.features)
-        if lacking:
-            return f"needs {', '.join(sorted(lacking))}, which {device.name} lacks"
-        reason = _case(own, problem).launches[variant.name].refuses(device)
-        return reason or too_large(problem, device)
+    def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+        steps = _case(own, problem).steps(variant.name)
+        return tuple(
+            _launch(step.on(device), entry) for step, entry in zip(steps, entries, strict=True)
+        )
 
     return Variant(
         name=f"{own.name}.{variant.name}" if own.shadows else variant.name,
         module=own.name,
-        entry=variant.name,
+        entry=entries[0],
         arguments=own.codes_of,
         launch=launch,
         arithmetic=variant.arithmetic,
+        more=tuple(Stage(entry=entry, arguments=own.codes_of) for entry in entries[1:]),
+        own=_memory(own, variant),
         requires=variant.requires,
-        refuses=refuses,
+        refuses=lambda problem, device: _refuse(own, variant, problem, device),
     )
+
+
+def _launch(declared: OwnLaunch, entry: str) -> Launch:
+    return Launch(
+        groups=declared.groups,
+        push=declared.push,
+        constants=declared.constants,
+        entry=entry,
+        subgroup_size=declared.subgroup_size,
+        full_subgroups=declared.full_subgroups,
+    )
+
+
+def _memory(own: OwnKernel, variant: OwnVariant) -> Memory:
+    """A variant's scratch and counters, as its author's machine worked out how large they are."""
+    count = len(variant.scratch)
+
+    def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+        return _case(own, problem).scratch.get(variant.name, ())[:count]
+
+    def counters(problem: Problem, device: DeviceFacts) -> int:
+        return sum(_case(own, problem).scratch.get(variant.name, ())[count:]) // WORD_BYTES
+
+    return Memory(scratch=scratch, counters=counters, names=variant.scratch)
+
+
+def _refuse(
+    own: OwnKernel, variant: OwnVariant, problem: Problem, device: DeviceFacts
+) -> str | None:
+    """Why a device does not run the code of a variant, or bind its arrays or scratch, or None."""
+    codes = ",".join(own.codes_of(problem.types))
+    lacking = set(variant.requires_more.get(codes, ())).difference(device.features)
+    if lacking:
+        return f"needs {', '.join(sorted(lacking))}, which {device.name} lacks"
+    refusals = (step.refuses(device) for step in _case(own, problem).steps(variant.name))
+    if reason := next(filter(None, refusals), None):
+        return reason
+    most = device.limits.get("max_storage_range")
+    names = [*variant.scratch, variant.counters]
+    for name, size in zip(names, _case(own, problem).scratch.get(variant.name, ()), strict=False):
+        if most is not None and size > most:
+            return f"{name} has {size} bytes, the device binds {most} at most"
+    return too_large(problem, device)
 
 
 def _binding(binding: OwnBinding) -> Binding:

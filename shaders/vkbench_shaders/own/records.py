@@ -22,17 +22,20 @@ from vkbench_shaders.tolerance import limits_of
 MOST_BINDINGS: Final = 32
 MOST_DIMS: Final = 8
 MOST_VARIANTS: Final = 256
+MOST_STEPS: Final = 64  # of a variant
 MOST_CASES: Final = 1000
 MOST_SIZE: Final = 1 << 31  # of a dimension
 MOST_ARRAY_BYTES: Final = 1 << 30  # of a binding's array
 MOST_STORED_BYTES: Final = 64 << 20  # of all arrays that travel in a bundle
 PART_BYTES: Final = 4 << 20  # of an array, in a blob of its own
 MOST_WORD: Final = 1 << 32  # workgroups, and values of specialisation constants, are less
+WORD_BYTES: Final = 4
 SUBGROUP: Final = "subgroup_size"  # what formulas call the threads of a subgroup
 SUBGROUPS: Final = (4, 8, 16, 32, 64, 128)  # sizes that devices have
 MOST_TEXT: Final = 500  # characters of a description
 ACCESSES: Final = ("in", "out", "inout")
 VALUES: Final = ("noise", "special", "uniform")
+STEP: Final = "."  # between a variant's name and the number of a step; no name has it
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 DIM: Final = re.compile(r"[a-z]{1,16}")
 
@@ -62,7 +65,7 @@ class OwnBinding:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnLaunch:
-    """The one dispatch of a case by a variant."""
+    """One dispatch of a case by a variant."""
 
     groups: tuple[int, int, int]
     push: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)
@@ -99,11 +102,14 @@ class OwnLaunch:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnVariant:
-    """One code path: its code is the bundle's entry `<kernel>/<variant>`."""
+    """One code path: its code is the bundle's entry `<kernel>/<variant>`, of one dispatch."""
 
     name: str
     arithmetic: str  # whose limits judge it: of tolerance.LIMITS, or limits of its own
     requires: tuple[str, ...] = ()  # device features
+    steps: int = 1  # dispatches, of several the code is `<kernel>/<variant>.<number>`, from 1
+    scratch: tuple[str, ...] = ()  # buffers that are bound behind the kernel's, in no known state
+    counters: str = ""  # one more behind these, which is zero before and after a launch
     # those that its code for some formats needs beside; by `codes_of` of a case
     requires_more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -115,11 +121,18 @@ class OwnCase:
     name: str
     is_timed: bool = True
     flops: int = 0
-    launches: Mapping[str, OwnLaunch]  # by variant
+    # by variant; several where it has steps, or scratch
+    launches: Mapping[str, OwnLaunch | tuple[OwnLaunch, ...]]
+    scratch: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # bytes, by variant
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of uniform inputs
     made: str = ""  # SHA-256 of the inputs that follow from the case's name
     inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # blobs, by binding
     outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # blobs, by binding
+
+    def steps(self, variant: str) -> tuple[OwnLaunch, ...]:
+        """The dispatches of a variant, in order."""
+        launches = self.launches[variant]
+        return (launches,) if isinstance(launches, OwnLaunch) else launches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +184,13 @@ class OwnKernel:
         return next((case for case in self.cases if case.name == name), None)
 
 
+def entries_of(variant: str, steps: int) -> list[str]:
+    """What a bundle calls the code of each of a variant's dispatches, behind the kernel's name."""
+    if steps == 1:
+        return [variant]
+    return [f"{variant}{STEP}{number}" for number in range(1, steps + 1)]
+
+
 def check(kernel: OwnKernel) -> None:
     """Raise UnfitDeclaration unless a kernel's names and numbers are within bounds."""
     check_head(kernel)
@@ -194,6 +214,7 @@ def check_head(kernel: OwnKernel) -> None:
     for variant in kernel.variants:
         _check_word("variant", variant.name)
         limits_of(variant.arithmetic)
+        _check_memory(kernel, variant)
     if kernel.shadows:
         if kernel.bindings or kernel.dims or kernel.params:
             raise UnfitDeclaration(
@@ -281,13 +302,10 @@ def check_case(kernel: OwnKernel, case: OwnCase) -> None:
     for name, ends in case.ranges.items():
         if not all(map(isfinite, ends)) or ends[0] > ends[1]:
             raise UnfitDeclaration(f"{case.name}: the range of {name} is {list(ends)}")
-    for variant, launch in case.launches.items():
-        where = f"{case.name}, variant {variant}"
-        check_launch(where, launch)
-        for size, other in launch.by_subgroup.items():
-            if size not in SUBGROUPS or other.by_subgroup:
-                raise UnfitDeclaration(f"{where}: it has a launch for subgroups of {size}")
-            check_launch(where, other)
+    for variant in kernel.variants:
+        _check_steps(f"{case.name}, variant {variant.name}", variant, case)
+    if not case.scratch.keys() <= case.launches.keys():
+        raise UnfitDeclaration(f"{case.name} has scratch of a variant that the kernel has not")
 
 
 def _check_arrays(kernel: OwnKernel, case: OwnCase) -> None:
@@ -300,6 +318,42 @@ def _check_arrays(kernel: OwnKernel, case: OwnCase) -> None:
         or uniform - case.ranges.keys()
     ):
         raise UnfitDeclaration(f"{case.name} has not the arrays of its bindings")
+
+
+def _check_memory(kernel: OwnKernel, variant: OwnVariant) -> None:
+    """Refuse buffers of a variant's own that have no names, or are too many."""
+    names = [*variant.scratch, *filter(None, [variant.counters])]
+    for name in names:
+        _check_word("scratch", name)
+    _check_distinct("scratch", names)
+    count = len(kernel.bindings) + len(names)
+    if count > MOST_BINDINGS:
+        raise UnfitDeclaration(
+            f"variant {variant.name} has {count} arrays and scratch; {MOST_BINDINGS} are allowed"
+        )
+
+
+def _check_steps(where: str, variant: OwnVariant, case: OwnCase) -> None:
+    steps, sizes = case.steps(variant.name), case.scratch.get(variant.name, ())
+    if not 1 <= variant.steps <= MOST_STEPS:
+        raise UnfitDeclaration(f"{where}: {variant.steps} steps; 1 to {MOST_STEPS} are allowed")
+    if len(steps) != variant.steps:
+        raise UnfitDeclaration(f"{where}: it launches {len(steps)} of {variant.steps} steps")
+    for launch in steps:
+        check_launch(where, launch)
+        for size, other in launch.by_subgroup.items():
+            if size not in SUBGROUPS or other.by_subgroup:
+                raise UnfitDeclaration(f"{where}: it has a launch for subgroups of {size}")
+            check_launch(where, other)
+    if len(sizes) != len(variant.scratch) + bool(variant.counters):
+        raise UnfitDeclaration(f"{where}: it has not the size of each scratch")
+    for size in sizes:
+        if not 0 < size <= MOST_ARRAY_BYTES:
+            raise UnfitDeclaration(
+                f"{where}: a scratch has {size} bytes; 1 to {MOST_ARRAY_BYTES} are allowed"
+            )
+    if variant.counters and sizes[-1] % WORD_BYTES:
+        raise UnfitDeclaration(f"{where}: {variant.counters} has {sizes[-1]} bytes, no whole words")
 
 
 def check_launch(where: str, launch: OwnLaunch) -> None:

@@ -6,6 +6,7 @@ more than that, whoever declares a kernel has its code's numbers changed to thes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +33,7 @@ _IMAGE, _OF_BUFFERS, _STORAGE_IMAGE = 25, 5, 2  # OpTypeImage, a dimension, what
 _BOUND: Final = (_KINDS[_UNIFORM], _KINDS[_STORAGE_BUFFER])
 _NAMELESS: Final = "none by name, as its names were stripped: give the number"
 Slot = tuple[int, int]  # set and number
+_SLOT: Final = re.compile(r"(\d{1,4}):(\d{1,9})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +103,11 @@ def slots_of(bindings: Sequence[BindingTable], named: Sequence[Buffer]) -> dict[
     return slots
 
 
-def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer]) -> bytes:
-    """A module whose buffers have the numbers of a kernel's arrays, all in set 0."""
+def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer], where: str) -> bytes:
+    """A module whose buffers have the numbers of a kernel's arrays, all in set 0.
+
+    `where` is what a user writes their numbers in, such as [[bindings]].
+    """
     buffers = buffers_of(code)
     names = {buffer.slot: buffer for buffer in named}
     for buffer in buffers:
@@ -112,11 +117,10 @@ def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer]) -> byte
                 f"{known_as} is {buffer.kind}, and vkbench binds storage and uniform buffers alone"
             )
         if buffer.slot not in slots:
-            known = ", ".join(str(number) for _, number in sorted(slots))
-            kind = f", {buffer.kind}," if buffer.kind == _KINDS[_UNIFORM] else ""
+            known = ", ".join(str(number) for _, number in sorted(slots)) or "none"
+            kind = f", {buffer.kind}," if buffer.kind == _KINDS[_UNIFORM] else ","
             raise UnfitDeclaration(
-                f"the code uses {known_as}{kind or ','} and no [[bindings]] has this number: "
-                f"they have {known}"
+                f"the code uses {known_as}{kind} and no {where} has this number: they have {known}"
             )
     numbers = {buffer.id: slots[buffer.slot] for buffer in buffers}
     kinds: dict[int, Buffer] = {}
@@ -132,14 +136,17 @@ def put(code: bytes, slots: Mapping[Slot, int], named: Sequence[Buffer]) -> byte
 
 
 def _slots(binding: BindingTable, place: int, named: Sequence[Buffer]) -> list[Slot]:
-    places: tuple[Place, ...] = binding.places or (place,)
+    given = place if binding.binding is None else binding.binding
+    places: tuple[Place, ...] = given if isinstance(given, tuple) else (given,)
     slots = []
     for name in places:
         if isinstance(name, int):
             slots.append((binding.set, name))
+        elif both := _SLOT.fullmatch(name):
+            slots.append((int(both[1]), int(both[2])))
         else:
             slots += dict.fromkeys(buffer.slot for buffer in named if name in buffer.names)
-    if not slots:
+    if not slots and not binding.optional:
         known = ", ".join(dict.fromkeys(name for buffer in named for name in sorted(buffer.names)))
         words = " or ".join(map(str, places))
         raise UnfitDeclaration(

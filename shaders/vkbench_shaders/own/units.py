@@ -16,10 +16,10 @@ from vkbench_shaders.bundle import Entry
 from vkbench_shaders.compile import compiler, reflection, spirv, validator
 from vkbench_shaders.compile.entries import entry_of
 from vkbench_shaders.compile.examination import FOLLOWS_ADDRESSES, examine
-from vkbench_shaders.kernel import Binding, Launch
+from vkbench_shaders.kernel import Launch
 from vkbench_shaders.launch import Interface, LaunchMismatch, pack
 from vkbench_shaders.own import interfaces, slots, sources
-from vkbench_shaders.own.declaration import BindingTable, Declared, VariantTable
+from vkbench_shaders.own.declaration import Declared, VariantTable
 from vkbench_shaders.own.formulas import Formula, Number, names_in, value_of, whole_number
 from vkbench_shaders.own.interfaces import Taken
 from vkbench_shaders.own.records import (
@@ -29,12 +29,12 @@ from vkbench_shaders.own.records import (
     UnfitDeclaration,
     check_launch,
 )
+from vkbench_shaders.own.slots import Slot
 from vkbench_shaders.own.sources import Compiled
+from vkbench_shaders.own.steps.dispatches import MAY_LACK, REST, describe_code, describe_dispatch
 
 TAKEN_IDS: Final = (98, 99)  # specialisation constants that the runtime sets in vkbench's own code
 _AXES: Final = "xyz"
-_REST: Final = "*"  # push constants that a declaration does not name
-_MAY_LACK: Final = "?"  # ends the name of what only some versions of the code have
 _FEATURES: Final[Mapping[str, str]] = {  # that a module's capabilities ask of a device
     "Float16": "fp16",
     "Float64": "fp64",
@@ -71,32 +71,30 @@ class OwnUnit:
     features: tuple[str, ...]  # of a device: those declared, and those that its capabilities need
     by: str  # the compiler
     taken: Taken
+    used: frozenset[int]  # numbers of the arrays, and behind them scratch, that it has
+    uniform: frozenset[int]  # those of them that it reads as uniform buffers
 
 
 def unit_of(
     declared: Declared,
     variant: VariantTable,
     unit: compiler.Unit,
-    bindings: Sequence[Binding],
+    places: Mapping[Slot, int],
     compiled: dict[str, Compiled],
 ) -> OwnUnit:
-    """A variant's code for a unit; UnfitDeclaration or UsageError says why no worker would run it.
+    """A variant's code for a unit, whose buffers are arrays and scratch at these places.
 
-    What was compiled the same way for another variant is not compiled again.
+    UnfitDeclaration or UsageError says why no worker would run it.
     """
-    where = f"variant {variant.name}" + (f" for {','.join(unit.arguments)}" * bool(unit.arguments))
-    recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
-    try:
-        made = compiled.get(repr(recipe)) or sources.compile_source(recipe)
-    except UnfitDeclaration as error:
-        raise UnfitDeclaration(f"{where}: {error}" if unit.arguments else str(error)) from error
-    compiled[repr(recipe)] = made
+    where = describe_code(unit.entry, unit.arguments)
+    made = compile_dispatch(declared, variant, unit, compiled)
+    source = declared.recipe(variant, sources.MOST_SOURCE_BYTES).source.name
     if reflection.follows_addresses(made.code):
-        raise UnfitDeclaration(f"{where}: {recipe.source.name}: {FOLLOWS_ADDRESSES}")
+        raise UnfitDeclaration(f"{where}: {source}: {FOLLOWS_ADDRESSES}")
     try:
         taken = interfaces.taken_by(made.code, made.named)
-        places = slots.slots_of(_places(declared, bindings), made.buffers)
-        placed = slots.put(made.code, places, made.buffers)
+        said_in = "[[bindings]]" if variant.bindings is None else "array in its bindings"
+        placed = slots.put(made.code, places, made.buffers, said_in)
     except (LookupError, ValueError, struct.error) as error:
         raise UnfitDeclaration(f"{where}: its SPIR-V lacks a definition") from error
     except UnfitDeclaration as error:
@@ -105,14 +103,34 @@ def unit_of(
     entry, interface = entry_of(unit, code, taken.needs, ())
     used = examine(code, entry, interface)
     if complaint := validator.objection(validator.find(settings().cache), code):
-        raise UnfitDeclaration(f"{where}: spirv-val refuses {recipe.source.name}: {complaint}")
+        raise UnfitDeclaration(f"{where}: spirv-val refuses {source}: {complaint}")
     uniform = reflection.uniform_buffers(code)
-    _check_bindings(where, used, uniform, bindings)
     _check_ids(where, interface)
     features = tuple(sorted({*variant.features, *_list_features(variant, entry, uniform)}))
     return OwnUnit(
-        code=code, entry=entry, interface=interface, features=features, by=made.by, taken=taken
+        code=code,
+        entry=entry,
+        interface=interface,
+        features=features,
+        by=made.by,
+        taken=taken,
+        used=used,
+        uniform=uniform,
     )
+
+
+def compile_dispatch(
+    declared: Declared, variant: VariantTable, unit: compiler.Unit, compiled: dict[str, Compiled]
+) -> Compiled:
+    """What a dispatch compiles to; what was compiled the same way is not compiled again."""
+    recipe = declared.recipe(variant, sources.MOST_SOURCE_BYTES)
+    try:
+        made = compiled.get(repr(recipe)) or sources.compile_source(recipe)
+    except UnfitDeclaration as error:
+        where = describe_code(unit.entry, unit.arguments)
+        raise UnfitDeclaration(f"{where}: {error}" if unit.arguments else str(error)) from error
+    compiled[repr(recipe)] = made
+    return made
 
 
 def _list_features(variant: VariantTable, entry: Entry, uniform: frozenset[int]) -> Iterator[str]:
@@ -134,7 +152,7 @@ def launch_of(
     Where these name the size of subgroups, or these have to be full, it has a launch for each size
     for which there is one.
     """
-    where = f"{case}, variant {variant.name}"
+    where = f"{case}, {describe_dispatch(variant.name)}"
     if variant.subgroup_size:
         return _launch_on(where, variant, unit, {SUBGROUP: variant.subgroup_size, **known})
     if not _depends_on_subgroups(variant):
@@ -155,7 +173,8 @@ def _depends_on_subgroups(variant: VariantTable) -> bool:
     """Whether what a variant gives a launch depends on how large a device's subgroups are."""
     if variant.full_subgroups:
         return True
-    own = names_in(variant.constants.get(SUBGROUP, SUBGROUP))
+    constants = {name.removesuffix(MAY_LACK): value for name, value in variant.constants.items()}
+    own = names_in(constants.get(SUBGROUP, SUBGROUP))
     if SUBGROUP not in own:
         return False  # it means the constant
     pushed = (one for value in variant.push.values() for one in _formulas(value))
@@ -195,16 +214,16 @@ def _pushes(
     members = {member.name: member for member in unit.interface.push}
     short = Counter(name.rpartition(".")[2] for name in members)
     whole = {name.rpartition(".")[2]: name for name in members}
-    rest = variant.push.get(_REST)
+    rest = variant.push.get(REST)
     push = {}
     for name, member in members.items():
         value = 0 if name in unit.taken.unread else rest
         if value is not None:
             push[name] = tuple(_push(unit.interface, name, value, names)) * member.count
     for written, formula in variant.push.items():
-        called = written.removesuffix(_MAY_LACK)
+        called = written.removesuffix(MAY_LACK)
         name = whole[called] if called not in members and short[called] == 1 else called
-        if written == _REST or (name not in members and called != written):
+        if written == REST or (name not in members and called != written):
             continue
         name = _pick(name, members, "push constant")
         push[name] = _push(unit.interface, name, formula, names)
@@ -220,30 +239,6 @@ def workgroup(unit: OwnUnit, constants: Mapping[str, int]) -> tuple[int, int, in
     sizes = zip(unit.interface.sized_by, unit.entry.local_size or (1, 1, 1), strict=True)
     x, y, z = (constants.get(name, size) if name else size for name, size in sizes)
     return x, y, z
-
-
-def _places(declared: Declared, bindings: Sequence[Binding]) -> list[BindingTable]:
-    """The bindings as declared; of a shadow those of the catalogue, each where it says."""
-    known = [binding.name for binding in bindings]
-    what = f"binding of {declared.table.shadows or declared.table.name}"
-    declarations = {words.pick(table.name, known, what): table for table in declared.table.bindings}
-    return [declarations.get(name, BindingTable(name=name)) for name in known]
-
-
-def _check_bindings(
-    where: str, used: frozenset[int], uniform: frozenset[int], bindings: Sequence[Binding]
-) -> None:
-    for number, binding in enumerate(bindings):
-        if binding.access == "out" and number not in used:
-            raise UnfitDeclaration(
-                f"{where}: the output {binding.name} is binding {number}, "
-                f"which the code does not have"
-            )
-        if binding.is_output and number in uniform:
-            raise UnfitDeclaration(
-                f"{where}: {binding.name} is a uniform buffer, which no code writes to: "
-                'say access = "in"'
-            )
 
 
 def _check_ids(where: str, interface: Interface) -> None:
@@ -307,7 +302,7 @@ def _constants(
     names = dict(known)
     given: dict[str, int] = {}
     for written, formula in variant.constants.items():
-        called = written.removesuffix(_MAY_LACK)
+        called = written.removesuffix(MAY_LACK)
         value = value_of(formula, known)
         if names.setdefault(called, value) != value:
             raise UnfitDeclaration(

@@ -30,6 +30,7 @@ class LaunchPlan:
     scratch: Sequence[int]  # bytes
     counters: int  # that are zero before and after
     table: Array | None  # of the format's, bound at grids.BINDING
+    names: Sequence[str] = ()  # of the scratch, where people gave it names
 
     @property
     def sha(self) -> str:
@@ -80,9 +81,10 @@ def plan(
 ) -> LaunchPlan:
     """What is launched for a problem, and how; the device checks bounds if that is asked for."""
     problem, variant = chosen.problem, chosen.variant
-    scratch, table = variant.own.scratch(problem, device), grids.table(problem)
+    scratch = variant.own.scratch(problem, device)
     counters = variant.own.counters(problem, device)
     own = range(len(problem.kernel.bindings) + len(scratch) + (counters > 0))
+    table = None if grids.BINDING in own else grids.table(problem)  # users' kernels have as many
     bindings = (*own, *(() if table is None else (grids.BINDING,)))
     launches = variant.launches(problem, device)
     passes = []
@@ -105,7 +107,12 @@ def plan(
         )
         passes.append((program, packed))
     return LaunchPlan(
-        problem=problem, passes=passes, scratch=scratch, counters=counters, table=table
+        problem=problem,
+        passes=passes,
+        scratch=scratch,
+        counters=counters,
+        table=table,
+        names=variant.own.names,
     )
 
 

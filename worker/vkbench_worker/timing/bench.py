@@ -20,10 +20,11 @@ from vkbench_worker.judging.judge import COUNTERS, Images
 from vkbench_worker.phases import phase
 from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.device import Buffer, Device, Recording, Stamp
-from vkbench_worker.runtime.program import Image
-from vkbench_worker.timing.measure import LaunchWork
+from vkbench_worker.runtime.program import SCRATCH_POISON, Image
+from vkbench_worker.timing.measure import LaunchWork, Passes
 
 _LOOKUP: Final = "lookup table"  # no binding has such a name, nor such a one as "scratch 0"
+_OTHER: Final = " of the other arm"  # ends the names of a second code path's own buffers
 
 
 class Bench:
@@ -43,45 +44,77 @@ class Bench:
         """Set it up; `shared` are buffers of bindings that another bench made and fills."""
         self.problem = plan.problem
         self.outputs = [b.name for b in self.problem.kernel.bindings if b.is_output]
-        self.work = _work(device, plan)
         self.storages = storages
         self._device = device
         self._in_place = {
             b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
         }
-        if plan.counters:
-            self._in_place[COUNTERS] = np.zeros(plan.counters, np.uint32)
+        passes = _make_passes(device, plan)
         with phase("buffers"):
-            self._by_name = self._made_by_name(plan, storages, stack, shared or {})
-            self._record(stack)
+            self._by_name = self._make_by_name(storages, stack, shared or {})
+            self._lookups = self._make_lookup(plan, stack)
+            self._memory = _sizes_of(plan)
+            self._own = self._make_own(plan, stack, "")
+            self._set_up(passes, stack)
 
-    def _made_by_name(
-        self, plan: LaunchPlan, storages: Arrays, stack: ExitStack, shared: Mapping[str, Buffer]
+    def _make_by_name(
+        self, storages: Arrays, stack: ExitStack, shared: Mapping[str, Buffer]
     ) -> dict[str, Buffer]:
-        by_name = {
+        return {
             b.name: shared.get(b.name) or self._buffer(b.name, storages, stack)
             for b in self.problem.kernel.bindings
         }
+
+    def _make_lookup(self, plan: LaunchPlan, stack: ExitStack) -> list[str]:
+        """Make the buffer of the formats' table, if there is one, and return its name."""
+        if plan.table is None:
+            return []
+        self._by_name[_LOOKUP] = self._make_buffer(plan.table.nbytes, stack)
+        self._by_name[_LOOKUP].upload(plan.table)
+        return [_LOOKUP]
+
+    def _make_own(self, plan: LaunchPlan, stack: ExitStack, whose: str) -> list[str]:
+        """Make the scratch and the counters of a code path, and return their names in order."""
+        names = []
         for number, size in enumerate(plan.scratch):
-            by_name[f"scratch {number}"] = self._make_buffer(size, stack)
+            called = plan.names[number] if plan.names else number
+            names.append(f"scratch {called}{whose}")
+            self._by_name[names[-1]] = self._make_buffer(size, stack)
         if plan.counters:
-            by_name[COUNTERS] = self._make_buffer(plan.counters * 4, stack)
-            by_name[COUNTERS].upload(self._in_place[COUNTERS])
-        if plan.table is not None:
-            by_name[_LOOKUP] = self._make_buffer(plan.table.nbytes, stack)
-            by_name[_LOOKUP].upload(plan.table)
-        return by_name
+            names.append(f"{COUNTERS}{whose}")
+            self._in_place[names[-1]] = np.zeros(plan.counters, np.uint32)
+            self._by_name[names[-1]] = self._make_buffer(plan.counters * 4, stack)
+            self._by_name[names[-1]].upload(self._in_place[names[-1]])
+        return names
 
     def other(self, plan: LaunchPlan, stack: ExitStack) -> Bench:
-        """The same problem by the same code path of another bundle, on the same buffers."""
+        """The same problem by the same code path of another bundle, on the same buffers.
+
+        Scratch of other sizes is its own, beside that of the first: sets of buffers have both.
+        """
         bench = copy(self)
-        bench.work = _work(self._device, plan)
-        bench._record(stack)
+        passes = _make_passes(self._device, plan)
+        if _sizes_of(plan) != self._memory:
+            bench._memory = _sizes_of(plan)
+            bench._own = bench._make_own(plan, stack, _OTHER)
+        bench._set_up(passes, stack)
         return bench
+
+    def _set_up(self, passes: Passes, stack: ExitStack) -> None:
+        """Record a launch of a code path, on the buffers that it binds."""
+        places = {name: place for place, name in enumerate(self._by_name)}
+        arrays = [binding.name for binding in self.problem.kernel.bindings]
+        self.work = LaunchWork(
+            passes=passes,
+            bytes_moved=self.problem.bytes_moved,
+            flops=self.problem.flops,
+            places=[places[name] for name in (*arrays, *self._own, *self._lookups)],
+        )
+        self._record(stack)
 
     @property
     def buffers(self) -> list[Buffer]:
-        """The buffers in the order of their binding numbers."""
+        """The buffers: the arrays in order, and those that code paths have beside them."""
         return list(self._by_name.values())
 
     def buffer(self, name: str) -> Buffer:
@@ -94,14 +127,15 @@ class Bench:
         if self.problem.kernel.work.idempotent:
             return {}
         places = {name: place for place, name in enumerate(self._by_name)}
-        changed = [name for name in self._in_place if name != COUNTERS]
+        changed = [name for name in self._in_place if not _are_counters(name)]
         return {places[name]: self._in_place[name] for name in changed}
 
     @property
     def is_poisoned(self) -> list[bool]:
         """Which of the buffers hold nothing that a launch reads."""
         read = [b.name for b in self.problem.kernel.bindings if b.is_input]
-        return [name not in (*read, _LOOKUP, COUNTERS) for name in self._by_name]
+        held = (*read, _LOOKUP)
+        return [name not in held and not _are_counters(name) for name in self._by_name]
 
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
@@ -116,10 +150,11 @@ class Bench:
         self.renew(self.buffers, poison)
 
     def renew(self, buffers: Sequence[Buffer], poison: int) -> None:
-        """Poison the outputs of a set of buffers, and restore its inputs."""
-        for buffer, poisoned in zip(buffers, self.is_poisoned, strict=True):
+        """Poison the outputs and the scratch of a set of buffers, and restore its inputs."""
+        named = zip(self._by_name, buffers, self.is_poisoned, strict=True)
+        for name, buffer, poisoned in named:
             if poisoned:
-                buffer.fill(poison)
+                buffer.fill(poison if name in self.outputs else SCRATCH_POISON[poison])
         self.restore(buffers)
 
     def restore(self, buffers: Sequence[Buffer]) -> None:
@@ -131,7 +166,7 @@ class Bench:
     def images(self, buffers: Sequence[Buffer]) -> Mapping[str, Image]:
         """Outputs and counters of a set of buffers like this problem's, and all guard bands."""
         named = dict(zip(self._by_name, buffers, strict=True))
-        whole = [name for name in named if name in (*self.outputs, COUNTERS)]
+        whole = [name for name in named if name in self.outputs or _are_counters(name)]
         others = [name for name in named if name not in whole]
         images = self._device.images(
             [named[name] for name in whole], [named[name] for name in others]
@@ -161,8 +196,15 @@ class Bench:
         return buffer
 
 
-def _work(device: Device, plan: LaunchPlan) -> LaunchWork:
+def _are_counters(name: str) -> bool:
+    return name.startswith(COUNTERS)
+
+
+def _sizes_of(plan: LaunchPlan) -> tuple[int, ...]:
+    """How large the buffers are that a code path has beside the arrays."""
+    return (*plan.scratch, 0, plan.counters)
+
+
+def _make_passes(device: Device, plan: LaunchPlan) -> Passes:
     with phase("pipelines"):
-        passes = [(device.pipeline(program), launch) for program, launch in plan.passes]
-    problem = plan.problem
-    return LaunchWork(passes=passes, bytes_moved=problem.bytes_moved, flops=problem.flops)
+        return [(device.pipeline(program), launch) for program, launch in plan.passes]

@@ -33,7 +33,7 @@ def _parts(bench: Bench, flow: Flow) -> list[Part]:
     count = len(bench.work.passes)
     made = []
     for number, (pipeline, launch) in enumerate(bench.work.passes):
-        steps = [Dispatch(pipeline, bench.buffers, launch.groups, launch.push)]
+        steps = [Dispatch(pipeline, bench.work.bound(bench.buffers), launch.groups, launch.push)]
         uploads = [_share(bench, name, number, count) for name in _inputs(bench)]
         reads = [_share(bench, name, number, count) for name in bench.outputs]
         moved = (uploads, reads) if flow.moves else ((), ())

@@ -50,6 +50,7 @@ from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit,
 from vkbench_worker.timing.summary import Sampling, timing_of
 
 T = TypeVar("T")
+Passes = Sequence[tuple[Pipeline, PackedLaunch]]
 
 LEAST_TICKS: Final = 50
 SAMPLE_SECONDS: Final = 1e-3
@@ -72,14 +73,20 @@ _WINDOW, _WARM_WINDOW = 5, 2  # recordings; of a GPU whose clock is up
 class LaunchWork:
     """What is launched, and what one launch moves and computes."""
 
-    passes: Sequence[tuple[Pipeline, PackedLaunch]]
+    passes: Passes
     bytes_moved: int
     flops: int
+    places: Sequence[int] | None = None  # of the buffers that it binds, in order; None: of all
 
     def launch(self, buffers: Sequence[Buffer]) -> list[Step]:
         """One launch: its dispatches, each with the barrier that keeps the next one behind it."""
-        dispatches = [Dispatch(made, buffers, at.groups, at.push) for made, at in self.passes]
+        bound = self.bound(buffers)
+        dispatches = [Dispatch(made, bound, at.groups, at.push) for made, at in self.passes]
         return [step for dispatch in dispatches for step in (dispatch, Barrier())]
+
+    def bound(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Those of a bench's buffers that it binds, in the order of their binding numbers."""
+        return buffers if self.places is None else [buffers[place] for place in self.places]
 
 
 @dataclass(frozen=True, kw_only=True)

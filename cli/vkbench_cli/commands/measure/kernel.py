@@ -131,10 +131,15 @@ def check(
 
 
 def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, Cell]:
+    from vkbench_shaders.own.records import entries_of
     from vkbench_shaders.own.units import workgroup
 
     unit = built.units[name]
-    declared = next(one for one in built.kernel.variants if one.name == unit.entry.entry)
+    declared = next(
+        variant
+        for variant in built.kernel.variants
+        if unit.entry.entry in entries_of(variant.name, variant.steps)
+    )
     launch = built.launches.get(name)
     lacking = {facts.name: sorted(set(unit.features) - set(facts.features)) for facts in devices}
     refusals = filter(None, (launch.refuses(facts) for facts in devices if launch))

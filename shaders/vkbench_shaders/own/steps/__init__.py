@@ -1,0 +1,1 @@
+"""Variants of a user's kernel that are several dispatches, with scratch between them."""
