@@ -29,7 +29,10 @@ HARD = {"traces its parent", "opens a terminal", "makes a ring of io_uring", "fi
 SCOPED = {"signals its parent"}
 
 
-def tried(folder: Path, sandbox: Sandbox) -> dict[str, Any]:
+LOADER = Path("/lib64/ld-linux-x86-64.so.2")  # of this system
+
+
+def tried(folder: Path, sandbox: Sandbox, loader: Path | None = None) -> dict[str, Any]:
     """What the planted process says of its attempts to escape."""
     ours = replace(settings(), sandbox=sandbox)
     for name in ("secret", "kept", "removed"):
@@ -43,7 +46,7 @@ def tried(folder: Path, sandbox: Sandbox) -> dict[str, Any]:
         service.listen()
         place = (str(os.getpid()), str(server.getsockname()[1]), str(folder))
         done = subprocess.run(
-            contained_command("planted_escape", *place),
+            contained_command("planted_escape", *place, loader=loader),
             capture_output=True,
             check=False,
             env={**environment.of(ours), "PYTHONPATH": str(PLANTED)},
@@ -68,8 +71,13 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     settings.cache_clear()
 
 
-def test_every_attempt_to_escape_is_refused(kernel: Support, tmp_path: Path) -> None:
-    ends = tried(tmp_path, Sandbox.REQUIRE)["ends"]
+@pytest.mark.parametrize("loader", [None, LOADER], ids=["as ever", "by a loader"])
+def test_every_attempt_to_escape_is_refused(
+    kernel: Support, tmp_path: Path, loader: Path | None
+) -> None:
+    if loader and not loader.exists():
+        pytest.skip(f"this system has no {loader}")
+    ends = tried(tmp_path, Sandbox.REQUIRE, loader)["ends"]
     known = set() if kernel.landlock >= 6 else SCOPED
     assert {name: end for name, end in ends.items() if end not in REFUSED} == {
         **dict.fromkeys(known, "done"),
@@ -77,6 +85,21 @@ def test_every_attempt_to_escape_is_refused(kernel: Support, tmp_path: Path) -> 
     }
     assert (tmp_path / "secret").read_text() == "of somebody else"
     assert not (tmp_path / "made").exists()
+
+
+def test_a_driver_s_own_loader_is_contained(kernel: Support, tmp_path: Path) -> None:
+    planted, made = tmp_path / "ld-linux.so.2", tmp_path / "made"
+    planted.write_text(f"#!/bin/sh\ntouch {made} && echo escaped || echo refused\n")
+    planted.chmod(0o755)
+    for sandbox, said in ((Sandbox.REQUIRE, "refused"), (Sandbox.OFF, "escaped")):
+        done = subprocess.run(
+            contained_command("json.tool", loader=planted, reads=[tmp_path]),
+            capture_output=True,
+            check=True,
+            text=True,
+            env=environment.of(replace(settings(), sandbox=sandbox)),
+        )
+        assert (done.stdout.strip(), made.exists()) == (said, said == "escaped"), done.stderr
 
 
 def test_the_same_attempts_succeed_where_nothing_contains_them(tmp_path: Path) -> None:

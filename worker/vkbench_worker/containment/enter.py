@@ -1,6 +1,7 @@
 """Entry point of contained processes: restricts this process, then runs a module in it.
 
-    python -P -m vkbench_worker.containment.enter [--read PATH] [--write PATH] MODULE ARGUMENT...
+    python -P -m vkbench_worker.containment.enter [--read PATH] [--write PATH] [--loader PATH] \
+        MODULE ARGUMENT...
 
 It comes before the module is imported, because Landlock binds the thread that asks for it and those
 that it starts: numpy and drivers start threads as soon as they are loaded.
@@ -21,6 +22,7 @@ from pathlib import Path
 import vkbench_worker
 from vkbench.errors import VkbenchError
 from vkbench.process import system
+from vkbench.process.interpreter import python
 from vkbench.settings import Sandbox, Settings, settings
 from vkbench_worker.containment import (
     kernel,
@@ -48,6 +50,8 @@ def main() -> None:
     except OSError as error:
         print(f"this process could not be contained: {error}", file=sys.stderr)
         sys.exit(FAILED_STATUS)
+    if options.loader:
+        _start_by(options.loader, python("-m", options.module, *options.arguments))
     atexit.register(gc.freeze)  # no garbage is looked for at the end: that took 0.1 s
     sys.argv[1:] = options.arguments
     runpy.run_module(options.module, run_name="__main__", alter_sys=True)
@@ -73,6 +77,13 @@ def contain(settings: Settings, parts: Support, reads: list[Path], writes: list[
         seccomp.restrict()
 
 
+def _start_by(loader: Path, command: list[str]) -> None:
+    """Become a command that another C library's loader starts, with the libraries beside it."""
+    started, *words = command
+    libraries = ("--library-path", str(loader.parent), "--argv0", started)
+    os.execv(loader, [str(loader), *libraries, os.path.realpath(started), *words])
+
+
 def _make_folders(settings: Settings) -> None:
     temporary = places.driver_folder(settings) / "tmp"
     for folder in (*places.written_folders(settings), temporary):
@@ -91,6 +102,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="vkbench_worker.containment.enter", description=__doc__)
     parser.add_argument("--read", type=Path, action="append", default=[], help="read that too")
     parser.add_argument("--write", type=Path, action="append", default=[], help="write that too")
+    parser.add_argument("--loader", type=Path, help="start Python anew by this loader")
     parser.add_argument("module", help="what to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is given")
     return parser.parse_args()

@@ -92,13 +92,10 @@ def contained_command(
 ) -> list[str]:
     """The command that runs a module contained, which may read and write more than runners do.
 
-    With a loader it is started by that, with the C library and all others that lie beside it.
+    With a loader, what is contained starts Python anew by it, with the C library and all others
+    that lie beside it: these are a driver's, and a stranger's as that is.
     """
     more = [*(f"--read={path}" for path in reads), *(f"--write={path}" for path in writes)]
-    enter = "vkbench_worker.containment.enter"
-    command = python("-m", enter, *more, module, *arguments)
-    if not loader:
-        return command
-    started, *words = command
-    libraries = ("--library-path", str(loader.parent), "--argv0", started)
-    return [str(loader), *libraries, os.path.realpath(started), *words]
+    if loader:
+        more.append(f"--loader={loader}")
+    return python("-m", "vkbench_worker.containment.enter", *more, module, *arguments)
