@@ -97,11 +97,11 @@ def bisect(
     need it.
 
     \b
-    vkbench bisect --case add/f32/b1_c1_h8_w64 --revisions v1.0..main --repository .
-    vkbench bisect --case add/f32/b1_c1_h8_w64 --bundles 1a2b,3c4d,5e6f --submit
+    vkbench bisect --case copy/f32/n4096 --revisions v1.0..main --repository .
+    vkbench bisect --case copy/f32/n4096 --bundles 1a2b,3c4d,5e6f --submit
     vkbench bisect --case get_rows/q4_K/m32000_n512_k4096 --builds b8121,b8390
-    vkbench bisect --case add/f32/b1_c1_h8_w64 --drivers mesa-25.0,mesa-26.1
-    vkbench bisect --case add/f32/b1_c1_h8_w64 --program ggml-vulkan --revisions b8..b9
+    vkbench bisect --case copy/f32/n4096 --drivers mesa-25.0,mesa-26.1
+    vkbench bisect --case copy/f32/n4096 --program ggml-vulkan --revisions b8..b9
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:
