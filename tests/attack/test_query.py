@@ -88,7 +88,7 @@ def answered(sockets: list[socket.socket]) -> list[bytes]:
     return heads
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_eighty_askers_keep_pages_from_others(
     lab: Lab, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ def planted(name: str) -> Bundle:
     )
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_the_scheduler_takes_it_to_its_end(lab: Lab) -> None:
     """The planted runner ends at each pair, so that all bundles seem to crash."""
     for _ in range(2):

@@ -172,7 +172,7 @@ def lines_lab(make_lab: MakeLab, lavapipe: None, tmp_path: Path) -> BuildLab:
     return lines_lab
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_slow_build_is_suspected_confirmed_and_told(lines_lab: BuildLab) -> None:
     """Each build is timed once, as a nightly submission has it, and another comes after it."""
     for name, seconds in (("b1", 1e-3), ("b2", 1e-3), ("b3", 3e-3), ("b4", 3e-3)):
@@ -188,7 +188,7 @@ def test_a_slow_build_is_suspected_confirmed_and_told(lines_lab: BuildLab) -> No
     assert (change.method, change.state, change.cause) == ("kin", "confirmed", "build")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_a_slow_one_of_eight_builds_is_found_by_four(lines_lab: BuildLab) -> None:
     names = [f"b{number}" for number in range(1, 9)]
     for name in names:
@@ -242,7 +242,7 @@ def test_a_planted_build_is_found_paired_and_named(
     assert dict(lab.counts(run)) == {"skipped": 1}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_the_fleet_bisects_revisions_whose_builds_come_when_it_asks(
     lines_lab: BuildLab, tmp_path: Path
 ) -> None:

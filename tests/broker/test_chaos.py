@@ -18,7 +18,7 @@ SURELY = ("fail_over", *["change_keys"] * 3)  # three steps change the keys
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_nothing_is_lost_whatever_breaks(need: Need, tmp_path: Path) -> None:
     if not shutil.which("redis-server"):
         need("redis", "redis-server is not installed")

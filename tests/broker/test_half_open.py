@@ -26,7 +26,7 @@ def proxy(lab: Lab) -> Iterator[HalfOpenProxy]:
         yield made
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("each_client")
 def test_work_goes_on_soon(lab: Lab, proxy: HalfOpenProxy, record_property: Told) -> None:
     through = {"VKBENCH_REDIS": f"redis://127.0.0.1:{proxy.port}/0"}

@@ -109,7 +109,7 @@ def running_programs() -> list[int]:
     return found
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_what_a_build_does_costs_its_own_cases(lab: Lab, owner: Owner, tmp_path: Path) -> None:
     build = owner.add()
     owner.send(build)
@@ -134,7 +134,7 @@ def test_what_a_build_does_costs_its_own_cases(lab: Lab, owner: Owner, tmp_path:
     until(lambda: not running_programs(), "what it started goes on", 10)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_build_that_does_not_come_makes_its_jobs_wait(
     lab: Lab, owner: Owner, tmp_path: Path
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_build_that_does_not_come_makes_its_jobs_wait(
     assert os.listdir(lab.settings.build_folder() / "builds") == [f"{build.sha}.json"]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_host_that_cannot_load_a_build_skips_its_jobs(
     lab: Lab, owner: Owner, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ def devices(lab: Lab) -> list[DeviceFacts]:
         return [row.facts for row in queries.devices(tx)]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.usefixtures("lavapipe")
 def test_a_model_goes_through_the_queue(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     """The job of a file that was changed meanwhile says so, and those around it pass.

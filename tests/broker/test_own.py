@@ -26,7 +26,7 @@ def devices(lab: Lab) -> list[DeviceFacts]:
         return [row.facts for row in queries.devices(tx)]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.usefixtures("lavapipe")
 def test_an_own_kernel_goes_through_the_queue(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     """Two bundles of one name are judged by the reference of their own, without a restart."""
@@ -53,7 +53,7 @@ def test_an_own_kernel_goes_through_the_queue(make_lab: Callable[..., Lab], tmp_
     assert all(case.startswith(f"{NAME}/") for case in cases)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.usefixtures("lavapipe")
 def test_the_fleet_finds_a_slow_version(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     """Of three versions the second only launches otherwise, and the third is slow."""

@@ -57,7 +57,7 @@ def ratio(results: PairResults) -> float:
     return median(results.new) / median(results.old)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.usefixtures("lavapipe")
 def test_what_is_slower_and_what_is_wrong_is_found(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(runner="vkbench_worker.runner.main")

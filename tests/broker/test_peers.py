@@ -21,7 +21,7 @@ def devices(lab: Lab) -> list[DeviceFacts]:
         return [row.facts for row in queries.devices(tx)]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.usefixtures("lavapipe")
 def test_a_worker_compares_with_a_peer(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(runner="vkbench_worker.runner.main")

@@ -21,7 +21,7 @@ def slots(lab: Lab) -> list[Slot]:
         return schedules.slots(tx, schedules.find(tx, "often").id, None)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_two_schedulers_run_what_is_due_once(lab: Lab) -> None:
     for _ in range(2):
         lab.start_scheduler()

@@ -25,7 +25,7 @@ def known(lab: Lab) -> list[TunedRow]:
         return newest_findings(tx)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("lavapipe")
 def test_a_sweep_by_the_fleet_is_settled_and_used(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(runner="vkbench_worker.runner.main")

@@ -14,7 +14,7 @@ import vkbench
 from vkbench_shaders.bundle import load, packaged_sha
 from wheels import wheel_of_checkout
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ FOLLOWED_ALONE = ("tutorial.md",)
 WITH_SQL = [page for page in PAGES if blocks(page, "sql")]
 SECONDS = 100
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def page_named(name: str) -> Path:

@@ -76,7 +76,7 @@ def test_a_wrong_build_is_a_regression_of_the_program(
     assert (gone.returncode, gone.stderr) == (2, "vkbench: unknown build 'old'; there is 'wrong'\n")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_operations_of_ggml_alone_are_chosen_by_their_names(
     vkbench: Typed, ggml_folder: Path
 ) -> None:

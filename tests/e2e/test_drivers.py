@@ -168,7 +168,7 @@ def test_the_first_bad_driver_is_found(vkbench: Vkbench, lavapipe: Path, tmp_pat
     assert not vkbench("results", "--json").rows  # pairs are no results of their own
 
 
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(300)
 def test_a_try_says_which_kernels_a_driver_spoils(
     vkbench: Vkbench, lavapipe: Path, tmp_path: Path
 ) -> None:

@@ -39,7 +39,7 @@ def test_numpy_and_our_kernel_are_compared_on_one_device(vkbench: Vkbench) -> No
     assert {(result["variant"], result["mode"]) for result in found} == {("numpy", "peer")}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_ggml_and_our_kernel_are_compared_by_one_judge(
     new_lavapipe: Path, ggml_folder: Path
 ) -> None:

@@ -89,7 +89,7 @@ def test_results_travel_to_another_database(
     )
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_kill_nine_loses_and_doubles_nothing(
     vkbench: Vkbench, begin: Begin, database: Path
 ) -> None:
@@ -106,7 +106,7 @@ def test_kill_nine_loses_and_doubles_nothing(
     assert (again.code, again.err) == (7, "vkbench: run 1 has no unfinished jobs\n")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_control_c_says_how_to_go_on(
     vkbench: Vkbench, begin: Begin, database: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +127,7 @@ def test_control_c_says_how_to_go_on(
     assert number(database, ONCE) == 0
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_run_stops_when_its_time_is_over_and_goes_on(
     vkbench: Vkbench, database: Path, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from vkbench.settings import Settings
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 CHUNKS = 3
 CASE = "copy/f32/n65537"

@@ -122,7 +122,7 @@ def test_a_file_that_is_touched_before_it_is_judged(
     check(lavapipe, bundle, path, reason, (Trial, "left_again", harmed))
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 @pytest.mark.slow
 def test_a_runner_that_is_killed_at_any_point(gpu_settings: Settings, path: Path) -> None:
     """Costs that job, which says so; those after it pass, the same model's too."""

@@ -44,7 +44,7 @@ def night(path: Path, *, seed: int = 1) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_the_detection_finds_what_is_planted_and_nothing_else(lab: Path) -> None:
     found = asked(lab, "SELECT direction, cause, kernel, state, device_name FROM v_regressions")
     kinds = {tuple(row[:4]) for row in found}
@@ -69,7 +69,7 @@ def test_the_detection_finds_what_is_planted_and_nothing_else(lab: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_changes_were_measured_again_before_anyone_was_told(lab: Path) -> None:
     sql = """
         SELECT c.state, count(DISTINCT c.id), count(DISTINCT f.change_point_id) FROM change_point c
@@ -90,7 +90,7 @@ def test_changes_were_measured_again_before_anyone_was_told(lab: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_results_are_believable(lab: Path) -> None:
     [(devices, kernels, formats)] = asked(
         lab,
@@ -110,7 +110,7 @@ def test_results_are_believable(lab: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_commands_say_that_it_is_a_demonstration(lab: Path, capsys: Captured) -> None:
     assert main(["regressions", "ls", "--database", str(lab)]) == 0
     shown = capsys.readouterr()
@@ -121,7 +121,7 @@ def test_commands_say_that_it_is_a_demonstration(lab: Path, capsys: Captured) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_two_builds_are_compared_by_their_pairs(lab: Path, capsys: Captured) -> None:
     changed = read_rows(capsys, "compare", "build:v1.1", "build:v1.2", "--database", str(lab))
     assert {row["variant"] for row in changed} == {"simulated-library"}

@@ -154,7 +154,7 @@ def test_only_the_run_asked_for_is_done(planted: Settings, database: Database) -
     assert states(database, newer) == {"passed": 3}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_kill_nine_loses_and_doubles_nothing(planted: Settings, database: Database) -> None:
     run = planned(database, ["sleep/f32/n20"] * 40)
     kills = 0

@@ -31,7 +31,7 @@ def validator(need: Need, session_cache: Path) -> Validator:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)  # a process for each of 2,000 modules
+@pytest.mark.timeout(400)  # a process for each of 2,000 modules
 def test_every_blob_is_valid(bundle: Bundle, validator: Validator) -> None:
     for key, entry in bundle.entries.items():
         if MATRICES not in entry.capabilities:

@@ -86,7 +86,7 @@ def ahead(maker: Maker) -> Iterator[Pipelines[Made]]:
 
 
 def until(done: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not done():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.001)

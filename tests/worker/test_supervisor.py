@@ -49,7 +49,7 @@ def events(kept: Settings, kind: str) -> list[int]:
     return [int(line.split()[2]) for line in lines if line.startswith(kind)]
 
 
-def until(done: Callable[[], object], seconds: float = 10) -> None:
+def until(done: Callable[[], object], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end, "waited in vain"
