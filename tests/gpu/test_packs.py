@@ -45,7 +45,7 @@ def test_ggmls_shaders_are_right(year: str, ggml_shaders: Path, lavapipe: object
     found = wrong.pop("ggml.group_norm/f32/m3_k67", "")
     assert wrong == {}
     assert ("guard bytes of y were overwritten" in found) == (year == "2024")  # ggml mended it
-    assert len(results) >= 20
+    assert len(results) >= 19
 
 
 def _judge_first_cases(kernels: Sequence[Built]) -> list[Result]:
