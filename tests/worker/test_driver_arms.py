@@ -47,7 +47,7 @@ def through(number: int, driver: Driver, mode: Mode) -> Job:
     return Job(id=number, token=1, case="add/f32/b1_c1_h8_w64", mode=mode, driver=driver.sha)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_single_jobs_run_through_a_driver_beside_others(drivers: dict[str, Driver]) -> None:
     real, wrong, crash = (drivers[name] for name in ("real", "wrong", "crash"))
     own = replace(through(1, real, Mode.CORRECTNESS), driver="")
@@ -72,7 +72,7 @@ def test_single_jobs_run_through_a_driver_beside_others(drivers: dict[str, Drive
     assert {result.device for result in results} == {ready.facts.key}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_pairs_are_timed_in_turns_judged_and_blamed(drivers: dict[str, Driver]) -> None:
     real, slow, wrong, crash = (drivers[name] for name in ("real", "slow", "wrong", "crash"))
     gone = replace(real, build=replace(real.build, files=real.build.files[:1]))
