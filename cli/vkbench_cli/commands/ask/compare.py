@@ -162,6 +162,8 @@ def compare(
         return EXIT_REGRESSION if has_fallen and fail_on is FailOn.REGRESSION else EXIT_OK
     if not (old and new):
         raise UsageError("give OLD and NEW, or --peer NAME")
+    if statistics and markdown:
+        raise UsageError("--markdown is a summary of timings: leave out --statistics")
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
     metrics = [names.pick(name, METRICS, "metric") for name in metric]
