@@ -32,7 +32,7 @@ OF_A_LAB = ("operations.md", "regressions.md", "web.md")  # they ask about resul
 OF_SERVERS = ("compose.md", "gpu-host.md", "postgresql.md")
 FOLLOWED_ALONE = ("tutorial.md",)
 WITH_SQL = [page for page in PAGES if blocks(page, "sql")]
-SECONDS = 100
+SECONDS = 300
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
