@@ -21,7 +21,7 @@ from vkbench_worker.runner.variants import LaunchPlan, choose, plan
 from vkbench_worker.runtime.device import as_own
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullBuffer, NullDevice, Shown, run_reference
-from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
+from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B, SCRATCH_POISON
 from vkbench_worker.timing.bench import Bench
 
 SCRATCH = (100, 12)
@@ -130,7 +130,7 @@ def test_scratch_holds_poison_and_is_guarded(stack: ExitStack) -> None:
     assert [buffer.size for buffer in bench.buffers[2:]] == list(SCRATCH)
     assert bench.is_poisoned == [False, True, True, True]
     first, second = bench.run(POISON_A), bench.run(POISON_B)
-    poisons = [POISON_A, POISON_B]
+    poisons = [SCRATCH_POISON[POISON_A], SCRATCH_POISON[POISON_B]]
     assert seen == poisons  # once a run: the last launch does the work
     verdict = judge(POSED, "exact", first, second, prepared.expected)
     assert "guard bytes of scratch 0 were overwritten" in verdict.reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +17,8 @@ ALIGNMENT: Final = 256  # of every buffer; no device asks for more
 # Bit patterns that are NaN as f32, f16 and bf16 alike, and differ from each other in every byte.
 POISON_A: Final = 0x7FC07FC0
 POISON_B: Final = 0xFFE1FFE1
+# what fills scratch meanwhile: an output that holds it was written, from scratch that was not
+SCRATCH_POISON: Final[Mapping[int, int]] = {POISON_A: 0xFFF5FFF5, POISON_B: 0x7FD57FD5}
 
 Bytes = np.ndarray  # of uint8
 
