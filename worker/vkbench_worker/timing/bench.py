@@ -20,7 +20,7 @@ from vkbench_worker.judging.judge import COUNTERS, Images
 from vkbench_worker.phases import phase
 from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.device import Buffer, Device, Recording, Stamp
-from vkbench_worker.runtime.program import Image
+from vkbench_worker.runtime.program import SCRATCH_POISON, Image
 from vkbench_worker.timing.measure import LaunchWork, Passes
 
 _LOOKUP: Final = "lookup table"  # no binding has such a name, nor such a one as "scratch 0"
@@ -151,9 +151,10 @@ class Bench:
 
     def renew(self, buffers: Sequence[Buffer], poison: int) -> None:
         """Poison the outputs and the scratch of a set of buffers, and restore its inputs."""
-        for buffer, poisoned in zip(buffers, self.is_poisoned, strict=True):
+        named = zip(self._by_name, buffers, self.is_poisoned, strict=True)
+        for name, buffer, poisoned in named:
             if poisoned:
-                buffer.fill(poison)
+                buffer.fill(poison if name in self.outputs else SCRATCH_POISON[poison])
         self.restore(buffers)
 
     def restore(self, buffers: Sequence[Buffer]) -> None:
