@@ -12,7 +12,7 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.runtime.null import NullDevice, Shown
-from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.program import POISON_A, Program
 from vkbench_worker.timing.measure import (
     LaunchWork,
     SampleBounds,
@@ -53,7 +53,7 @@ def cold(device: Busy, size: int, bounds: SampleBounds) -> tuple[Timing, int, in
     with ExitStack() as stack:
         buffers = [device.buffer(size), device.buffer(size)]
         launches = launches_a_sample(device, device.seconds, bounds)
-        sets = rotation(device, buffers, [False, True], launches, 2 * size, stack)
+        sets = rotation(device, buffers, [None, POISON_A], launches, 2 * size, stack)
         timing, used = measure_rounds("cold", device, WORK, sets, device.seconds, bounds)
         return timing, used, len(sets.sets)
 

@@ -23,6 +23,8 @@ from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B, SCRATCH_POISON
 from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.rotation import rotation
+from vkbench_worker.timing.timed import check, judge_again
 
 SCRATCH = (100, 12)
 TUNED = {"THREADS": 64, "COLUMNS": 3}
@@ -128,12 +130,25 @@ def test_scratch_holds_poison_and_is_guarded(stack: ExitStack) -> None:
     device, prepared = NullDevice(function), prepare(POSED)
     bench = Bench(device, planned(device), prepared.storages, stack)
     assert [buffer.size for buffer in bench.buffers[2:]] == list(SCRATCH)
-    assert bench.is_poisoned == [False, True, True, True]
+    assert bench.fills(POISON_A) == [None, POISON_A, *[SCRATCH_POISON[POISON_A]] * 2]
     first, second = bench.run(POISON_A), bench.run(POISON_B)
     poisons = [SCRATCH_POISON[POISON_A], SCRATCH_POISON[POISON_B]]
     assert seen == poisons  # once a run: the last launch does the work
     verdict = judge(POSED, "exact", first, second, prepared.expected)
     assert "guard bytes of scratch 0 were overwritten" in verdict.reason
+
+
+def test_a_launch_on_another_set_of_buffers_leaves_the_same(stack: ExitStack) -> None:
+    device, prepared = NullDevice(run_reference), prepare(POSED)
+    bench = Bench(device, planned(device), prepared.storages, stack)
+    judged = check(bench, "exact", prepared)
+    sets = rotation(device, bench.buffers, bench.fills(POISON_A), 3, 0, stack).sets
+    assert len(sets) >= 3
+    for buffers in sets:
+        device.record([*bench.work.launch(buffers)]).run()
+    bench.reset(POISON_A)
+    device.record([*bench.work.launch(bench.buffers)]).run()
+    assert judge_again(bench, judged, sets).reason == ""
 
 
 def test_counters_are_zero_before_a_launch_and_have_to_be_after_it(stack: ExitStack) -> None:
@@ -153,7 +168,7 @@ def test_counters_are_zero_before_a_launch_and_have_to_be_after_it(stack: ExitSt
     made = plan(bundle, choose(posed, "auto", device.facts), device.facts)
     assert [program.bindings for program, _ in made.passes] == [(0, 1, 2, 3, 4)] * 2
     bench = Bench(device, made, prepared.storages, stack)
-    assert bench.is_poisoned == [False, True, True, True, False]
+    assert bench.fills(POISON_A) == [None, POISON_A, *[SCRATCH_POISON[POISON_A]] * 2, None]
     runs = [bench.run(poison) for poison in (POISON_A, POISON_A, POISON_A, POISON_B)]
     assert seen == [[0, 0, 0]] * 4
     found = [

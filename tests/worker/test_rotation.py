@@ -9,7 +9,7 @@ import pytest
 
 from vkbench_worker.runtime.errors import OutOfMemory
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
-from vkbench_worker.runtime.program import region_bytes
+from vkbench_worker.runtime.program import POISON_A, region_bytes
 from vkbench_worker.timing.rotation import MOST_SETS, Rotation, rotation
 
 CACHE = 1 << 20  # the NullDevice's
@@ -23,7 +23,7 @@ def rotated(size: int, launches: int = 1, memory: int = 1 << 30, moved: int = 0)
         buffers = [device.buffer(size), device.buffer(size)]
         buffers[0].upload(np.full(size, 7, np.uint8))
         moved = moved or 2 * size
-        made = rotation(device, buffers, [False, True], launches, moved, stack)
+        made = rotation(device, buffers, [None, POISON_A], launches, moved, stack)
         assert made.sets[0] == buffers
         for source, target in made.sets[1:]:
             inside, outside = device.images([source, target])
@@ -97,7 +97,7 @@ def test_memory_that_others_have_is_done_without(size: int, left: int, is_cold: 
     with ExitStack() as stack:
         buffers = [device.buffer(size), device.buffer(size)]
         device.most = device.used_bytes + left
-        made = rotation(device, buffers, [False, True], 7, 2 * size, stack)
+        made = rotation(device, buffers, [None, POISON_A], 7, 2 * size, stack)
         assert (made.sets, made.launches) == ([buffers], 1)
         assert (made.scratch is not None) == (left > 0)
         assert (not made.warnings) == is_cold

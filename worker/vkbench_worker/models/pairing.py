@@ -32,8 +32,11 @@ class TrialBench:
     work: LaunchWork
     seconds: float
     buffers: Sequence[Buffer] = ()  # they are the phase's own
-    is_poisoned: Sequence[bool] = ()
     restored: Mapping[int, Array] = field(default_factory=dict)  # nothing: runs follow each other
+
+    def fills(self, poison: int) -> Sequence[int | None]:
+        """Nothing: there are no buffers to go round in."""
+        return ()
 
     def renew(self, buffers: Sequence[Buffer], poison: int) -> None:
         """Overwrite what a run writes, so that no arm is credited with what the other left."""

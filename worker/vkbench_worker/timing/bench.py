@@ -130,12 +130,18 @@ class Bench:
         changed = [name for name in self._in_place if not _are_counters(name)]
         return {places[name]: self._in_place[name] for name in changed}
 
-    @property
-    def is_poisoned(self) -> list[bool]:
-        """Which of the buffers hold nothing that a launch reads."""
-        read = [b.name for b in self.problem.kernel.bindings if b.is_input]
-        held = (*read, _LOOKUP)
-        return [name not in held and not _are_counters(name) for name in self._by_name]
+    def fills(self, poison: int) -> list[int | None]:
+        """What fills each buffer before a launch, by the poison of outputs.
+
+        None where it holds what a launch reads.
+        """
+        held = (*(b.name for b in self.problem.kernel.bindings if b.is_input), _LOOKUP)
+        fills = {
+            name: poison if name in self.outputs else SCRATCH_POISON[poison]
+            for name in self._by_name
+            if name not in held and not _are_counters(name)
+        }
+        return [fills.get(name) for name in self._by_name]
 
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
@@ -151,10 +157,9 @@ class Bench:
 
     def renew(self, buffers: Sequence[Buffer], poison: int) -> None:
         """Poison the outputs and the scratch of a set of buffers, and restore its inputs."""
-        named = zip(self._by_name, buffers, self.is_poisoned, strict=True)
-        for name, buffer, poisoned in named:
-            if poisoned:
-                buffer.fill(poison if name in self.outputs else SCRATCH_POISON[poison])
+        for buffer, fill in zip(buffers, self.fills(poison), strict=True):
+            if fill is not None:
+                buffer.fill(fill)
         self.restore(buffers)
 
     def restore(self, buffers: Sequence[Buffer]) -> None:

@@ -64,13 +64,12 @@ class Timeable(Protocol):
     def buffers(self) -> Sequence[Buffer]: ...
 
     @property
-    def is_poisoned(self) -> Sequence[bool]: ...
-
-    @property
     def restored(self) -> Mapping[int, Array]: ...
 
     @property
     def seconds(self) -> float: ...
+
+    def fills(self, poison: int) -> Sequence[int | None]: ...
 
     def renew(self, buffers: Sequence[Buffer], poison: int) -> None: ...
 
@@ -238,7 +237,7 @@ def _sets(
     launches = launches_a_sample(device, seconds, bounds)
     if metric == "cold":
         moved = bench.work.bytes_moved
-        sets = rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
+        sets = rotation(device, bench.buffers, bench.fills(POISON_A), launches, moved, stack)
         return restored_rotation(device, sets, bench.restored, stack)
     if bench.restored:
         return ring(device, bench.buffers, bench.restored, launches, stack)

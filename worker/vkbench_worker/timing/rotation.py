@@ -11,7 +11,7 @@ from vkbench.device import uncached_bytes
 from vkbench.result import NOT_COLD
 from vkbench_worker.runtime.device import Barrier, Buffer, Copy, Device, Recording, Step
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.program import POISON_A, region_bytes
+from vkbench_worker.runtime.program import region_bytes
 
 DEFAULT_LLC_BYTES: Final = 64 << 20  # where a device's last-level cache is not known
 MOST_SETS: Final = 64  # kernels too small to fill the caches with so many get them flushed instead
@@ -72,7 +72,7 @@ def restoring(rotation: Rotation, sets: Sequence[Sequence[Buffer]]) -> list[Step
 def rotation(
     device: Device,
     buffers: Sequence[Buffer],
-    poisoned: Sequence[bool],
+    fills: Sequence[int | None],
     launches: int,
     moved: int,
     stack: ExitStack,
@@ -80,7 +80,8 @@ def rotation(
     """Sets past twice the last-level cache between two uses of one; they close with the stack.
 
     As many sets as make whole samples of at least `launches`, or one sample of all of them.
-    A launch may touch few of its buffers' bytes, such as some rows of a table: so many are `moved`.
+    `fills` says what the others' buffers are filled with; None: they hold what these hold. A launch
+    may touch few of its buffers' bytes, such as some rows of a table: so many are `moved`.
     """
     displaced = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     footprint = sum(buffer.size for buffer in buffers)
@@ -90,12 +91,12 @@ def rotation(
     needed = 1 if touched >= displaced else -(-displaced // touched) + 1
     if needed <= min(MOST_SETS, affordable):
         samples, launches = _samples(max(2, needed), launches, affordable)
-        if sets := _sets(device, buffers, poisoned, samples * launches, stack):
+        if sets := _sets(device, buffers, fills, samples * launches, stack):
             return Rotation(sets=sets, launches=launches)
         launches = 1  # other programs have what seemed to be left
     count = min(launches, MOST_SETS, affordable, max(1, _MOST_FLUSHED // set_bytes))
     scratch = flushing(device, stack)
-    sets = _sets(device, buffers, poisoned, count, stack) or [buffers]
+    sets = _sets(device, buffers, fills, count, stack) or [buffers]
     lacking = f"{NOT_COLD}: no memory to displace a cache of {displaced // 2} bytes"
     is_cold = scratch or touched >= displaced
     return Rotation(
@@ -113,14 +114,14 @@ def _samples(needed: int, launches: int, affordable: int) -> tuple[int, int]:
 def _sets(
     device: Device,
     buffers: Sequence[Buffer],
-    poisoned: Sequence[bool],
+    fills: Sequence[int | None],
     count: int,
     stack: ExitStack,
 ) -> list[Sequence[Buffer]]:
     """So many sets, these buffers among them; none where the device has no memory for them."""
     with ExitStack() as made:
         try:
-            copies = [_copies(device, buffers, poisoned, made) for _ in range(count - 1)]
+            copies = [_copies(device, buffers, fills, made) for _ in range(count - 1)]
         except OutOfMemory:
             return []
         stack.enter_context(made.pop_all())
@@ -128,16 +129,16 @@ def _sets(
 
 
 def _copies(
-    device: Device, buffers: Sequence[Buffer], poisoned: Sequence[bool], stack: ExitStack
+    device: Device, buffers: Sequence[Buffer], fills: Sequence[int | None], stack: ExitStack
 ) -> list[Buffer]:
     copies = []
-    for buffer, is_poisoned in zip(buffers, poisoned, strict=True):
+    for buffer, fill in zip(buffers, fills, strict=True):
         copy = device.buffer(buffer.size)
         stack.callback(copy.close)
-        if is_poisoned:
-            copy.fill(POISON_A)
-        else:
+        if fill is None:
             copy.copy_from(buffer)
+        else:
+            copy.fill(fill)
         copies.append(copy)
     return copies
 

@@ -135,7 +135,7 @@ def _cold(
     launches = launches_a_sample(device, hot.seconds, bounds)
     with phase("sets"):
         moved = bench.work.bytes_moved
-        rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
+        rotating = rotation(device, bench.buffers, bench.fills(POISON_A), launches, moved, stack)
         for buffers in rotating.sets[1:]:
             bench.restore(buffers)
         rotating = restored_rotation(device, rotating, bench.restored, stack)
