@@ -108,9 +108,11 @@ def test_timings_come_hot_and_cold_with_all_their_samples(bundle: Bundle) -> Non
 def test_compiling_is_one_sample_of_a_kernel_that_is_right(bundle: Bundle) -> None:
     result = run(bundle, SMALL, mode=Mode.COMPILE)
     assert result.outcome is Outcome.PASSED
-    [timing] = result.timings
+    timing, submissions = result.timings
     assert (timing.metric, timing.count, timing.clock) == ("compile", 1, "host")
-    assert (timing.bytes_moved, timing.flops) == (0, 0)
+    assert (submissions.metric, submissions.clock) == ("submit", "host")
+    for one in result.timings:
+        assert (one.bytes_moved, one.flops) == (0, 0)
 
     def planted(posed: Problem, shown: Shown) -> None:
         run_reference(posed, shown)
