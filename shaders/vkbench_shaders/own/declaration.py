@@ -57,29 +57,9 @@ class ScratchTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepTable:
-    """[[variants.steps]]: one of the dispatches of a code path, which has several."""
+class CodeTable:
+    """What a declaration says of the code of a dispatch, and of its launch."""
 
-    source: Source = ""  # "": the variant's
-    entry: str = ""
-    compiler: str = ""
-    defines: Defines = field(default_factory=dict)
-    include: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    groups: tuple[Formula, ...] = ()
-    push: Push = field(default_factory=dict)
-    constants: Mapping[str, Formula] = field(default_factory=dict)
-    workgroup: tuple[Formula, ...] | None = None
-    subgroup_size: int = 0  # 0: the variant's
-    full_subgroups: bool | None = None  # None: the variant's
-    bindings: Bound | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class VariantTable:
-    """[[variants]]: a code path; what it says of its code holds for its steps, if it has some."""
-
-    name: str
     source: Source = ""
     entry: str = ""
     compiler: str = ""
@@ -91,10 +71,24 @@ class VariantTable:
     constants: Mapping[str, Formula] = field(default_factory=dict)
     workgroup: tuple[Formula, ...] | None = None
     subgroup_size: int = 0  # that the code is for; 0: whatever the device has
+    bindings: Bound | None = None  # arrays and scratch that it has, and where; None: as declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTable(CodeTable):
+    """[[variants.steps]]: a dispatch of a code path that has several; the variant says the rest."""
+
+    full_subgroups: bool | None = None  # None: the variant's
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantTable(CodeTable):
+    """[[variants]]: a code path; what it says of its code holds for its steps, if it has some."""
+
+    name: str
     full_subgroups: bool = False
     features: tuple[str, ...] = ()
     tolerance: str | Mapping[str, float] | None = None
-    bindings: Bound | None = None  # arrays and scratch that it has, and where; None: as declared
     steps: tuple[StepTable, ...] = ()
 
 
