@@ -20,6 +20,7 @@ class RegressionStage(StrEnum):
 
 
 UNSETTLED = (RegressionStage.OPEN, RegressionStage.ACKNOWLEDGED)
+TO_DO = (*UNSETTLED, RegressionStage.FIXED)  # what people have to look at
 JOINED = (*UNSETTLED, RegressionStage.FIXED)  # a new change with the same key joins these
 AGAIN, GROWN = "again", "grown"  # events: it was fixed and is back; it has more devices or kernels
 ANNOUNCED: tuple[str, ...] = (  # events that people are alerted to

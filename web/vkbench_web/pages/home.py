@@ -1,4 +1,4 @@
-"""/: whether the lab is healthy: its last night beside the one before, and what needs somebody."""
+"""/: what the lab did last night and the night before, and what somebody has to look at."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vkbench_db.upkeep.attendance import attendance
 from vkbench_detection.peers.standings import Standing, fallen_since
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import RegressionRow
-from vkbench_detection.regress.stages import RegressionStage
+from vkbench_detection.regress.stages import TO_DO
 from vkbench_tables.absence import absence, describe_pause
 from vkbench_tables.devices import health, state_of
 from vkbench_web.shell import age, lab_of, page
@@ -30,7 +30,6 @@ from vkbench_web.shell import age, lab_of, page
 router = APIRouter()
 MOST_SHOWN = 5  # of a list: the rest is behind its link
 GRAVITY = ("wrong", "failed", "slower", "faster")  # of regressions, the worst first
-TO_DO = (RegressionStage.OPEN, RegressionStage.ACKNOWLEDGED, RegressionStage.FIXED)
 _WELL = ("", "well")
 
 

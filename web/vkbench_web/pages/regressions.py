@@ -18,7 +18,7 @@ from vkbench_db.upkeep.tokens import Scope
 from vkbench_detection.changes.states import UNCERTAIN
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import MemberRow, RegressionRow, RegressionStory
-from vkbench_detection.regress.stages import REACHED_FROM, RegressionStage
+from vkbench_detection.regress.stages import REACHED_FROM, TO_DO
 from vkbench_tables.regressions import (
     MEMBERS,
     ROWS,
@@ -35,7 +35,6 @@ from vkbench_web.listing import Row, list_table
 from vkbench_web.shell import age, lab_of, page
 
 router = APIRouter()
-TO_DO = (RegressionStage.OPEN, RegressionStage.ACKNOWLEDGED, RegressionStage.FIXED)
 NOTHING_YET = "no regression: nothing has become slower, wrong or faster for certain, or fails now"
 NOTHING_DOUBTED = "no change is suspected, being measured again, or ambiguous"
 KERNELS_SHOWN = 3
