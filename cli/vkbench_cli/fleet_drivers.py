@@ -43,7 +43,10 @@ class FleetDrivers:
 
 
 def find_fleet_drivers(database: Database, word: str, keys: Sequence[str]) -> FleetDrivers:
-    """The drivers of a name, a hash or `*`, for devices of the fleet; devices without are told."""
+    """Find the drivers that a word means on devices of the fleet; name the devices without one.
+
+    The word is a name, the beginning of a hash, or `*` for every driver.
+    """
     from vkbench_db.ask.devices.drivers import drivers_of_devices
 
     with database.reading() as tx:

@@ -109,7 +109,7 @@ def vkbench(lab: Lab, *words: str, user: Mapping[str, str] = HOST_USER, code: in
 
 
 def of_user(lab: Lab, key: Path) -> dict[str, str]:
-    """The variables of somebody who submits from another machine."""
+    """The environment variables of a user who submits from another machine."""
     return {"VKBENCH_DATA": str(lab.folder / "user"), "VKBENCH_BUILD_KEY": str(key)}
 
 

@@ -45,8 +45,8 @@ class Effort:
         Option(
             metavar="N",
             min=1,
-            help="Run every job N times, checks with other inputs each time; a case that is not "
-            "right each time is told with its seeds.",
+            help="Run every job N times, checks with other inputs each time; list the seeds with "
+            "which a case was wrong.",
         ),
     ] = 1
     priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0

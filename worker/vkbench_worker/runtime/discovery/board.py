@@ -73,13 +73,13 @@ def _read_nvml(uuid: str) -> dict[str, str]:
 
 def _read_sysfs(device: Path) -> Iterator[tuple[str, str]]:
     """What drivers of the system's kernel say of a GPU: amdgpu, i915, xe."""
-    if bios := _read(device / "vbios_version"):
+    if bios := _read_text(device / "vbios_version"):
         yield "vbios", bios
     for file in sorted(device.glob("fw_version/*_fw_version")):
-        if version := _read(file).removeprefix("0x").lstrip("0"):
+        if version := _read_text(file).removeprefix("0x").lstrip("0"):
             yield f"firmware_{file.name.removesuffix('_fw_version')}", version
     for file in sorted(device.glob("hwmon/hwmon*/power1_cap")):
-        if (cap := _read(file)).isdigit() and int(cap):
+        if (cap := _read_text(file)).isdigit() and int(cap):
             yield "power_cap", _watts(int(cap) / _MICRO)
 
 
@@ -87,7 +87,7 @@ def _watts(number: float) -> str:
     return f"{number:.0f} W"
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except (OSError, ValueError):
