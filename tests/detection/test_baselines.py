@@ -82,7 +82,7 @@ def test_a_baseline_is_pinned_found_moved_and_forgotten(lab: Lab) -> None:
         ("good", ReferenceKind.RUN, "77", "unknown run"),
         ("good", ReferenceKind.BUNDLE, "abcd", "unknown bundle"),
         ("good", ReferenceKind.DATE, "soon", "no date"),
-        ("good", ReferenceKind.DRIVER, "1", "a run, a bundle or a date"),
+        ("good", ReferenceKind.DRIVER, "1", "a run, a bundle, a build or a date"),
     ],
 )
 def test_what_cannot_be_pinned_is_refused(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert, select
 
 from cluster import RedisServer
 from documented import Shown, blocks, shown
@@ -19,9 +20,12 @@ from planted_accuracy import of_model
 from postgres_server import PostgresServer
 from typist import is_elsewhere, type_all
 from vkbench.device import device_key
+from vkbench.result import Statistic
 from vkbench_db.ask.sql.readonly import query
 from vkbench_db.database import Database
+from vkbench_db.schema import attempt, statistic
 from vkbench_db.transfer.exchange import import_lines
+from vkbench_db.work.results import statistic_row
 from vkbench_local.accuracies import keep
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +120,10 @@ def test_sql_of_a_page_finds_rows(page: Path, demonstrated: Path, tmp_path: Path
     url = f"sqlite:///{shutil.copy(demonstrated, tmp_path / 'lab.db')}"
     with Database.open(url) as database:
         keep(database, [of_model("f16"), of_model("q4_0", 0.031)], {}, "", time.time())
+        with database.transaction() as tx:
+            [job, token] = tx.execute(select(attempt.c.job_id, attempt.c.token).limit(1)).one()
+            told = Statistic(name="registers", value=32.0)
+            tx.execute(insert(statistic), statistic_row(job, token, told))
     for statement in blocks(page, "sql"):
         _, rows = query(url, statement)
         assert rows

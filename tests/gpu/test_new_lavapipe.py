@@ -240,6 +240,7 @@ def test_builds_are_checked_timed_and_paired(new_lavapipe: Path) -> None:
     assert "skipped" not in passed_there(new_lavapipe, "test_builds.py", needs="gpu,ggml")
 
 
+@pytest.mark.timeout(300)
 def test_the_newer_validation_layer_has_nothing_to_say(new_lavapipe: Path) -> None:
     passed_there(new_lavapipe, "test_validation.py", needs="gpu,validation")
 
