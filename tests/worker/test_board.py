@@ -39,6 +39,19 @@ def test_a_card_of_amd_names_each_firmware_and_its_power_cap(sysfs: Path) -> Non
     assert board.describe_board(AMD, "", "") == {}
 
 
+@pytest.mark.usefixtures("sysfs")
+def test_versions_are_text_however_the_library_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = SimpleNamespace(
+        NVMLError=OSError,
+        nvmlDeviceGetPowerManagementLimit=lambda handle: 700_000,
+        nvmlDeviceGetGspFirmwareVersion=lambda handle: b"580.159.04",
+        nvmlDeviceGetVbiosVersion=lambda handle: "96.00.A5",
+    )
+    monkeypatch.setattr(nvml, "find_gpu", lambda uuid: (library, None))
+    told = {"power_cap": "700 W", "firmware": "580.159.04", "vbios": "96.00.A5"}
+    assert board.describe_board(NVIDIA, "", SLOT) == told
+
+
 def test_a_card_of_nvidia_names_its_firmware_without_the_library(sysfs: Path) -> None:
     sysfs.mkdir()
     told = "Model: \t\t H100\nVideo BIOS: \t ??.??.??.??.??\nGPU Firmware: \t 580.159.04\n"

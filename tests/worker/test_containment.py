@@ -123,6 +123,21 @@ def test_the_policy_of_bundles_is_among_its_variables() -> None:
         assert variables["VKBENCH_BUNDLES"] == told
 
 
+def test_a_driver_keeps_what_it_compiles_in_a_folder_that_it_may_write() -> None:
+    for said, told in (({}, "1"), ({"__GL_SHADER_DISK_CACHE": "0"}, "0")):
+        variables = environment.hand_down_variables(settings(), said)
+        assert variables["__GL_SHADER_DISK_CACHE"] == told
+        kept = Path(variables["__GL_SHADER_DISK_CACHE_PATH"])
+        assert kept.parent == Path(variables["HOME"])
+        done = subprocess.run(
+            contained_command("json.tool", "-", str(kept / "kept.json")),
+            input=b"[]",
+            env=environment.of(settings()),
+        )
+        assert done.returncode == 0
+        assert (kept / "kept.json").read_text().strip() == "[]"
+
+
 def test_the_list_of_bundles_can_be_read(kernel: Support, tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_text("[]")

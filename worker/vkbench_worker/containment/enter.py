@@ -85,8 +85,8 @@ def _start_by(loader: Path, command: list[str]) -> None:
 
 
 def _make_folders(settings: Settings) -> None:
-    temporary = places.driver_folder(settings) / "tmp"
-    for folder in (*places.written_folders(settings), temporary):
+    home = places.driver_folder(settings)
+    for folder in (*places.written_folders(settings), home / "tmp", home / "cache"):
         with suppress(OSError):  # what needs it says so, or does without it
             folder.mkdir(parents=True, exist_ok=True)
 

@@ -40,6 +40,7 @@ def hand_down_variables(settings: Settings, variables: Mapping[str, str]) -> dic
     data_home = variables.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     own = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in _SETTINGS}
     return {
+        "__GL_SHADER_DISK_CACHE": "1",  # NVIDIA's driver keeps none for root unless it is told to
         **passed,
         **own,
         f"{PREFIX}BUNDLES": str(settings.bundle_list() or settings.bundles),  # from our own home
@@ -56,6 +57,7 @@ def homes(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "TMPDIR": str(folder / "tmp"),
         "XDG_CACHE_HOME": str(folder / "cache"),
+        "__GL_SHADER_DISK_CACHE_PATH": str(folder / "cache"),  # has to be there already
     }
 
 

@@ -97,7 +97,8 @@ def _merge_statistics(answers: Sequence[Result]) -> Iterator[Statistic]:
 
 def _ask_one(job: Job, begin: Begin, is_over: Callable[[], bool]) -> Result | None:
     with TemporaryDirectory(prefix="vkbench-caches-") as folder:
-        Path(folder, "tmp").mkdir()
+        for name in ("tmp", "cache"):
+            Path(folder, name).mkdir()
         runner = begin(Path(folder))
         runner.admit(first_group([job]))
         try:

@@ -1,9 +1,11 @@
 """Times a peer and our kernel in turns, or two builds of a program, as one result.
 
-The order is theirs, ours, ours, theirs, so that what drifts meanwhile meets both alike; on a CPU,
-which others use too, it is gone through several times. It is gone through again until the medians
-of both sides are known well, or the time for that is over. Both are judged at every visit. The
-peer begins, so that a case that it cannot do costs nothing else. Builds take the turns of a pair.
+The order is theirs, ours, theirs, with twice as long a visit in the middle, so that what drifts
+meanwhile meets both alike; on a CPU, which others use too, it is gone through several times. It is
+gone through again until the medians of both sides are known well, or the time for that is over.
+Both are judged at every visit. The peer begins, so that a case that it cannot do costs nothing
+else. Builds take the turns of a pair, whose two visits in a row are one, too: each visit writes the
+inputs anew and waits for the clock, which takes longer than the samples.
 
 A backend compiles what a case needs when it first meets it, which may take ten times as long as a
 visit. So both builds of a pair first check a case that is new to one of them, at the same time.
@@ -16,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from vkbench.device import DeviceFacts
@@ -152,12 +155,17 @@ class Turns:
 def _take_turns(
     job: Job, visit: Job, asks: Mapping[str, Ask], turns: Sequence[str], rounds: int
 ) -> Turns | None:
-    """Visit the sides in turns until both medians are known, or one has no timing."""
+    """Visit the sides in turns until both medians are known, or one has no timing.
+
+    Turns of one side that follow each other are one visit.
+    """
     answers: dict[str, list[Result]] = {side: [] for side in asks}
+    together = [(side, len(list(row))) for side, row in groupby(turns)]
     done = 0
     while done < rounds or _needs_more(job, answers, done, rounds):
-        for side in turns:
-            answer = asks[side](visit)
+        for side, visits in together:
+            seconds = visit.measure_seconds * visits
+            answer = asks[side](replace(visit, measure_seconds=seconds))
             if answer is None:
                 return None
             answers[side].append(answer)

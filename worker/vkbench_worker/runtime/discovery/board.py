@@ -60,8 +60,8 @@ def _read_nvml(uuid: str) -> dict[str, str]:
     library, handle = gpu
     readings: dict[str, Callable[[], str]] = {
         "power_cap": lambda: _watts(library.nvmlDeviceGetPowerManagementLimit(handle) / 1e3),
-        "firmware": lambda: str(library.nvmlDeviceGetGspFirmwareVersion(handle)),
-        "vbios": lambda: str(library.nvmlDeviceGetVbiosVersion(handle)),
+        "firmware": lambda: _text_of(library.nvmlDeviceGetGspFirmwareVersion(handle)),
+        "vbios": lambda: _text_of(library.nvmlDeviceGetVbiosVersion(handle)),
     }
     values = {}
     for name, reading in readings.items():
@@ -69,6 +69,11 @@ def _read_nvml(uuid: str) -> dict[str, str]:
         with suppress(library.NVMLError, AttributeError):
             values[name] = reading()
     return {name: value for name, value in values.items() if value not in _UNKNOWN}
+
+
+def _text_of(version: str | bytes) -> str:
+    """A version as text: some functions of the library leave it as bytes."""
+    return version.decode(errors="replace") if isinstance(version, bytes) else version
 
 
 def _read_sysfs(device: Path) -> Iterator[tuple[str, str]]:
