@@ -8,7 +8,7 @@ formats uint8 whose last axis holds whole blocks (bytes a row). A `Layout` count
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -170,8 +170,8 @@ class Kernel:
     bindings: tuple[Binding, ...]
     variants: tuple[Variant, ...]  # best first; the last runs on every device
     inputs: Callable[[Problem], dict[str, Array]]  # shaped arrays, from the case alone
-    cases: tuple[Case, ...]  # checked; made with `case_of` after the kernel is known, see families
-    timed: tuple[Case, ...]  # timed (and checked)
+    cases: Sequence[Case]  # checked
+    timed: Sequence[Case]  # timed (and checked)
     check: Check
     work: Work
     forms: Forms = Forms()

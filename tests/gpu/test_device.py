@@ -18,11 +18,11 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.poison import changed_guards
 from vkbench_worker.runner.execute import compute, execute
+from vkbench_worker.runner.listing import find_devices
 from vkbench_worker.runtime.device import Barrier, Copy, Fill, Stamp
 from vkbench_worker.runtime.discovery.loaded import SHA_DIGITS
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
 from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
-from vkbench_worker.runtime.vulkan import device as devices
 from vkbench_worker.runtime.vulkan import memory, transfers
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.runtime.vulkan.transfers import STAGING_BYTES
@@ -42,7 +42,7 @@ def test_a_device_is_chosen_by_index_name_uuid_and_key(
 def test_both_drivers_are_listed(
     lavapipe: VulkanDevice, swiftshader: VulkanDevice, gpu_settings: Settings
 ) -> None:
-    found = {seen.facts.key: seen.facts for seen in devices.devices(gpu_settings)}
+    found = {seen.facts.key: seen.facts for seen in find_devices(gpu_settings)}
     assert found == {facts.key: facts for facts in (lavapipe.facts, swiftshader.facts)}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,12 @@ def test_chatter_on_stdout_does_not_reach_the_answer(
     monkeypatch.setenv("VK_DRIVER_FILES", "/nonexistent.json")
     with pytest.raises(RuntimeFault, match="apt install"):
         probe.local_devices()
+
+
+def test_listing_loads_neither_numpy_nor_kernels() -> None:
+    """Each command that chooses a device starts this process."""
+    code = (
+        "import sys, vkbench_worker.runner.listing; "
+        "sys.exit('numpy' in sys.modules or 'vkbench_shaders' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

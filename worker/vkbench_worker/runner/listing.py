@@ -9,17 +9,31 @@ import os
 
 from vkbench.errors import VkbenchError
 from vkbench.messages import wire
-from vkbench.settings import settings
-from vkbench_worker.protocol import Listing
-from vkbench_worker.runtime.vulkan.device import devices
+from vkbench.settings import Settings, settings
+from vkbench_worker.protocol import ListedDevice, Listing
+from vkbench_worker.runtime.discovery.instance import Instance
+from vkbench_worker.runtime.discovery.physical import candidates
 
 
 def list_devices() -> Listing:
     """The devices that this process finds, or why it finds none."""
     try:
-        return Listing(devices=tuple(devices(settings())))
+        return Listing(devices=find_devices(settings()))
     except VkbenchError as error:
         return Listing(error=str(error))
+
+
+def find_devices(settings: Settings) -> tuple[ListedDevice, ...]:
+    """Every device of this host, none of them opened."""
+    with Instance(settings) as instance:
+        return tuple(
+            ListedDevice(
+                facts=candidate.facts,
+                environment=candidate.physical.environment(),
+                pci_address=candidate.physical.pci_address,
+            )
+            for candidate in candidates(instance, settings.host)
+        )
 
 
 def _main() -> None:

@@ -32,8 +32,6 @@ from vkbench.settings import Settings, settings
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
 from vkbench_worker import policy
 from vkbench_worker.judging.shelf import SHELF
-from vkbench_worker.models.execute import execute_model
-from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.phases import telemetry
 from vkbench_worker.progress import heard_by
 from vkbench_worker.protocol import (
@@ -70,7 +68,20 @@ Execute = Callable[[Device, Bundle, Job], Result]
 
 def execute_any(device: Device, bundle: Bundle, job: Job) -> Result:
     """The result of a job on a kernel or on a whole model."""
-    return (execute_model if is_model(job.case) else execute_job)(device, bundle, job)
+    if not is_model(job.case):
+        return execute_job(device, bundle, job)
+    from vkbench_worker.models.execute import execute_model  # few runners have models
+
+    return execute_model(device, bundle, job)
+
+
+def compare_any(device: Device, old: Bundle, new: Bundle, job: Job) -> Result:
+    """The result of a job that times two bundles' code of a kernel or of a whole model in pairs."""
+    if not is_model(job.case):
+        return execute_pair(device, old, new, job)
+    from vkbench_worker.models.pairing import execute_model_pair
+
+    return execute_model_pair(device, old, new, job)
 
 
 def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None) -> int:
@@ -163,8 +174,7 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
     try:
         if job.pair:
             old, new = map(bundle_of, job.bundles)
-            compare = execute_model_pair if is_model(job.case) else execute_pair
-            return _note_bounds(device, compare(device, old, new, job), old, new)
+            return _note_bounds(device, compare_any(device, old, new, job), old, new)
         bundle = bundle_of(job.bundle)
         return _note_bounds(device, execute(device, bundle, job), bundle)
     except VkbenchError as error:  # no such bundle, or a broken one

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vkbench.case import Case, parse
 from vkbench.errors import UsageError
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     Binding,
@@ -274,7 +275,7 @@ FLASH_ATTN = Kernel(
     inputs=caches.inputs,
     check=Check(reference=caches.reference, deviations=caches.deviations, rows="q"),
     work=Work(flops=flops),
-    cases=tuple(_list_cases("flash_attn")),
+    cases=CaseList(lambda: _list_cases("flash_attn")),
     timed=_TIMED,
 )
 

@@ -16,6 +16,7 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -321,14 +322,16 @@ FLASH_ATTN_TOKEN = Kernel(
     check=Check(reference=reference),
     work=Work(flops=flops, bytes_moved=bytes_moved),
     forms=Forms(infer=infer),
-    cases=tuple(
-        parse(f"flash_attn_token/{fmt}/{shape}")
-        for kinds, shapes in (
-            (CACHES, _SHAPES),
-            (tuple(f"{fmt}:y=q8_1" for fmt in CACHES), _ROUNDED),
+    cases=CaseList(
+        lambda: (
+            parse(f"flash_attn_token/{fmt}/{shape}")
+            for kinds, shapes in (
+                (CACHES, _SHAPES),
+                (tuple(f"{fmt}:y=q8_1" for fmt in CACHES), _ROUNDED),
+            )
+            for fmt in kinds
+            for shape in shapes
         )
-        for fmt in kinds
-        for shape in shapes
     ),
-    timed=tuple(parse(f"flash_attn_token/f16:y=q8_1/{shape}") for shape in _TIMED),
+    timed=CaseList(lambda: (parse(f"flash_attn_token/f16:y=q8_1/{shape}") for shape in _TIMED)),
 )

@@ -15,6 +15,7 @@ from vkbench.calibration import CANARIES
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -92,11 +93,13 @@ READ_BANDWIDTH = Kernel(
     inputs=lambda problem: {"x": data.bell(problem, "x")},
     check=Check(reference=_sums),
     work=Work(flops=lambda problem: 0),
-    cases=_cases(
-        "read_bandwidth/u32",
-        ("n1_g1", "n5_g2", "n4095_g1", "n4096_g3", "n4097_g1", "n65537_g7", "n1000003_g64"),
+    cases=CaseList(
+        lambda: _cases(
+            "read_bandwidth/u32",
+            ("n1_g1", "n5_g2", "n4095_g1", "n4096_g3", "n4097_g1", "n65537_g7", "n1000003_g64"),
+        )
     ),
-    timed=_cases("read_bandwidth/u32", (f"n{1 << 23}_g512", f"n{1 << 27}_g8192")),
+    timed=CaseList(lambda: _cases("read_bandwidth/u32", (f"n{1 << 23}_g512", f"n{1 << 27}_g8192"))),
 )
 
 
@@ -160,14 +163,18 @@ FMA = Kernel(
     inputs=_fma_inputs,
     check=Check(reference=_fma_reference),
     work=Work(flops=lambda problem: 2 * STEPS * problem.shape["n"] * problem.shape["r"]),
-    cases=(
-        *_cases("fma/f32", ("n1_r1", "n5_r3", "n1023_r2", "n1025_r7", "n65537_r16")),
-        *_cases("fma/f16", ("n2_r1", "n6_r3", "n2046_r2", "n2050_r7", "n65538_r32")),
+    cases=CaseList(
+        lambda: (
+            *_cases("fma/f32", ("n1_r1", "n5_r3", "n1023_r2", "n1025_r7", "n65537_r16")),
+            *_cases("fma/f16", ("n2_r1", "n6_r3", "n2046_r2", "n2050_r7", "n65538_r32")),
+        )
     ),
-    timed=(
-        *map(parse, CANARIES),
-        *_cases("fma/f32", (f"n{1 << 24}_r256",)),
-        *_cases("fma/f16", (f"n{1 << 16}_r64", f"n{1 << 24}_r256")),
+    timed=CaseList(
+        lambda: (
+            *map(parse, CANARIES),
+            *_cases("fma/f32", (f"n{1 << 24}_r256",)),
+            *_cases("fma/f16", (f"n{1 << 16}_r64", f"n{1 << 24}_r256")),
+        )
     ),
 )
 
@@ -215,8 +222,10 @@ DOT_I8 = Kernel(
     inputs=lambda problem: {"x": data.bell(problem, "x")},
     check=Check(reference=_dots_reference, rows="n"),
     work=Work(flops=lambda problem: 8 * STEPS * problem.shape["n"] * problem.shape["r"]),
-    cases=_cases("dot_i8/i32", ("n1_r1", "n5_r3", "n1023_r2", "n1025_r7", "n40001_r2")),
-    timed=_cases("dot_i8/i32", (f"n{1 << 16}_r4", f"n{1 << 24}_r64")),
+    cases=CaseList(
+        lambda: _cases("dot_i8/i32", ("n1_r1", "n5_r3", "n1023_r2", "n1025_r7", "n40001_r2"))
+    ),
+    timed=CaseList(lambda: _cases("dot_i8/i32", (f"n{1 << 16}_r4", f"n{1 << 24}_r64"))),
 )
 
 
@@ -239,8 +248,8 @@ LAUNCH = Kernel(
         },
     ),
     work=Work(flops=lambda problem: 0),
-    cases=_cases("launch/u32", ("n1", "n2", "n33", "n4097")),
-    timed=_cases("launch/u32", ("n1",)),
+    cases=CaseList(lambda: _cases("launch/u32", ("n1", "n2", "n33", "n4097"))),
+    timed=CaseList(lambda: _cases("launch/u32", ("n1",))),
 )
 
 CALIBRATE = (READ_BANDWIDTH, FMA, DOT_I8, MATRIX_RATE, MATRIX_RATE_8, LAUNCH)

@@ -12,6 +12,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
     Array,
@@ -175,8 +176,10 @@ def _kernel(name: str, tiles: Tiles, timed: tuple[Case, ...]) -> Kernel:
         inputs=_inputs,
         check=Check(reference=_reference),
         work=Work(flops=lambda problem: 2 * STEPS * prod(problem.shape.values())),
-        cases=tuple(
-            case for of in ((8, 1), (16, 3), (264, 7)) for case in _cases(name, tiles, *of)
+        cases=CaseList(
+            lambda: (
+                case for of in ((8, 1), (16, 3), (264, 7)) for case in _cases(name, tiles, *of)
+            )
         ),
         timed=timed,
     )

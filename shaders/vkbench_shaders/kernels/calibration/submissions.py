@@ -14,6 +14,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -103,8 +104,8 @@ def _kernel(
         inputs=lambda problem: {"x": data.bell(problem, "x")},
         check=Check(reference=_reference),
         work=Work(flops=_steps, flow=Flow(moves=moves)),
-        cases=_cases(name, checked),
-        timed=_cases(name, timed),
+        cases=CaseList(lambda: _cases(name, checked)),
+        timed=CaseList(lambda: _cases(name, timed)),
     )
 
 

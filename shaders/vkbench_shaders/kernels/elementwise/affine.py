@@ -10,6 +10,7 @@ import numpy as np
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -91,16 +92,18 @@ def _kernel(
         inputs=inputs,
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
-        cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt, changed)),
-        timed=(
-            Case(kernel=name, format="f32", shape=_LARGE, params=changed),
-            Case(kernel=name, format="f16", shape=_LARGE, params=changed),
-            Case(
-                kernel=name,
-                format="f32",
-                shape={"b": 4, "c": 16, "h": 256, "w": 256},
-                params={**changed, "layout": "permuted"},
-            ),
+        cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(name, fmt, changed))),
+        timed=CaseList(
+            lambda: (
+                Case(kernel=name, format="f32", shape=_LARGE, params=changed),
+                Case(kernel=name, format="f16", shape=_LARGE, params=changed),
+                Case(
+                    kernel=name,
+                    format="f32",
+                    shape={"b": 4, "c": 16, "h": 256, "w": 256},
+                    params={**changed, "layout": "permuted"},
+                ),
+            )
         ),
     )
 

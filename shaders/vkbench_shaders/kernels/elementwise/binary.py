@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vkbench.case import Case, Value, parse
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -244,11 +245,13 @@ def kernel(operation: BinaryOperation) -> Kernel:
         inputs=ordinary if name in _ARITHMETIC else broadcast.pair,
         check=Check(reference=reference(operation)),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
-        cases=(
-            *(case for a, b in _PAIRS for case in _cases(name, a, b)),
-            *(case for fmt in binary_numbers.NUMBERS for case in _cases_of_numbers(name, fmt)),
+        cases=CaseList(
+            lambda: (
+                *(case for a, b in _PAIRS for case in _cases(name, a, b)),
+                *(case for fmt in binary_numbers.NUMBERS for case in _cases_of_numbers(name, fmt)),
+            )
         ),
-        timed=tuple(_timed_cases(name)),
+        timed=CaseList(lambda: _timed_cases(name)),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -173,8 +174,8 @@ def kernel(comparison: CompareOperation) -> Kernel:
         inputs=inputs,
         check=Check(reference=reference(comparison)),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
-        cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt)),
-        timed=tuple(_timed_cases(name)),
+        cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(name, fmt))),
+        timed=CaseList(lambda: _timed_cases(name)),
     )
 
 

@@ -13,6 +13,7 @@ from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -136,8 +137,8 @@ def _kernel(gate: Gate) -> Kernel:
         inputs=inputs,
         check=Check(reference=partial(reference, gate), rows="h"),
         work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
-        cases=tuple(_cases(name, gate.others)),
-        timed=tuple(_timed_cases(gate, name)),
+        cases=CaseList(lambda: _cases(name, gate.others)),
+        timed=CaseList(lambda: _timed_cases(gate, name)),
     )
 
 

@@ -10,6 +10,7 @@ from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import noise, philox
 from vkbench_shaders.kernel import (
     Array,
@@ -148,11 +149,13 @@ def _kernel(
         inputs=inputs,
         check=Check(reference=reference(distribution)),
         work=Work(flops=lambda problem: 0),
-        cases=_cases(name, *changed),
-        timed=tuple(
-            Case(kernel=name, format=fmt, shape={"n": n})
-            for fmt in ("f32", "f16")
-            for n in (1 << 20, 1 << 24)
+        cases=CaseList(lambda: _cases(name, *changed)),
+        timed=CaseList(
+            lambda: (
+                Case(kernel=name, format=fmt, shape={"n": n})
+                for fmt in ("f32", "f16")
+                for n in (1 << 20, 1 << 24)
+            )
         ),
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -105,7 +106,7 @@ SELECT = (
         inputs=inputs,
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 0),
-        cases=tuple(case for fmt in FORMATS for case in _cases(fmt)),
-        timed=tuple(parse(f"where_cond/{case}") for case in _TIMED),
+        cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(fmt))),
+        timed=CaseList(lambda: (parse(f"where_cond/{case}") for case in _TIMED)),
     ),
 )

@@ -16,6 +16,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -93,8 +94,8 @@ def kernel(operation: UnaryOperation) -> Kernel:
         inputs=partial(inputs, operation),
         check=Check(reference=partial(reference, operation), rows="h"),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
-        cases=tuple(case for fmt in FORMATS for case in _cases(operation, fmt)),
-        timed=tuple(_timed_cases(operation.name)),
+        cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(operation, fmt))),
+        timed=CaseList(lambda: _timed_cases(operation.name)),
     )
 
 
@@ -163,8 +164,8 @@ SILU_BACK = Kernel(
     inputs=_silu_back_inputs,
     check=Check(reference=_silu_back, rows="h"),
     work=Work(flops=lambda problem: 8 * prod(problem.full_shape("dx"))),
-    cases=tuple(case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt)),
-    timed=tuple(_timed_cases("silu_back")),
+    cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt))),
+    timed=CaseList(lambda: _timed_cases("silu_back")),
 )
 
 UNARY = (*(kernel(operation) for operation in OPERATIONS), SILU_BACK)

@@ -10,6 +10,7 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -122,12 +123,16 @@ _ALONG_ONE = Kernel(
     inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=sums, rows="o"),
     work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
-    cases=tuple(
-        parse(f"col2im1d/{fmt}/{shape}") for fmt in ("f32", "f16", "bf16") for shape in _COLUMNS
+    cases=CaseList(
+        lambda: (
+            parse(f"col2im1d/{fmt}/{shape}") for fmt in ("f32", "f16", "bf16") for shape in _COLUMNS
+        )
     ),
-    timed=(
-        *(parse(f"col2im1d/{fmt}/n1_w2048_o512_s16/stride=8") for fmt in ("f32", "f16")),
-        parse("col2im1d/f32/n1_w65536_o128_s4/stride=2"),
+    timed=CaseList(
+        lambda: (
+            *(parse(f"col2im1d/{fmt}/n1_w2048_o512_s16/stride=8") for fmt in ("f32", "f16")),
+            parse("col2im1d/f32/n1_w65536_o128_s4/stride=2"),
+        )
     ),
 )
 

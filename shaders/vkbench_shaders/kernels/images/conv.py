@@ -10,6 +10,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -320,8 +321,8 @@ def _kernel(conv: Conv) -> Kernel:
         inputs=inputs,
         check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="o"),
         work=Work(flops=flops),
-        cases=tuple(_cases(conv)),
-        timed=tuple(_timed_cases(conv)),
+        cases=CaseList(lambda: _cases(conv)),
+        timed=CaseList(lambda: _timed_cases(conv)),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -122,19 +123,23 @@ CONV_DW = (
                 2 * prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
             ),
         ),
-        cases=tuple(
-            made(f"conv2d_dw/{fmt}/{shape}")
-            for fmt in patches.WEIGHTS
-            for made in (parse, put_channels_last)
-            for shape in _SHAPES
-        ),
-        timed=(
-            *(
-                made(f"conv2d_dw/f32/{shape}")
+        cases=CaseList(
+            lambda: (
+                made(f"conv2d_dw/{fmt}/{shape}")
+                for fmt in patches.WEIGHTS
                 for made in (parse, put_channels_last)
-                for shape in _TIMED
-            ),
-            parse(f"conv2d_dw/f16/{_TIMED[0]}"),
+                for shape in _SHAPES
+            )
+        ),
+        timed=CaseList(
+            lambda: (
+                *(
+                    made(f"conv2d_dw/f32/{shape}")
+                    for made in (parse, put_channels_last)
+                    for shape in _TIMED
+                ),
+                parse(f"conv2d_dw/f16/{_TIMED[0]}"),
+            )
         ),
     ),
 )

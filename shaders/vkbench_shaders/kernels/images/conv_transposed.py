@@ -17,6 +17,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -330,8 +331,8 @@ def _kernel(conv: Transposed) -> Kernel:
         inputs=lambda problem: {name: data.bell(problem, name) for name in ("weights", "x")},
         check=Check(reference=reference, rows="o"),
         work=Work(flops=flops),
-        cases=tuple(_cases(conv)),
-        timed=tuple(_timed_cases(conv)),
+        cases=CaseList(lambda: _cases(conv)),
+        timed=CaseList(lambda: _timed_cases(conv)),
     )
 
 

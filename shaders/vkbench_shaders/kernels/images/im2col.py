@@ -10,6 +10,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -170,8 +171,8 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
         inputs=lambda problem: {"x": data.plain_values(problem, "x")},
         check=Check(reference=patches, rows="c"),
         work=Work(flops=lambda problem: 0),
-        cases=tuple(_patches_cases(name, axes)),
-        timed=tuple(parse(f"{name}/{case}") for case in _TIMED[axes]),
+        cases=CaseList(lambda: _patches_cases(name, axes)),
+        timed=CaseList(lambda: (parse(f"{name}/{case}") for case in _TIMED[axes])),
     )
 
 

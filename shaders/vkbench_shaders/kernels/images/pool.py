@@ -16,6 +16,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -223,8 +224,8 @@ def _kernel(pool: Pool) -> Kernel:
                 prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
             ),
         ),
-        cases=tuple(_cases(pool)),
-        timed=tuple(_timed_cases(pool)),
+        cases=CaseList(lambda: _cases(pool)),
+        timed=CaseList(lambda: _timed_cases(pool)),
     )
 
 

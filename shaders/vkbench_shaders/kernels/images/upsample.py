@@ -16,6 +16,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -270,8 +271,8 @@ def _kernel(upsample: Upsample) -> Kernel:
                 prod(problem.array_shape("y")) * (9 if upsample.type == "Bilinear" else 0)
             ),
         ),
-        cases=tuple(_cases(upsample)),
-        timed=tuple(_timed_cases(upsample)),
+        cases=CaseList(lambda: _cases(upsample)),
+        timed=CaseList(lambda: _timed_cases(upsample)),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
@@ -216,6 +217,6 @@ MUL_MAT = Kernel(
             2 * prod(batches(problem, "x")) * prod(problem.shape[dim] for dim in "mnk")
         ),
     ),
-    cases=tuple(_cases()),
-    timed=tuple(_timed_cases()),
+    cases=CaseList(_cases),
+    timed=CaseList(_timed_cases),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.kernel import Check, Forms, Kernel, Launch, Problem, Work, grid
 from vkbench_shaders.kernels.matrices import experts, products, tiles
 from vkbench_shaders.kernels.matrices.cooperative import expert_product, expert_tiles
@@ -120,6 +121,6 @@ MUL_MAT_ID = Kernel(
     inputs=experts.inputs,
     check=Check(reference=experts.reference, deviations=experts.deviations, rows="m"),
     work=Work(flops=experts.flops, bytes_moved=experts.bytes_moved),
-    cases=tuple(_checked_cases()),
-    timed=tuple(_timed_cases()),
+    cases=CaseList(_checked_cases),
+    timed=CaseList(_timed_cases),
 )

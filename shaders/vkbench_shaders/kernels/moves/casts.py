@@ -10,6 +10,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import noise
 from vkbench_shaders.kernel import (
@@ -178,7 +179,7 @@ TO_DTYPE = Kernel(
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(flops=lambda problem: prod(problem.array_shape("y"))),
-    cases=tuple(_cases()),
-    timed=tuple(_timed_cases()),
+    cases=CaseList(_cases),
+    timed=CaseList(_timed_cases),
 )
 CASTS = (TO_DTYPE,)

@@ -11,6 +11,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Check,
@@ -120,30 +121,38 @@ CONT = Kernel(
     inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=lambda problem, inputs, rows: {"y": np.ascontiguousarray(inputs["x"])}),
     work=Work(flops=lambda problem: 0),
-    cases=(
-        *mapping.list_cases(
-            "cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]
-        ),
-        *mapping.list_cases("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
-        *mapping.list_cases(
-            "cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]
-        ),
-        *mapping.list_cases("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
-        *mapping.list_cases(
-            "cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]
-        ),
-        *mapping.list_cases("cont", ("f32",), [(2, 3, 0, 7)], [{}, {"order": "bcwh"}]),
-        *mapping.list_cases("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
+    cases=CaseList(
+        lambda: (
+            *mapping.list_cases(
+                "cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]
+            ),
+            *mapping.list_cases("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
+            *mapping.list_cases(
+                "cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]
+            ),
+            *mapping.list_cases(
+                "cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]
+            ),
+            *mapping.list_cases(
+                "cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]
+            ),
+            *mapping.list_cases("cont", ("f32",), [(2, 3, 0, 7)], [{}, {"order": "bcwh"}]),
+            *mapping.list_cases("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
+        )
     ),
-    timed=(
-        *mapping.list_cases(
-            "cont",
-            ("f32", "f16"),
-            [(1, 1024, 64, 64), (1, 2304, 64, 64), (1, 2048, 512, 64)],
-            [{"order": "bwhc"}],
-        ),
-        *mapping.list_cases("cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]),
-        *mapping.list_cases("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
+    timed=CaseList(
+        lambda: (
+            *mapping.list_cases(
+                "cont",
+                ("f32", "f16"),
+                [(1, 1024, 64, 64), (1, 2304, 64, 64), (1, 2048, 512, 64)],
+                [{"order": "bwhc"}],
+            ),
+            *mapping.list_cases(
+                "cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]
+            ),
+            *mapping.list_cases("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
+        )
     ),
 )
 
@@ -194,16 +203,20 @@ TRANSPOSE = Kernel(
         },
     ),
     work=Work(flops=lambda problem: 0),
-    cases=(
-        *_transposes(TYPES, _MATRICES),
-        *_transposes(("f32",), [(2, 0, 5)]),
-        *_transposes(TYPES, [(2, 66, 131)], "strided"),
-        *_transposes(_WIDER[4:], [(2, 66, 131)]),
+    cases=CaseList(
+        lambda: (
+            *_transposes(TYPES, _MATRICES),
+            *_transposes(("f32",), [(2, 0, 5)]),
+            *_transposes(TYPES, [(2, 66, 131)], "strided"),
+            *_transposes(_WIDER[4:], [(2, 66, 131)]),
+        )
     ),
-    timed=(
-        *_transposes(("f32", "f16"), [(1, 4096, 4096), (1, 256, 786432), (256, 1024, 768)]),
-        *_transposes(("bf16", "u8"), [(1, 4096, 4096)]),
-        *_transposes(("f16",), [(1, 4095, 4097)]),
+    timed=CaseList(
+        lambda: (
+            *_transposes(("f32", "f16"), [(1, 4096, 4096), (1, 256, 786432), (256, 1024, 768)]),
+            *_transposes(("bf16", "u8"), [(1, 4096, 4096)]),
+            *_transposes(("f16",), [(1, 4095, 4097)]),
+        )
     ),
 )
 
@@ -261,14 +274,18 @@ COPY2D = Kernel(
     inputs=lambda problem: {"x": data.plain_values(problem, "x")},
     check=Check(reference=lambda problem, inputs, rows: {"y": inputs["x"]}),
     work=Work(flops=lambda problem: 0),
-    cases=(
-        *_rows(("f32",), [(0, 5), (3, 0)], "strided"),
-        *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)]),
-        *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)], "strided"),
+    cases=CaseList(
+        lambda: (
+            *_rows(("f32",), [(0, 5), (3, 0)], "strided"),
+            *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)]),
+            *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)], "strided"),
+        )
     ),
-    timed=(
-        *_rows(("f32", "f16"), [(4096, 4096)]),
-        *_rows(("f32", "f16"), [(4096, 4096), (32768, 512)], "strided"),
+    timed=CaseList(
+        lambda: (
+            *_rows(("f32", "f16"), [(4096, 4096)]),
+            *_rows(("f32", "f16"), [(4096, 4096), (32768, 512)], "strided"),
+        )
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -51,10 +52,14 @@ COPY = Kernel(
     check=Check(reference=reference),
     work=Work(flops=lambda problem: 0),
     forms=Forms(empty=("n",)),
-    cases=tuple(
-        parse(f"copy/{fmt}/n{n}")
-        for fmt in ("f32", "f16")
-        for n in (0, 1, 2, 3, 5, 31, 127, 4095, 4096, 4097, 8191, 65537, 1000003)
+    cases=CaseList(
+        lambda: (
+            parse(f"copy/{fmt}/n{n}")
+            for fmt in ("f32", "f16")
+            for n in (0, 1, 2, 3, 5, 31, 127, 4095, 4096, 4097, 8191, 65537, 1000003)
+        )
     ),
-    timed=tuple(parse(f"copy/{fmt}/n{n}") for fmt in ("f32", "f16") for n in (1 << 20, 1 << 24)),
+    timed=CaseList(
+        lambda: (parse(f"copy/{fmt}/n{n}") for fmt in ("f32", "f16") for n in (1 << 20, 1 << 24))
+    ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
@@ -73,8 +74,8 @@ def filler(name: str, description: str, params: Mapping[str, Param], change: Cha
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 0),
         forms=Forms(empty=("n",)),
-        cases=cases(_FILLED, (0, 1, 2, 3, 5, 31, 127, 4097, 65537)),
-        timed=cases(("f32", "f16"), (1 << 24, 1 << 27)),
+        cases=CaseList(lambda: cases(_FILLED, (0, 1, 2, 3, 5, 31, 127, 4097, 65537))),
+        timed=CaseList(lambda: cases(("f32", "f16"), (1 << 24, 1 << 27))),
     )
 
 
@@ -135,14 +136,16 @@ ARANGE = Kernel(
     check=Check(reference=sequence),
     work=Work(flops=lambda problem: 2 * problem.shape["n"]),
     forms=Forms(empty=("n",)),
-    cases=(
-        *_sequences(_SEQUENCES, (0, 1, 3, 513, 40001), {}),
-        *_sequences(("f32", "f16"), (10, 65537), {"start": -1000.1, "step": 0.03}),
-        *_sequences(("f32",), (1 << 20,), {"start": 3.7, "step": -1.1}),
-        *_sequences(("f32",), ((1 << 24) + 4099,), {"start": -9.5, "step": 1.5}),
-        *_sequences(("i32",), (5000,), {"start": 5.0, "step": -700001.0}),
+    cases=CaseList(
+        lambda: (
+            *_sequences(_SEQUENCES, (0, 1, 3, 513, 40001), {}),
+            *_sequences(("f32", "f16"), (10, 65537), {"start": -1000.1, "step": 0.03}),
+            *_sequences(("f32",), (1 << 20,), {"start": 3.7, "step": -1.1}),
+            *_sequences(("f32",), ((1 << 24) + 4099,), {"start": -9.5, "step": 1.5}),
+            *_sequences(("i32",), (5000,), {"start": 5.0, "step": -700001.0}),
+        )
     ),
-    timed=tuple(_sequences(("f32", "f16"), (1 << 20, 1 << 26), {})),
+    timed=CaseList(lambda: _sequences(("f32", "f16"), (1 << 20, 1 << 26), {})),
 )
 
 FILLS = (ZEROS, FILL, ARANGE)

@@ -14,6 +14,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -167,8 +168,8 @@ def kernel(
         },
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 0, bytes_moved=bytes_moved),
-        cases=tuple(cases),
-        timed=tuple(timed),
+        cases=CaseList(lambda: cases),
+        timed=CaseList(lambda: timed),
     )
 
 

@@ -9,6 +9,7 @@ from math import prod
 from vkbench.case import Case
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import ENCODED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -84,8 +85,12 @@ COPY_FROM = Kernel(
     inputs=lambda problem: {"weights": data.weights(problem, "weights")},
     check=Check(reference=reference, rows="m"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),
-    cases=tuple(case for fmt in FORMATS for case in _cases(fmt)),
-    timed=tuple(
-        case for fmt in FORMATS for case in list_cases("copy_from", fmt, {}, DIMS, [(2, 512, 8192)])
+    cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(fmt))),
+    timed=CaseList(
+        lambda: (
+            case
+            for fmt in FORMATS
+            for case in list_cases("copy_from", fmt, {}, DIMS, [(2, 512, 8192)])
+        )
     ),
 )

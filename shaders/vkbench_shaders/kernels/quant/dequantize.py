@@ -10,6 +10,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -105,10 +106,12 @@ DEQUANTIZE = Kernel(
     inputs=lambda problem: {"weights": data.weights(problem, "weights")},
     check=Check(reference=reference, rows="m"),
     work=Work(flops=lambda problem: problem.shape["m"] * problem.shape["k"]),
-    cases=tuple(case for fmt, types in _TYPES for case in _cases(fmt, types)),
-    timed=tuple(
-        case
-        for fmt, types in _TYPES
-        for case in list_cases("dequantize", fmt, types, "mk", [(4096, 4096)])
+    cases=CaseList(lambda: (case for fmt, types in _TYPES for case in _cases(fmt, types))),
+    timed=CaseList(
+        lambda: (
+            case
+            for fmt, types in _TYPES
+            for case in list_cases("dequantize", fmt, types, "mk", [(4096, 4096)])
+        )
     ),
 )

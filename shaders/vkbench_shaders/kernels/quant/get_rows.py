@@ -9,6 +9,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -132,11 +133,13 @@ GET_ROWS = Kernel(
         flops=lambda problem: problem.shape["n"] * problem.shape["k"],
         bytes_moved=bytes_moved,
     ),
-    cases=tuple(case for fmt, types in _TYPES for case in _cases(fmt, types)),
-    timed=tuple(
-        case
-        for fmt, types in _TYPES
-        if "ids" not in types
-        for case in list_cases("get_rows", fmt, types, "mnk", [(32000, 512, 4096)])
+    cases=CaseList(lambda: (case for fmt, types in _TYPES for case in _cases(fmt, types))),
+    timed=CaseList(
+        lambda: (
+            case
+            for fmt, types in _TYPES
+            if "ids" not in types
+            for case in list_cases("get_rows", fmt, types, "mnk", [(32000, 512, 4096)])
+        )
     ),
 )

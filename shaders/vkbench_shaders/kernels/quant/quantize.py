@@ -12,6 +12,7 @@ from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import ENCODED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -145,12 +146,16 @@ QUANTIZE = Kernel(
     inputs=inputs,
     check=Check(reference=reference, rows="m"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),
-    cases=tuple(
-        case for fmt in FORMATS for types in ({}, {"x": "f16"}) for case in _cases(fmt, types)
+    cases=CaseList(
+        lambda: (
+            case for fmt in FORMATS for types in ({}, {"x": "f16"}) for case in _cases(fmt, types)
+        )
     ),
-    timed=tuple(
-        case
-        for fmt in FORMATS
-        for case in list_cases("quantize", fmt, {}, DIMS, [(1, 512, 14336), (1, 1, 14336)])
+    timed=CaseList(
+        lambda: (
+            case
+            for fmt in FORMATS
+            for case in list_cases("quantize", fmt, {}, DIMS, [(1, 512, 14336), (1, 1, 14336)])
+        )
     ),
 )

@@ -11,6 +11,7 @@ from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import ENCODED, PLAIN
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -133,10 +134,14 @@ SET_ROWS = Kernel(
         flops=lambda problem: problem.shape["n"] * problem.shape["k"],
         bytes_moved=bytes_moved,
     ),
-    cases=tuple(case for fmt in TABLES for types in _TYPES for case in _cases(fmt, types)),
-    timed=tuple(
-        case
-        for fmt in TABLES
-        for case in list_cases("set_rows", fmt, {}, "mnk", [(4096, 512, 1024)])
+    cases=CaseList(
+        lambda: (case for fmt in TABLES for types in _TYPES for case in _cases(fmt, types))
+    ),
+    timed=CaseList(
+        lambda: (
+            case
+            for fmt in TABLES
+            for case in list_cases("set_rows", fmt, {}, "mnk", [(4096, 512, 1024)])
+        )
     ),
 )

@@ -7,6 +7,7 @@ from math import sqrt
 
 import numpy as np
 
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Check, Forms, Kernel, Layout, Param, Problem, Work
 from vkbench_shaders.kernels.recurrent.recurrence import (
@@ -127,6 +128,6 @@ GATED_DELTA_NET = Kernel(
     inputs=inputs,
     check=Check(reference=reference, rows="h"),
     work=Work(flops=lambda problem: flops(problem, 7)),
-    cases=cases("gated_delta_net", _SHAPES),
-    timed=cases("gated_delta_net", _TIMED),
+    cases=CaseList(lambda: cases("gated_delta_net", _SHAPES)),
+    timed=CaseList(lambda: cases("gated_delta_net", _TIMED)),
 )

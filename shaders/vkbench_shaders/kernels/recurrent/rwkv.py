@@ -10,6 +10,7 @@ from math import sqrt
 
 import numpy as np
 
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Check, Forms, Kernel, Param, Problem, Work
 from vkbench_shaders.kernels.recurrent.recurrence import (
@@ -154,8 +155,8 @@ GATED_LINEAR_ATTN = Kernel(
     check=Check(reference=gla_reference, rows="h"),
     work=Work(flops=lambda problem: flops(problem, 5)),
     forms=Forms(empty=("s", "t")),
-    cases=cases("gated_linear_attn", (*_TOKENS, "s1_t9_h3_d64/scale=0.5")),
-    timed=cases("gated_linear_attn", _TIMED),
+    cases=CaseList(lambda: cases("gated_linear_attn", (*_TOKENS, "s1_t9_h3_d64/scale=0.5"))),
+    timed=CaseList(lambda: cases("gated_linear_attn", _TIMED)),
 )
 
 RWKV_WKV6 = Kernel(
@@ -175,8 +176,8 @@ RWKV_WKV6 = Kernel(
     check=Check(reference=wkv6_reference, rows="h"),
     work=Work(flops=lambda problem: flops(problem, 7)),
     forms=Forms(empty=("s", "t")),
-    cases=cases("rwkv_wkv6", _TOKENS),
-    timed=cases("rwkv_wkv6", _TIMED),
+    cases=CaseList(lambda: cases("rwkv_wkv6", _TOKENS)),
+    timed=CaseList(lambda: cases("rwkv_wkv6", _TIMED)),
 )
 
 RWKV_WKV7 = Kernel(
@@ -197,8 +198,8 @@ RWKV_WKV7 = Kernel(
     check=Check(reference=wkv7_reference, rows="h"),
     work=Work(flops=lambda problem: flops(problem, 8)),
     forms=Forms(empty=("s", "t")),
-    cases=cases("rwkv_wkv7", _TOKENS),
-    timed=cases("rwkv_wkv7", _TIMED),
+    cases=CaseList(lambda: cases("rwkv_wkv7", _TOKENS)),
+    timed=CaseList(lambda: cases("rwkv_wkv7", _TIMED)),
 )
 
 RWKV = (RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN)

@@ -10,6 +10,7 @@ import numpy as np
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -136,8 +137,8 @@ SSM_CONV = Kernel(
     inputs=lambda problem: {name: data.bell(problem, name) for name in ("x", "weights", "bias")},
     check=Check(reference=conv_reference, rows="c"),
     work=Work(flops=lambda problem: 2 * prod(problem.array_shape("y")) * problem.shape["w"]),
-    cases=cases("ssm_conv", _CONV),
-    timed=cases("ssm_conv", _TIMED_CONV),
+    cases=CaseList(lambda: cases("ssm_conv", _CONV)),
+    timed=CaseList(lambda: cases("ssm_conv", _TIMED_CONV)),
 )
 
 # --- scan
@@ -253,8 +254,8 @@ SSM_SCAN = Kernel(
     inputs=scan_inputs,
     check=Check(reference=scan_reference, rows="h"),
     work=Work(flops=lambda problem: flops(problem, 5)),
-    cases=cases("ssm_scan", _SCAN),
-    timed=cases("ssm_scan", _TIMED_SCAN),
+    cases=CaseList(lambda: cases("ssm_scan", _SCAN)),
+    timed=CaseList(lambda: cases("ssm_scan", _TIMED_SCAN)),
 )
 
 SSM = (SSM_CONV, SSM_SCAN)

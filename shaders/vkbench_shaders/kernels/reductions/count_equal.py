@@ -10,6 +10,7 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -99,9 +100,11 @@ COUNT_EQUAL = Kernel(
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(flops=lambda problem: problem.shape["n"]),
-    cases=(
-        *(parse(f"count_equal/i32/n{n}") for n in (0, 1, 3, 4, 7, 2000, 8191, 8193, 20000)),
-        *(parse(f"count_equal/i32:y=i32/n{n}") for n in (5, 100003)),
+    cases=CaseList(
+        lambda: (
+            *(parse(f"count_equal/i32/n{n}") for n in (0, 1, 3, 4, 7, 2000, 8191, 8193, 20000)),
+            *(parse(f"count_equal/i32:y=i32/n{n}") for n in (5, 100003)),
+        )
     ),
-    timed=(parse("count_equal/i32/n16777216"),),
+    timed=CaseList(lambda: (parse("count_equal/i32/n16777216"),)),
 )

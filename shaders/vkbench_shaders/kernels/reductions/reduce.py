@@ -19,6 +19,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -229,8 +230,8 @@ def _kernel(
         inputs=_inputs,
         check=Check(reference=reference),
         work=Work(flops=_flops),
-        cases=tuple(_cases(name)),
-        timed=tuple(_timed_cases(name, whole)),
+        cases=CaseList(lambda: _cases(name)),
+        timed=CaseList(lambda: _timed_cases(name, whole)),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -187,8 +188,8 @@ TOP_K_MOE = Kernel(
     inputs=inputs,
     check=Check(reference=reference, rows="n"),
     work=Work(flops=lambda problem: 4 * problem.shape["n"] * problem.shape["e"]),
-    cases=tuple(_cases()),
-    timed=tuple(_case("f32", sizes, params) for sizes, params in _TIMED),
+    cases=CaseList(_cases),
+    timed=CaseList(lambda: (_case("f32", sizes, params) for sizes, params in _TIMED)),
 )
 
 ROUTING = (TOP_K_MOE,)

@@ -14,6 +14,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -183,8 +184,8 @@ CUMSUM = Kernel(
     inputs=lambda problem: {"x": data.values(problem, "x")},
     check=Check(reference=reference, rows="h"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),
-    cases=tuple(_cases()),
-    timed=tuple(list_cases("cumsum", "f32", {}, "hw", _TIMED)),
+    cases=CaseList(_cases),
+    timed=CaseList(lambda: list_cases("cumsum", "f32", {}, "hw", _TIMED)),
 )
 
 SCAN = (CUMSUM,)

@@ -13,6 +13,7 @@ import numpy as np
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -249,8 +250,8 @@ ARGSORT = Kernel(
     inputs=lambda problem: {"x": data.values(problem, "x")},
     check=Check(reference=argsort_reference, rows="h"),
     work=Work(flops=lambda problem: 0),
-    cases=tuple(_argsort_cases()),
-    timed=tuple(list_cases("argsort", "f32", {}, "hw", _TIMED)),
+    cases=CaseList(_argsort_cases),
+    timed=CaseList(lambda: list_cases("argsort", "f32", {}, "hw", _TIMED)),
 )
 
 TOP_K = Kernel(
@@ -282,8 +283,8 @@ TOP_K = Kernel(
     inputs=lambda problem: {"x": data.values(problem, "x")},
     check=Check(reference=top_k_reference, rows="h"),
     work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
-    cases=tuple(_top_k_cases()),
-    timed=tuple(list_cases("top_k", "f32", {}, "hwk", _TOP_TIMED)),
+    cases=CaseList(_top_k_cases),
+    timed=CaseList(lambda: list_cases("top_k", "f32", {}, "hwk", _TOP_TIMED)),
 )
 
 SORT = (ARGSORT, TOP_K)

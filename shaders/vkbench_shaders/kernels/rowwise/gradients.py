@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -150,12 +151,16 @@ def kernel(gradient: Gradient) -> Kernel:
             rows="h",
         ),
         work=Work(flops=lambda problem: 5 * prod(problem.array_shape("dy"))),
-        cases=(
-            parse(f"{gradient.name}/f32/b1_c1_h1_w{gradient.least}"),
-            *(parse(f"{gradient.name}/{fmt}/{shape}") for fmt in TYPES for shape in _SHAPES),
-            parse(f"{gradient.name}/f32/b1_c1_h3_w100/{gradient.param}=0.1"),
+        cases=CaseList(
+            lambda: (
+                parse(f"{gradient.name}/f32/b1_c1_h1_w{gradient.least}"),
+                *(parse(f"{gradient.name}/{fmt}/{shape}") for fmt in TYPES for shape in _SHAPES),
+                parse(f"{gradient.name}/f32/b1_c1_h3_w100/{gradient.param}=0.1"),
+            )
         ),
-        timed=tuple(parse(f"{gradient.name}/{fmt}/{shape}") for fmt in TYPES for shape in _TIMED),
+        timed=CaseList(
+            lambda: (parse(f"{gradient.name}/{fmt}/{shape}") for fmt in TYPES for shape in _TIMED)
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -343,8 +344,8 @@ def kernel(norm: Norm) -> Kernel:
             rows="" if norm.grouped else "h",
         ),
         work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
-        cases=tuple(case for fmt in TYPES for case in _cases(norm, fmt)),
-        timed=tuple(case for fmt in TYPES for case in _timed_cases(norm, fmt)),
+        cases=CaseList(lambda: (case for fmt in TYPES for case in _cases(norm, fmt))),
+        timed=CaseList(lambda: (case for fmt in TYPES for case in _timed_cases(norm, fmt))),
     )
 
 

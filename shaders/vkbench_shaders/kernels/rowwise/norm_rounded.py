@@ -12,6 +12,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -155,8 +156,8 @@ def _kernel(norm: Norm) -> Kernel:
         inputs=inputs,
         check=Check(reference=partial(reference, norm), rows="h"),
         work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
-        cases=_parse_cases(norm, _SHAPES),
-        timed=_parse_cases(norm, _TIMED),
+        cases=CaseList(lambda: _parse_cases(norm, _SHAPES)),
+        timed=CaseList(lambda: _parse_cases(norm, _TIMED)),
     )
 
 

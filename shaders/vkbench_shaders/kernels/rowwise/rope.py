@@ -19,6 +19,7 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -374,8 +375,8 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
             rows="n",
         ),
         work=Work(flops=lambda problem: 3 * prod(problem.full_shape(source))),
-        cases=tuple(_parse_cases(name, _CASES)),
-        timed=tuple(_parse_cases(name, _TIMED if sign > 0 else _TIMED[:2])),
+        cases=CaseList(lambda: _parse_cases(name, _CASES)),
+        timed=CaseList(lambda: _parse_cases(name, _TIMED if sign > 0 else _TIMED[:2])),
     )
 
 

@@ -12,6 +12,7 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -132,8 +133,12 @@ ROPE_SET_ROWS = Kernel(
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(flops=lambda problem: 3 * prod(problem.full_shape("x")), bytes_moved=bytes_moved),
-    cases=tuple(
-        parse(f"rope_set_rows/{_types_of(fmt)}/{shape}") for fmt in TYPES for shape in _CASES
+    cases=CaseList(
+        lambda: (
+            parse(f"rope_set_rows/{_types_of(fmt)}/{shape}") for fmt in TYPES for shape in _CASES
+        )
     ),
-    timed=tuple(parse(f"rope_set_rows/{_types_of(TYPES[0])}/{shape}") for shape in _TIMED),
+    timed=CaseList(
+        lambda: (parse(f"rope_set_rows/{_types_of(TYPES[0])}/{shape}") for shape in _TIMED)
+    ),
 )

@@ -15,6 +15,7 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.kernel import (
     Array,
@@ -303,11 +304,13 @@ SOFTMAX_ROWS = Kernel(
     inputs=inputs,
     check=Check(reference=reference, rows="h"),
     work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
-    cases=(
-        *(parse(f"softmax/f32/{shape}") for shape in _SHAPES),
-        *(parse(f"softmax/{case}") for case in _MASKED),
+    cases=CaseList(
+        lambda: (
+            *(parse(f"softmax/f32/{shape}") for shape in _SHAPES),
+            *(parse(f"softmax/{case}") for case in _MASKED),
+        )
     ),
-    timed=tuple(parse(f"softmax/{case}") for case in _TIMED),
+    timed=CaseList(lambda: (parse(f"softmax/{case}") for case in _TIMED)),
 )
 
 SOFTMAX = (SOFTMAX_ROWS, SOFTMAX_BACK)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from vkbench.case import Case, Value, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -253,11 +254,13 @@ MUON = Kernel(
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(flops=flops),
-    cases=(
-        *(_case(shape) for shape in _SHAPES),
-        *(_case(shape, rate=1.0) for shape in ("m64_n64", "m130_n70", "m71_n259")),
-        _case("m33_n65", rate=1.0, momentum=0.5, nesterov=0, decay=0.1),
-        _case("m65_n33", rate=1.0, nesterov=0),
+    cases=CaseList(
+        lambda: (
+            *(_case(shape) for shape in _SHAPES),
+            *(_case(shape, rate=1.0) for shape in ("m64_n64", "m130_n70", "m71_n259")),
+            _case("m33_n65", rate=1.0, momentum=0.5, nesterov=0, decay=0.1),
+            _case("m65_n33", rate=1.0, nesterov=0),
+        )
     ),
-    timed=(_case("m1024_n1024"), _case("m4096_n1024"), _case("m1024_n4096")),
+    timed=CaseList(lambda: (_case("m1024_n1024"), _case("m4096_n1024"), _case("m1024_n4096"))),
 )

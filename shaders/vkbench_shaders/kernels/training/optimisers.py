@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -169,8 +170,8 @@ def _kernel(
         inputs=inputs,
         check=Check(reference=sgd_reference if is_sgd else adam_reference),
         work=Work(flops=lambda problem: problem.shape["n"] * (3 if is_sgd else 16)),
-        cases=_cases(name, changed),
-        timed=tuple(Case(kernel=name, format="f32", shape={"n": n}) for n in _TIMED),
+        cases=CaseList(lambda: _cases(name, changed)),
+        timed=CaseList(lambda: (Case(kernel=name, format="f32", shape={"n": n}) for n in _TIMED)),
     )
 
 

@@ -14,7 +14,7 @@ from vkbench.result import Statistic
 from vkbench.selector import best, one
 from vkbench.settings import Settings
 from vkbench_worker.closing import Closing
-from vkbench_worker.protocol import PROCESSOR, ListedDevice
+from vkbench_worker.protocol import PROCESSOR
 from vkbench_worker.runtime import fragments, gauge, packing
 from vkbench_worker.runtime.device import Buffer, Part, Recording, Step, as_own
 from vkbench_worker.runtime.discovery.instance import Instance
@@ -220,16 +220,3 @@ def _threads(facts: DeviceFacts, settings: Settings) -> int:
     if facts.type == "cpu" or settings.validation:
         return 0
     return min(_MOST_THREADS, system.usable_processors() - 1)
-
-
-def devices(settings: Settings) -> list[ListedDevice]:
-    """Every device of this host."""
-    with Instance(settings) as instance:
-        return [
-            ListedDevice(
-                facts=candidate.facts,
-                environment=candidate.physical.environment(),
-                pci_address=candidate.physical.pci_address,
-            )
-            for candidate in candidates(instance, settings.host)
-        ]

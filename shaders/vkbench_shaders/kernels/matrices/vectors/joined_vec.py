@@ -18,6 +18,7 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
 from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     Arguments,
@@ -208,8 +209,12 @@ _RMS = Kernel(
     inputs=reference.inputs,
     check=Check(reference=reference.rms, rows="m"),
     work=Work(flops=products.flops),
-    cases=_list_cases("mul_mat_vec_rms", *_FORMS, usual=("m32_n1_k4096", "m109_n3_k512")),
-    timed=_timed_cases("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
+    cases=CaseList(
+        lambda: _list_cases("mul_mat_vec_rms", *_FORMS, usual=("m32_n1_k4096", "m109_n3_k512"))
+    ),
+    timed=CaseList(
+        lambda: _timed_cases("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS)
+    ),
 )
 
 
@@ -254,13 +259,15 @@ def _gated_kernel(gate: Gate, form: Form) -> Kernel:
         inputs=reference.gated_inputs,
         check=Check(reference=partial(reference.gate_products, gate)),
         work=Work(flops=products.flops),
-        cases=_list_cases(
-            name,
-            form,
-            shapes=("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
-            usual=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
+        cases=CaseList(
+            lambda: _list_cases(
+                name,
+                form,
+                shapes=("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
+                usual=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
+            )
         ),
-        timed=_timed_cases(name, "m8192_n1_k2048", "m14336_n1_k4096", form),
+        timed=CaseList(lambda: _timed_cases(name, "m8192_n1_k2048", "m14336_n1_k4096", form)),
     )
 
 
@@ -294,8 +301,8 @@ def _add(form: Form) -> Kernel:
         inputs=reference.inputs,
         check=Check(reference=reference.add_products),
         work=Work(flops=products.flops),
-        cases=_list_cases(name, form),
-        timed=_timed_cases(name, "m2048_n1_k8192", "m4096_n1_k14336", form),
+        cases=CaseList(lambda: _list_cases(name, form)),
+        timed=CaseList(lambda: _timed_cases(name, "m2048_n1_k8192", "m4096_n1_k14336", form)),
     )
 
 

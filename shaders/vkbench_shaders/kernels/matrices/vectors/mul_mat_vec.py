@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     Array,
@@ -141,6 +142,6 @@ MUL_MAT_VEC = Kernel(
     inputs=products.inputs,
     check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="m"),
     work=Work(flops=products.flops),
-    cases=tuple(_checked_cases()),
-    timed=tuple(_timed_cases()),
+    cases=CaseList(_checked_cases),
+    timed=CaseList(_timed_cases),
 )

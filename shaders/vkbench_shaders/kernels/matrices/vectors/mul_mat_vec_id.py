@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Check,
@@ -105,6 +106,6 @@ MUL_MAT_VEC_ID = Kernel(
     inputs=experts.inputs,
     check=Check(reference=experts.reference, deviations=experts.deviations, rows="m"),
     work=Work(flops=experts.flops, bytes_moved=experts.bytes_moved),
-    cases=(*_cases(_SHAPES), *_cases(_SIZED, _FEW)),
-    timed=tuple(_timed_cases()),
+    cases=CaseList(lambda: (*_cases(_SHAPES), *_cases(_SIZED, _FEW))),
+    timed=CaseList(_timed_cases),
 )
