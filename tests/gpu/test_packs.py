@@ -1,4 +1,4 @@
-"""Declarations that ship, run on the shaders that they are of: ggml's of two years, and Kompute's."""
+"""Declarations that ship, run on shaders that they are of: ggml's of two years, and Kompute's."""
 
 from __future__ import annotations
 

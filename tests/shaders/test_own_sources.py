@@ -111,9 +111,7 @@ SIZED = "layout(local_size_x_id = 8) in;\n#define GIVEN(x) (2 * (x))\n"
 
 
 @pytest.mark.parametrize("compiler", ["glslc", "glslangValidator"])
-def test_a_preamble_is_put_behind_the_version(
-    compiler: str, need: object, tmp_path: Path
-) -> None:
+def test_a_preamble_is_put_behind_the_version(compiler: str, need: object, tmp_path: Path) -> None:
     if not shutil.which(compiler):
         need("glslang", f"{compiler} is not installed")  # type: ignore[operator]
     words = with_preamble(SIZED) | {'name = "glsl"': f'name = "glsl"\ncompiler = "{compiler}"'}
@@ -133,7 +131,9 @@ def test_slang_takes_no_preamble(tmp_path: Path) -> None:
     path = write_declaration(tmp_path, with_preamble(SIZED) | {"scale.comp": "scale.slang"})
     (tmp_path / "scale.slang").write_text("")
     (tmp_path / "parts").mkdir()
-    with pytest.raises(UsageError, match=r"scale\.slang is Slang, which has no #version: leave out"):
+    with pytest.raises(
+        UsageError, match=r"scale\.slang is Slang, which has no #version: leave out"
+    ):
         build(path, "somebody")
 
 

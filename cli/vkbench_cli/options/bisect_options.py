@@ -22,10 +22,8 @@ from vkbench_cli.options.bisect_regression import find_change, order_of
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
-    from vkbench.programs.build import Build
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
-    from vkbench_detection.regress.news import ChangedCase
     from vkbench_scheduler.planning.candidates import Built
     from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.kernel import Problem
@@ -142,7 +140,11 @@ class BisectOptions:
             variant=change.variant if self.variant == "auto" else self.variant,
             metric=change.metric if change.metric in ("hot", "cold") else self.metric,
         )
-        return filled if self._has_order else replace(filled, **order_of(tx, change))
+        if self._has_order:
+            return filled
+        bundles, builds = order_of(tx, change)
+        variant = "auto" if builds else filled.variant
+        return replace(filled, bundles=bundles, builds=builds, variant=variant)
 
     @property
     def names(self) -> list[str]:

@@ -41,12 +41,12 @@ def find_change(tx: Transaction, regression: int) -> ChangedCase:
     return max(paired, key=lambda change: (change.direction == "wrong", change.ratio or 0.0))
 
 
-def order_of(tx: Transaction, change: ChangedCase) -> dict[str, str]:
-    """The options of what came between the arms of a change, in the order in which it came."""
+def order_of(tx: Transaction, change: ChangedCase) -> tuple[str, str]:
+    """The bundles or the builds that came between the arms of a change, in their order."""
     from vkbench_db.upkeep.bisections import bundles_between
     from vkbench_db.work.builds import builds_between, is_build
 
     ends = change.before_bundle, change.after_bundle
     if is_build(tx, change.after_bundle):
-        return {"builds": ",".join(builds_between(tx, *ends)), "variant": "auto"}
-    return {"bundles": ",".join(bundles_between(tx, *ends))}
+        return "", ",".join(builds_between(tx, *ends))
+    return ",".join(bundles_between(tx, *ends)), ""

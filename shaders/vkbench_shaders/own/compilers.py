@@ -116,7 +116,9 @@ def _put_behind_version(preamble: str, text: bytes) -> bytes:
     head = text[: found.end()] if found else b""
     following = head.count(b"\n") + 1
     between = f"{preamble.rstrip()}\n#line {following}\n".encode()
-    return (head if not head or head.endswith(b"\n") else head + b"\n") + between + text[len(head) :]
+    return (
+        (head if not head or head.endswith(b"\n") else head + b"\n") + between + text[len(head) :]
+    )
 
 
 def _command(program: str, recipe: Recipe, source: Path, out: Path) -> list[str]:

@@ -80,7 +80,8 @@ def _refuse_words(recipe: Recipe, what: str) -> None:
     words = (recipe.compiler, recipe.defines, recipe.include, recipe.flags, recipe.preamble)
     if any(words):
         raise UnfitDeclaration(
-            f"{recipe.source.name} is {what}: leave out compiler, defines, include, flags and preamble"
+            f"{recipe.source.name} is {what}: leave out compiler, defines, include, flags and "
+            "preamble"
         )
 
 
