@@ -27,7 +27,9 @@ def step(position: int, verdict: str, ratio: float | None = None) -> BisectionSt
     )
 
 
-def bisection(*steps: BisectionStep, bundles: int = 5, missing: int = -1) -> Bisection:
+def bisection(
+    *steps: BisectionStep, bundles: int = 5, missing: int = -1, newest_first: bool = False
+) -> Bisection:
     candidates = [
         Candidate(sha="", label=f"b{place}", note="it does not compile")
         if place == missing
@@ -51,6 +53,7 @@ def bisection(*steps: BisectionStep, bundles: int = 5, missing: int = -1) -> Bis
         finished_at=None,
         note="",
         steps=steps,
+        newest_first=newest_first,
     )
 
 
@@ -113,6 +116,18 @@ def test_where_the_last_one_fails_what_runs_is_good_however_slow() -> None:
     ending = course.end_with_culprit(known)
     assert ending.note == (
         "b5 is bad: failed: because; the first bad one may also be b4, which cannot be judged"
+    )
+
+
+def test_from_new_to_old_the_first_good_one_is_found() -> None:
+    known = (step(4, StepVerdict.WRONG), step(2, StepVerdict.WRONG), step(1, StepVerdict.GOOD, 1.0))
+    ending = course.end_with_culprit(bisection(*known, newest_first=True))
+    assert ending.note == "b1 is the first good one: b2 is bad: wrong: because"
+    known = (step(4, StepVerdict.WRONG), step(3, StepVerdict.WRONG), step(1, StepVerdict.GOOD, 1.0))
+    ending = course.end_with_culprit(bisection(*known, missing=2, newest_first=True))
+    assert ending.note == (
+        "b1 is good; the first good one may also be b2, which cannot be judged: "
+        "b3 is bad: wrong: because"
     )
 
 

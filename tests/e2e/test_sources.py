@@ -57,7 +57,16 @@ def test_the_revision_that_made_a_foreign_kernel_wrong_is_found(
     assert [row["label"].split()[-1] for row in ended.rows] == ["plain", "broken", "wrong"]
     assert "scale.comp:11: 'twice' : no matching overloaded function" in ended.rows[1]["note"]
     assert [row["is_first_bad"] for row in ended.rows] == [False, False, True]
-    ended = vkbench("bisect", *where, "--revisions", "HEAD~3..HEAD~1")
+    write_tree(tree)
+    commit(tree, "mended")
+    (tree / "another.comp").write_text("#version 450")
+    commit(tree, "later")
+    ended = vkbench("bisect", *where, "--revisions", "HEAD..HEAD~2", *words[2:])
+    assert ended.code == 0, ended.err
+    assert [row["label"].split()[-1] for row in ended.rows] == ["mended", "wrong"]
+    assert "mended is the first good one: " in ended.err
+    assert not any(row["is_first_bad"] for row in ended.rows)
+    ended = vkbench("bisect", *where, "--revisions", "HEAD~5..HEAD~3")
     assert ended.code == 2
     assert "broken, cannot be run" in ended.err
     assert "scale.comp:11" in ended.err

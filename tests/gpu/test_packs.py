@@ -1,4 +1,4 @@
-"""Declarations that ship, run on the shaders that they are of: those of two releases of ggml."""
+"""Declarations that ship, run on shaders that they are of: ggml's of two years, and Kompute's."""
 
 from __future__ import annotations
 
@@ -46,6 +46,48 @@ def test_ggmls_shaders_are_right(year: str, ggml_shaders: Path, lavapipe: object
     assert wrong == {}
     assert ("guard bytes of y were overwritten" in found) == (year == "2024")  # ggml mended it
     assert len(results) >= 19
+
+
+def test_komputes_shaders_are_right(ggml_shaders: Path, lavapipe: object) -> None:
+    """They are named from the root of its tree. The package lacks the example's."""
+    files = sorted(PACKS["kompute"].glob("*.toml"))
+    root = (ggml_shaders / "kompute").resolve().parents[1]
+    built = [
+        build(file, "somebody", sources=root)
+        for file in files
+        if file.stem != "array_multiplication"
+    ]
+    outcomes = {result.case: result.outcome for result in _judge_first_cases(built)}
+    assert outcomes == {
+        "kompute.logistic_regression/f32/n5_two2_one1": Outcome.PASSED,
+        "kompute.op_mult/f32/n67": Outcome.PASSED,
+    }
+
+
+BARE_RELU = """#version 450
+layout(constant_id = 0) const float slope = 0;
+layout(constant_id = 1) const uint n = 0;
+layout(binding = 0) buffer Numbers { sfpvec4 numbers[]; };
+layout(push_constant) uniform Sizes { uint n; } p;
+
+void main()
+{
+    uint i = gl_GlobalInvocationID.x;
+    if (i >= psc(n)) return;
+    afpvec4 v = buffer_ld4(numbers, i);
+    buffer_st4(numbers, i, mix(v, v * afp(slope), lessThan(v, afpvec4(0))));
+}
+"""
+
+
+def test_a_shader_without_its_macros_is_right(lavapipe: object, tmp_path: Path) -> None:
+    """As ncnn's are: the pack's macros and preamble give types, and the size of workgroups."""
+    (tmp_path / "relu.comp").write_text(BARE_RELU)
+    built = build(PACKS["ncnn"] / "relu.toml", "somebody", sources=tmp_path)
+    names = [case.name for case in built.kernel.cases[:2]]
+    assert names == ["ncnn.relu/f32/n68", "ncnn.relu/f16/n68"]
+    [result] = _judge_first_cases([built])
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
 
 
 def _judge_first_cases(kernels: Sequence[Built]) -> list[Result]:

@@ -61,6 +61,8 @@ def built(word: str) -> list[Built]:
 )
 def test_what_has_the_same_code_is_not_looked_at(word: str, left: str) -> None:
     assert "".join(candidate.label for candidate in distinct(POSED, built(word))) == left
+    newest_first = distinct(POSED, built(word)[::-1], newest_first=True)
+    assert "".join(candidate.label for candidate in newest_first) == left[::-1]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from vkbench.errors import UsageError
 from vkbench_shaders.compile.examination import examine
 from vkbench_shaders.own.building import Built, build
 from vkbench_shaders.own.inclusions import digest_of_sources
+from vkbench_shaders.own.units import workgroup
 
 pytestmark = pytest.mark.usefixtures("glslang")
 BINDING = "binding = [0, 7]"
@@ -97,6 +98,51 @@ def test_a_change_of_what_is_included_is_a_change(tmp_path: Path) -> None:
     (tree / "other.comp").write_text("#version 450")
     assert digest_of_sources(path, "lab", tree) == before
     (tree / "parts" / "common" / "head.glsl").write_text("")
+    assert digest_of_sources(path, "lab", tree) != before
+
+
+def with_preamble(text: str) -> dict[str, str]:
+    return {'include = ["parts"]': f'include = ["parts"]\npreamble = """\n{text}"""'}
+
+
+# as ncnn's shaders are: its C++ puts macros and the size of workgroups behind #version
+BARE = {"#version 450\n": "// bare\n#version 450\n", "layout(local_size_x_id = 0) in;\n": ""}
+SIZED = "layout(local_size_x_id = 8) in;\n#define GIVEN(x) (2 * (x))\n"
+
+
+@pytest.mark.parametrize("compiler", ["glslc", "glslangValidator"])
+def test_a_preamble_is_put_behind_the_version(compiler: str, need: object, tmp_path: Path) -> None:
+    if not shutil.which(compiler):
+        need("glslang", f"{compiler} is not installed")  # type: ignore[operator]
+    words = with_preamble(SIZED) | {'name = "glsl"': f'name = "glsl"\ncompiler = "{compiler}"'}
+    words["THREADS = 32"] = "8 = 32"
+    words["ceil_div(n, THREADS)"] = "ceil_div(n, 32)"
+    source = BARE | {"TWICE(x[i])": "GIVEN(x[i])"}
+    built = built_from(tmp_path / "right", words, source)
+    unit, [case] = built.units["glsl"], built.kernel.cases
+    assert unit.by == compiler
+    assert workgroup(unit, case.steps("glsl")[0].constants) == (32, 1, 1)
+    said = complaint(tmp_path / "wrong", words, source | {"GIVEN(x[i]": "TAKEN(x[i]"})
+    assert "scale.comp:11: " in said
+    assert "'TAKEN' : no matching overloaded function found" in said
+
+
+def test_slang_takes_no_preamble(tmp_path: Path) -> None:
+    path = write_declaration(tmp_path, with_preamble(SIZED) | {"scale.comp": "scale.slang"})
+    (tmp_path / "scale.slang").write_text("")
+    (tmp_path / "parts").mkdir()
+    with pytest.raises(
+        UsageError, match=r"scale\.slang is Slang, which has no #version: leave out"
+    ):
+        build(path, "somebody")
+
+
+def test_a_change_of_what_a_preamble_includes_is_a_change(tmp_path: Path) -> None:
+    words = with_preamble('#include "more.glsl"\n')
+    path, tree = write_declaration(tmp_path / "lab", words), write_tree(tmp_path / "tree")
+    (tree / "more.glsl").write_text("#define SPARE 1")
+    before = digest_of_sources(path, "lab", tree)
+    (tree / "more.glsl").write_text("#define SPARE 2")
     assert digest_of_sources(path, "lab", tree) != before
 
 

@@ -64,6 +64,7 @@ def test_they_are_those_that_change_the_folder_in_order(repository: Repository) 
     found = revisions(repository.folder, good, "HEAD", "slang")
     assert subjects(found) == ["the good one", "two", "four", "the merge", "five"]
     assert found[0].label == f"{good[:10]} the good one"
+    assert revisions(repository.folder, "HEAD", good, "slang") == found[::-1]
 
 
 def test_a_revision_is_as_it_was_and_the_repository_stays_as_it_is(repository: Repository) -> None:
@@ -97,13 +98,16 @@ def test_a_revision_with_no_folders_is_compiled_for_one_case(repository: Reposit
 @pytest.mark.parametrize(
     ("good", "bad", "why"),
     [
-        ("HEAD", "HEAD~1", "is no ancestor of"),
+        ("HEAD", "side", "is no ancestor of"),
         ("HEAD~1", "nothing", "there is no revision 'nothing' in"),
         ("--output=x", "HEAD", "is no revision"),
     ],
 )
 def test_what_is_no_range(repository: Repository, good: str, bad: str, why: str) -> None:
     repository.commit("one", slang__a="1")
+    repository.git("checkout", "--quiet", "-b", "side")
+    repository.commit("on the side", slang__b="3")
+    repository.git("checkout", "--quiet", "main")
     repository.commit("two", slang__a="2")
     with pytest.raises(UsageError, match=why):
         revisions(repository.folder, good, bad, "slang")

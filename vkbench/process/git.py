@@ -59,13 +59,26 @@ def revisions(repository: Path, good: str, bad: str, folder: str = ".") -> list[
     """The good revision, then those up to the bad one that change the folder, oldest first.
 
     Follows first parents, so that each revision differs from the one before; a merge counts as
-    one change.
+    one change. Where the good one is the newer, they are the same, newest first.
     """
     first, last = find_revision(repository, good), find_revision(repository, bad)
-    if run_git(repository, "merge-base", "--is-ancestor", first.sha, last.sha).returncode:
+    if is_newer(repository, good, bad):
+        return revisions(repository, bad, good, folder)[::-1]
+    if not _is_ancestor(repository, first, last):
         raise UsageError(f"{good} is no ancestor of {bad} in {repository}")
     between = f"{first.sha}..{last.sha}"
     return [first, *_list_log(repository, "--reverse", "--first-parent", between, "--", folder)]
+
+
+def is_newer(repository: Path, name: str, other: str) -> bool:
+    """Whether a revision comes after another one, which is among its ancestors."""
+    one, another = find_revision(repository, name), find_revision(repository, other)
+    return one.sha != another.sha and _is_ancestor(repository, another, one)
+
+
+def _is_ancestor(repository: Path, one: Revision, other: Revision) -> bool:
+    done = run_git(repository, "merge-base", "--is-ancestor", one.sha, other.sha)
+    return not done.returncode
 
 
 def list_submodules(repository: Path, revision: Revision) -> list[str]:

@@ -20,6 +20,7 @@ class Search:
     variant: str
     candidates: Sequence[Candidate]
     source: Source | None = None  # of candidates that are made when their turn comes
+    newest_first: bool = False  # whether the good one is the newest of revisions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ def store_revisions(
     database: Database, case: str, span: RevisionRange, *, of_fleet: bool
 ) -> Search:
     """The candidates of --program: both ends are built, and others when their turn comes."""
-    from vkbench.process.git import revisions
+    from vkbench.process.git import is_newer, revisions
     from vkbench.settings import settings
     from vkbench_cli.builds import program_chosen, workshop_of
     from vkbench_db.upkeep.bisections import Source
@@ -55,4 +56,10 @@ def store_revisions(
     with database.transaction() as tx:
         for build in ends:
             store_build(tx, build)
-    return Search(case=case, variant=program.name, candidates=candidates, source=source)
+    return Search(
+        case=case,
+        variant=program.name,
+        candidates=candidates,
+        source=source,
+        newest_first=is_newer(repository, span.good, span.bad),
+    )

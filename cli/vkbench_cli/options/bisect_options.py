@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,14 +18,12 @@ from vkbench.errors import UsageError
 from vkbench.process.user import user_name
 from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
 from vkbench_cli.options.bisect_drivers import check_drivers, choose_device_of_drivers, find_drivers
-from vkbench_cli.options.bisect_regression import find_change
+from vkbench_cli.options.bisect_regression import find_change, order_of
 from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
-    from vkbench.programs.build import Build
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
-    from vkbench_detection.regress.news import ChangedCase
     from vkbench_scheduler.planning.candidates import Built
     from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.kernel import Problem
@@ -80,7 +79,11 @@ class BisectOptions:
     ] = ""
     revisions: Annotated[
         str,
-        Option(metavar="GOOD..BAD", help="Range of git revisions in --repository."),
+        Option(
+            metavar="GOOD..BAD",
+            help="Git revisions in --repository; if GOOD is the newer, the one that "
+            "mended it is found.",
+        ),
     ] = ""
     repository: Annotated[
         Path, Option(metavar="PATH", help="Git repository of --revisions.", show_default=True)
@@ -137,7 +140,11 @@ class BisectOptions:
             variant=change.variant if self.variant == "auto" else self.variant,
             metric=change.metric if change.metric in ("hot", "cold") else self.metric,
         )
-        return filled if self._has_order else _with_order(tx, filled, change)
+        if self._has_order:
+            return filled
+        bundles, builds = order_of(tx, change)
+        variant = "auto" if builds else filled.variant
+        return replace(filled, bundles=bundles, builds=builds, variant=variant)
 
     @property
     def names(self) -> list[str]:
@@ -200,6 +207,7 @@ def begin(
         user=user_name(),
         regression=complete.regression or None,
         source=search.source,
+        newest_first=search.newest_first,
     )
     with database.transaction() as tx:
         return bisections.create(tx, new, now=time.time())
@@ -220,6 +228,7 @@ def _store_candidates(database: Database, options: BisectOptions, fleet: Sequenc
 
 def _store_bundles(database: Database, options: BisectOptions) -> Search:
     """The candidates of --bundles or --revisions; their bundles are stored."""
+    from vkbench.process.git import is_newer
     from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
 
     with database.reading() as tx:
@@ -229,18 +238,27 @@ def _store_bundles(database: Database, options: BisectOptions) -> Search:
         bundles or [candidate.bundle for candidate in declared if candidate.bundle], options.case
     )
     built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, options)
+    newest_first = not bundles and is_newer(_repository_of(options), *_ends(options))
+    chosen = distinct(posed, built, newest_first=newest_first)
     with database.transaction() as tx:
-        candidates = store(tx, distinct(posed, built), time.time())
-    return Search(case=posed.case.name, variant=options.variant, candidates=candidates)
+        candidates = store(tx, chosen, time.time())
+    return Search(
+        case=posed.case.name,
+        variant=options.variant,
+        candidates=candidates,
+        newest_first=newest_first,
+    )
 
 
 def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
     """The candidates of --builds; the database notes which they are."""
-    from vkbench_cli.builds import give_to_fleet
+    from vkbench.settings import settings
+    from vkbench_cli.builds import find_for_fleet, give_to_fleet, kept_builds
     from vkbench_db.work.builds import store_build
     from vkbench_scheduler.planning.programs import candidates_of, name_case
 
-    builds = _find_builds(database, _split_names(options.builds), of_fleet)
+    find = partial(find_for_fleet, database) if of_fleet else kept_builds(settings()).find
+    builds = [find(name) for name in _split_names(options.builds)]
     candidates = candidates_of(builds)
     case = name_case(options.case, builds[0].program, "--builds are")
     if of_fleet:
@@ -249,15 +267,6 @@ def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) ->
         for build in builds:
             store_build(tx, build)
     return Search(case=case, variant=builds[0].program, candidates=candidates)
-
-
-def _find_builds(database: Database, names: Iterable[str], of_fleet: bool) -> list[Build]:
-    from vkbench.settings import settings
-    from vkbench_cli.builds import find_for_fleet, kept_builds
-
-    if of_fleet:
-        return [find_for_fleet(database, name) for name in names]
-    return [kept_builds(settings()).find(name) for name in names]
 
 
 def check(options: BisectOptions) -> None:
@@ -318,7 +327,12 @@ def _bundles(tx: Transaction, options: BisectOptions) -> list[Bundle]:
     """The bundles of --bundles from --good to --bad; none if revisions are searched."""
     if not options.bundles:
         return []
-    named = [_bundle(tx, name) for name in options.names]
+    from vkbench_cli.bundles import bundle_named
+    from vkbench_shaders.bundle import packaged
+
+    named = [
+        bundle_named(tx, "" if name == PACKAGED else name) or packaged() for name in options.names
+    ]
     first = _place(named, options.good) if options.good else 0
     last = _place(named, options.bad) if options.bad else len(named) - 1
     return named[first : last + 1]
@@ -329,6 +343,13 @@ def _of_revisions(posed: Problem, options: BisectOptions) -> list[Built]:
     from vkbench_shaders.compile.revisions import FOLDER
 
     return of_revisions(posed, options.repository, *_ends(options), options.folder or FOLDER, _tell)
+
+
+def _repository_of(options: BisectOptions) -> Path:
+    """The git repository of the revisions, which --sources may name."""
+    from vkbench_cli.own import split_sources
+
+    return split_sources(options.sources)[0] if options.sources else options.repository
 
 
 def _of_declarations(options: BisectOptions) -> list[Built]:
@@ -366,30 +387,11 @@ def _ends(options: BisectOptions) -> tuple[str, str]:
     return ends
 
 
-def _bundle(tx: Transaction, word: str) -> Bundle:
-    from vkbench_cli.bundles import bundle_named
-    from vkbench_shaders.bundle import packaged
-
-    bundle = None if word == PACKAGED else bundle_named(tx, word)
-    return bundle or packaged()
-
-
 def _place(bundles: Sequence[Bundle], word: str) -> int:
     places = [place for place, bundle in enumerate(bundles) if bundle.sha.startswith(word.lower())]
     if len(places) != 1:
         raise UsageError(f"'{word}' does not name one of --bundles")
     return places[0]
-
-
-def _with_order(tx: Transaction, options: BisectOptions, change: ChangedCase) -> BisectOptions:
-    """The options with what came between the arms of a change, in the order in which it came."""
-    from vkbench_db.upkeep.bisections import bundles_between
-    from vkbench_db.work.builds import builds_between, is_build
-
-    ends = change.before_bundle, change.after_bundle
-    if is_build(tx, change.after_bundle):
-        return replace(options, builds=",".join(builds_between(tx, *ends)), variant="auto")
-    return replace(options, bundles=",".join(bundles_between(tx, *ends)))
 
 
 def _tell(done: int, total: int, label: str) -> None:

@@ -39,3 +39,14 @@ def find_change(tx: Transaction, regression: int) -> ChangedCase:
         what = "shards" if is_divided(moved[0].variant) else f"the metric {moved[0].metric}"
         raise NothingToDo(f"regression {regression} is of {what}, which pairs do not measure")
     return max(paired, key=lambda change: (change.direction == "wrong", change.ratio or 0.0))
+
+
+def order_of(tx: Transaction, change: ChangedCase) -> tuple[str, str]:
+    """The bundles or the builds that came between the arms of a change, in their order."""
+    from vkbench_db.upkeep.bisections import bundles_between
+    from vkbench_db.work.builds import builds_between, is_build
+
+    ends = change.before_bundle, change.after_bundle
+    if is_build(tx, change.after_bundle):
+        return "", ",".join(builds_between(tx, *ends))
+    return ",".join(bundles_between(tx, *ends)), ""

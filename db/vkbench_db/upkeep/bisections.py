@@ -86,6 +86,7 @@ class Bisection:
     note: str  # what came of it
     steps: tuple[BisectionStep, ...]  # by position
     source: Source | None = None  # of candidates that are made when their turn comes
+    newest_first: bool = False  # whether the good one is the newest: what mended it is looked for
 
     def step_of(self, place: int) -> BisectionStep | None:
         """The step that compared a candidate, or another one of the same files."""
@@ -108,6 +109,7 @@ class NewBisection:
     user: str
     regression: int | None = None
     source: Source | None = None
+    newest_first: bool = False  # whether the good one is the newest
 
 
 def create(tx: Connection, new: NewBisection, now: float) -> int:
@@ -121,7 +123,7 @@ def create(tx: Connection, new: NewBisection, now: float) -> int:
         "variant": new.variant,
         "metric": new.metric,
         "measure_seconds": new.measure_seconds,
-        "bundles": _candidates_column(new.candidates, new.source),
+        "bundles": _candidates_column(new),
         "state": RUNNING,
         "low": 0,
         "high": len(new.candidates) - 1,
@@ -205,12 +207,17 @@ def change_candidate(
     known = find(tx, bisection)
     candidates = list(known.candidates)
     candidates[position] = replace(candidates[position], sha=sha, note=note)
-    change(tx, bisection, bundles=_candidates_column(candidates, known.source))
+    changed = replace(known, candidates=tuple(candidates))
+    change(tx, bisection, bundles=_candidates_column(changed))
 
 
-def _candidates_column(candidates: Sequence[Candidate], source: Source | None) -> dict[str, Any]:
-    column: dict[str, Any] = {"bundles": [asdict(candidate) for candidate in candidates]}
-    return column | {"source": asdict(source)} if source else column
+def _candidates_column(searched: Bisection | NewBisection) -> dict[str, Any]:
+    column: dict[str, Any] = {"bundles": [asdict(candidate) for candidate in searched.candidates]}
+    if searched.source:
+        column["source"] = asdict(searched.source)
+    if searched.newest_first:
+        column["newest_first"] = True
+    return column
 
 
 def kinds(tx: Connection, devices: Sequence[str]) -> set[tuple[str, ...]]:
@@ -273,6 +280,7 @@ def _bisections(tx: Connection, query: Select[*tuple[Any, ...]]) -> list[Bisecti
                 "source": Source(**row["bundles"]["source"])
                 if "source" in row["bundles"]
                 else None,
+                "newest_first": row["bundles"].get("newest_first", False),
             },
             Bisection,
         )

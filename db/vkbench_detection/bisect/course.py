@@ -7,6 +7,7 @@ pairs) are passed over, as git does. Nothing here writes or measures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
 
@@ -93,7 +94,10 @@ def places_to_make(bisection: Bisection) -> list[int]:
 
 
 def end_with_culprit(bisection: Bisection) -> Ending:
-    """The end of a search that is over: the first bad bundle, with its evidence."""
+    """The end of a search that is over: the first bad bundle, with its evidence.
+
+    Where the good one is the newest, it is the one before the bad one: the first good one.
+    """
     *unjudged, first = suspects(len(bisection.candidates), words_of(bisection))
     judged = bisection.step_of(first)
     assert judged
@@ -102,11 +106,26 @@ def end_with_culprit(bisection: Bisection) -> Ending:
     how = _evidence(judged) if is_timed else f": {judged.verdict}: {judged.note}"
     if judged.verdict == StepVerdict.FAILED and not any(map(_has_run, bisection.steps)):
         how += f"; no pair ran, so that {bisection.candidates[0].label} may fail too"
+    if bisection.newest_first:
+        return _end_with_mender(bisection, unjudged, f"{label} is bad{how}")
     if not unjudged:
         return Ending(state=FOUND, note=f"{label} is the first bad one{how}")
     others = ", ".join(bisection.candidates[place].label for place in unjudged)
     note = f"{label} is bad{how}; the first bad one may also be {others}, which cannot be judged"
     return Ending(state=FOUND, note=note)
+
+
+def _end_with_mender(bisection: Bisection, unjudged: Sequence[int], evidence: str) -> Ending:
+    """The end of a search from new to old: the first good one, and what is known of the last bad.
+
+    Any of those that cannot be judged may be the first good one instead.
+    """
+    low = span(len(bisection.candidates), words_of(bisection)).low
+    mender, *others = [bisection.candidates[place].label for place in (low, *unjudged)]
+    if not others:
+        return Ending(state=FOUND, note=f"{mender} is the first good one: {evidence}")
+    note = f"{mender} is good; the first good one may also be {', '.join(others)}, "
+    return Ending(state=FOUND, note=f"{note}which cannot be judged: {evidence}")
 
 
 def words_of(bisection: Bisection) -> dict[int, Word]:

@@ -132,12 +132,21 @@ def of_bundles(problem: Problem, bundles: Sequence[Bundle]) -> list[Built]:
     return [_of_bundle(problem, bundle) for bundle in bundles]
 
 
-def distinct(problem: Problem, built: Sequence[Built]) -> list[Built]:
+def distinct(
+    problem: Problem, built: Sequence[Built], *, newest_first: bool = False
+) -> list[Built]:
     """The candidates whose code differs from the one before; the same code has the same speed.
 
+    Those that are given newest first stay so: each is the oldest of those with its code.
     UsageError where the ends cannot be compared.
     """
     _check_ends(built)
+    if newest_first:
+        return _find_distinct(problem, built[::-1])[::-1]
+    return _find_distinct(problem, built)
+
+
+def _find_distinct(problem: Problem, built: Sequence[Built]) -> list[Built]:
     chosen = [built[0]]
     waiting: list[Built] = []  # not runnable: kept only if a candidate with other code follows
     for candidate in built[1:]:

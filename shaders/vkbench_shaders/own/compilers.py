@@ -29,6 +29,7 @@ _OF_GLSL: Final = ("glslangValidator", "glslang", "glslc")
 _OF_HLSL: Final = ("dxc", "glslc")
 _INCLUDES: Final = re.compile(rb"^\s*#\s*include\b", re.MULTILINE)
 _INCLUDES_ASKED: Final = b"GL_GOOGLE_include_directive"  # without it glslang includes nothing
+_VERSION: Final = re.compile(rb"^[ \t]*#[ \t]*version\b[^\n]*\n?", re.MULTILINE)
 _PLACE: Final = re.compile(r":\d+: |\(\d+\): ")  # file and line of a complaint
 
 
@@ -92,19 +93,35 @@ def _needs_glslc(text: bytes) -> bool:
 
 def _compile(program: str, recipe: Recipe) -> bytes:
     with TemporaryDirectory(prefix="vkbench-") as folder:
-        out = Path(folder, "kernel.spv")
-        done = _run(_command(program, recipe, out), recipe.source)
+        out, source = Path(folder, "kernel.spv"), recipe.source
+        if recipe.preamble:
+            source = Path(folder, source.name)
+            source.write_bytes(_put_behind_version(recipe.preamble, recipe.source.read_bytes()))
+        done = _run(_command(program, recipe, source, out), source)
         if done.returncode or not out.exists():
             lines = (done.stdout + done.stderr).splitlines()
             placed = [line for line in lines if _PLACE.search(line)]
             complaints = [line for line in placed if "warning:" not in line.casefold()]
             complaint = first_line(complaints or lines)
-            complaint = complaint.removeprefix("ERROR: ").replace(f"{recipe.source.parent}/", "")
+            complaint = complaint.removeprefix("ERROR: ")
+            for place in (source.parent, recipe.source.parent):
+                complaint = complaint.replace(f"{place}/", "")
             raise UnfitDeclaration(complaint)
         return out.read_bytes()
 
 
-def _command(program: str, recipe: Recipe, out: Path) -> list[str]:
+def _put_behind_version(preamble: str, text: bytes) -> bytes:
+    """A source with more text behind its #version, or before all; its lines keep their numbers."""
+    found = _VERSION.search(text)
+    head = text[: found.end()] if found else b""
+    following = head.count(b"\n") + 1
+    between = f"{preamble.rstrip()}\n#line {following}\n".encode()
+    return (
+        (head if not head or head.endswith(b"\n") else head + b"\n") + between + text[len(head) :]
+    )
+
+
+def _command(program: str, recipe: Recipe, source: Path, out: Path) -> list[str]:
     entry = ("-E", recipe.entry or "main") if program == "dxc" else ()
     into = "-Fo" if program == "dxc" else "-o"
     return [
@@ -116,7 +133,7 @@ def _command(program: str, recipe: Recipe, out: Path) -> list[str]:
         *recipe.flags,
         into,
         str(out),
-        str(recipe.source),
+        str(source),
     ]
 
 

@@ -66,6 +66,7 @@ class CodeTable:
     defines: Defines = field(default_factory=dict)
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    preamble: str = ""  # text that is put behind #version
     groups: tuple[Formula, ...] = ()
     push: Push = field(default_factory=dict)
     constants: Mapping[str, Formula] = field(default_factory=dict)
@@ -124,6 +125,7 @@ class Declaration:
     defines: Defines = field(default_factory=dict)
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    preamble: str = ""
     bindings: tuple[BindingTable, ...] = ()
     scratch: tuple[ScratchTable, ...] = ()
     steps: tuple[StepTable, ...] = ()  # of variants that have no source and no steps of their own
@@ -144,6 +146,7 @@ class Recipe:
     defines: Mapping[str, str]
     include: tuple[Path, ...]  # folders
     flags: tuple[str, ...]
+    preamble: str  # "": none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +198,7 @@ class Declared:
             },
             include=tuple(_include_folder(folder, name) for name in variant.include),
             flags=variant.flags,
+            preamble=variant.preamble,
         )
 
     @property
@@ -294,6 +298,7 @@ def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
         defines={**declaration.defines, **variant.defines},
         include=(*variant.include, *declaration.include),
         flags=(*declaration.flags, *variant.flags),
+        preamble=declaration.preamble + variant.preamble,
     )
 
 

@@ -42,7 +42,8 @@ def _files_of(recipe: Recipe, folder: Path) -> Iterator[Path]:
     while waiting:
         file = waiting.pop()
         yield file
-        names = _INCLUDE.findall(file.read_bytes())
+        put_before = recipe.preamble.encode() if file == recipe.source else b""
+        names = _INCLUDE.findall(put_before + file.read_bytes())
         if file.suffix == ".slang" or any(macro for *_, macro in names):
             yield from (path for path in folder.rglob("*") if path.is_file())
             return

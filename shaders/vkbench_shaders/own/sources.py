@@ -56,6 +56,10 @@ def _from_slang(recipe: Recipe) -> Compiled:
             f"{recipe.source.name} is Slang, which the compiler '{recipe.compiler}' does not read: "
             "give slangc"
         )
+    if recipe.preamble:
+        raise UnfitDeclaration(
+            f"{recipe.source.name} is Slang, which has no #version: leave out preamble"
+        )
     slang = compiler.find()
     flags = (
         *(f"-D{name}={value}" for name, value in recipe.defines.items()),
@@ -73,10 +77,11 @@ def _make_own(text: bytes, entry: str, by: str) -> Compiled:
 
 
 def _refuse_words(recipe: Recipe, what: str) -> None:
-    words = (recipe.compiler, recipe.defines, recipe.include, recipe.flags)
+    words = (recipe.compiler, recipe.defines, recipe.include, recipe.flags, recipe.preamble)
     if any(words):
         raise UnfitDeclaration(
-            f"{recipe.source.name} is {what}: leave out compiler, defines, include and flags"
+            f"{recipe.source.name} is {what}: leave out compiler, defines, include, flags and "
+            "preamble"
         )
 
 

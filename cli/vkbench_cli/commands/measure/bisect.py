@@ -92,7 +92,8 @@ def bisect(
     --program, the revisions are those of a program, and the few that are needed are built by its
     own command on this machine. Each candidate is timed against the good one in 4 to 48 pairs (old,
     new, new, old). A candidate that cannot be judged is skipped. If the last candidate crashes or
-    loses the device, the first one that does so is looked for. With --submit, identical devices of
+    loses the device, the first one that does so is looked for. If the good revision is the newer,
+    the one that mended it is. With --submit, identical devices of
     the fleet share the work; a command with --program stays, and sends them each build when they
     need it.
 
@@ -266,7 +267,7 @@ def _row(bisection: Bisection) -> dict[str, Cell]:
         "bundles": len(bisection.candidates),
         "steps": len(bisection.steps),
         "first_bad": bisection.candidates[bisection.high].label
-        if bisection.state == FOUND
+        if bisection.state == FOUND and not bisection.newest_first
         else None,
         "created_at": bisection.created_at,
         "finished_at": bisection.finished_at,
@@ -290,7 +291,9 @@ def _steps(bisection: Bisection) -> list[dict[str, Cell]]:
             "sha": candidate.sha,
             "note": candidate.note,
             "verdict": "" if place else "taken as good",
-            "is_first_bad": bisection.state == FOUND and place == bisection.high,
+            "is_first_bad": bisection.state == FOUND
+            and place == bisection.high
+            and not bisection.newest_first,
         }
         rows.append(row | (_describe_step(bisection, place) if place else {}))
     return rows

@@ -63,8 +63,8 @@ def write_template(
 ) -> None:
     """Write a kernel to begin with to a new folder: declaration, sources and reference.
 
-    --pack ggml-vulkan writes declarations of shaders of ggml's Vulkan backend, which run with
-    --sources of your checkout of ggml.
+    --pack ggml-vulkan, kompute, ncnn or uvkcompute writes declarations of shaders of that project,
+    which run with --sources of your checkout of it.
     """
     from vkbench_shaders.own.building import EXAMPLE
     from vkbench_shaders.own.packs import PACKS

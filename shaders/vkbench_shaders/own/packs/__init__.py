@@ -6,4 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-PACKS: Final[Mapping[str, Path]] = {"ggml-vulkan": Path(__file__).parent / "ggml_vulkan"}
+_HERE: Final = Path(__file__).parent
+
+PACKS: Final[Mapping[str, Path]] = {
+    "ggml-vulkan": _HERE / "ggml_vulkan",
+    "kompute": _HERE / "kompute",
+    "ncnn": _HERE / "ncnn",
+    "uvkcompute": _HERE / "uvkcompute",
+}
+"""By project: `vkbench kernel new --pack NAME FOLDER` copies these."""

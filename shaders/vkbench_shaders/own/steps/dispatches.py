@@ -60,6 +60,7 @@ def _join(variant: VariantTable, step: StepTable, name: str) -> VariantTable:
         own["defines"] = {**variant.defines, **step.defines}
         own["include"] = (*step.include, *variant.include)
         own["flags"] = (*variant.flags, *step.flags)
+        own["preamble"] = variant.preamble + step.preamble
     return replace(variant, name=name, steps=(), **own)
 
 

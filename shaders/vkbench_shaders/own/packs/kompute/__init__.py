@@ -1,0 +1,1 @@
+"""Shaders of Kompute: `vkbench kernel new --pack kompute FOLDER` copies these."""

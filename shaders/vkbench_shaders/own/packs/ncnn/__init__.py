@@ -1,0 +1,1 @@
+"""Shaders of ncnn: `vkbench kernel new --pack ncnn FOLDER` copies these."""

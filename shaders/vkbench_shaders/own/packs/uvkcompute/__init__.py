@@ -1,0 +1,1 @@
+"""Shaders of uVkCompute: `vkbench kernel new --pack uvkcompute FOLDER` copies these."""
