@@ -164,6 +164,12 @@ COMMANDS = (
         module="measure.accuracy",
     ),
     Command(
+        name="board",
+        help="Build a site of many labs' exports, which needs no server.",
+        function="app",
+        module="serve.board",
+    ),
+    Command(
         name="bundle",
         help="Build and list sets of compiled kernels.",
         function="app",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_a_signature_for_something_else_is_refused(signed: list[str], tmp_path: 
     [*lines, _] = signed
     end = next(line.record for line in read(lines) if line.kind == "end")
     other = sign_text(end.statement, tmp_path / "ann", "vkbench-build", "it")
-    words = '{"signature":{"signature":"%s"}}\n' % other.replace("\n", "\\n")
+    words = json.dumps({"signature": {"signature": other}}) + "\n"
     with pytest.raises(ImportRefused, match="the signature is not of these lines"):
         list(read([*lines, words]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -101,9 +100,13 @@ def _check_signature(number: int, statement: str, signature: str) -> SignatureLi
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@cache
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+
+
 def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(record)
+    if record not in _decoders:
+        _decoders[record] = msgspec.json.Decoder(record)
+    return _decoders[record]
 
 
 def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
