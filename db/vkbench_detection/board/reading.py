@@ -83,8 +83,9 @@ def read_sections(lines: Iterable[str]) -> Iterator[tuple[Section, TimingRow | N
             section = Section(run=record)
         elif section:
             _add_record(section, record)
-    if section:
-        yield section, None
+    if section is None:
+        raise ImportRefused("the file is empty")
+    yield section, None
 
 
 def _add_record(section: Section, record: object) -> None:

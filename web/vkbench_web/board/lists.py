@@ -109,7 +109,7 @@ def write_lists(site: Site, index: Index) -> None:
         "labs": sum(row.devices for row in classes),
     }
     _put_cut(site, "index.html", "index.html", classes, **values)
-    for path in site.folder.glob("**/*.html"):
+    for path in sorted(site.folder.glob("**/*.html")):
         place = path.relative_to(site.folder).as_posix()
         if _LIST.fullmatch(path.name) and place not in written:
             site.remove(place)

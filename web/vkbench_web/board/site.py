@@ -56,11 +56,13 @@ class Site:
         self.put(path, render_alone(f"board/{template}", **common, **values))
 
     def remove(self, path: str) -> None:
-        """Remove a file, and its folder if nothing else is in it."""
+        """Remove a file, and the folders that have nothing in them then."""
         place = self.folder / path
         place.unlink(missing_ok=True)
-        if place.parent.is_dir() and not any(place.parent.iterdir()):
-            place.parent.rmdir()
+        for folder in place.relative_to(self.folder).parents:
+            there = self.folder / folder
+            if there.is_dir() and not any(there.iterdir()):
+                there.rmdir()
 
     @property
     def _mark(self) -> Path:
