@@ -203,6 +203,11 @@ COMMANDS = (
         module="serve.web",
     ),
     Command(
+        name="mcp",
+        help="Answer an agent's questions by the Model Context Protocol on stdin and stdout.",
+        module="serve.mcp",
+    ),
+    Command(
         name="healthy",
         help="Check whether a service of this machine goes on.",
         module="serve.healthy",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -95,7 +96,7 @@ def test_a_second_build_reads_new_files_alone(
     opened: list[str] = []
     real = Path.open
 
-    def note(path: Path, *rest: str, **more: str) -> object:
+    def note(path: Path, *rest: Any, **more: Any) -> object:
         opened.extend([path.name] if path.name.startswith("lab-") else [])
         return real(path, *rest, **more)
 
@@ -300,11 +301,11 @@ def test_pages_are_readable_for_all_without_scripts(
     write(exports / "lab-20.jsonl", signed(lines_of_lab(20), new_ssh_key(exports.parent / "ann")))
     build(capsys, exports)
     device = file_name("Device 0")
-    paths = ("index.html", "exports.html", f"{device}/index.html")
-    paths += (
+    paths = ["index.html", "exports.html", f"{device}/index.html"]
+    paths += [
         f"{device}/{file_name('dequantize')}/index.html",
         f"{case_path('Device 0', CASE)}.html",
-    )
+    ]
     with (
         served(exports.parent / "site") as origin,
         visiting(chromium, origin, size=size, scheme=scheme) as visit,
