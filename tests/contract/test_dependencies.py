@@ -35,8 +35,8 @@ ROLES = {
     "scheduler": ("scheduler",),
     "db": ("scheduler",),  # with it the extra `detection`
     "local": (),
-    "tables": (),
-    "cli": ("plot", "parquet"),
+    "tables": ("parquet",),
+    "cli": ("plot",),
     "web": ("web", "mcp"),
     "plans": ("worker", "scheduler"),
     "tests": ("worker", "scheduler", "web", "mcp", "parquet", "plot", "dev"),
