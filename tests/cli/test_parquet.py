@@ -1,4 +1,4 @@
-"""`vkbench results --parquet`: a file of columns, which DuckDB asks as docs/howto/agents.md says."""
+"""`vkbench results --parquet`: a file of columns, asked by DuckDB as docs/howto/agents.md says."""
 
 from __future__ import annotations
 
@@ -29,11 +29,9 @@ def file(
 def test_it_has_what_json_has(file: Path, capsys: Captured) -> None:
     rows = read_rows(capsys, "results", "--history")
     with duckdb.connect() as database:
-        found = database.sql(f"SELECT * FROM '{file}'").fetchall()
-        names = [column[0] for column in database.description or ()]
-        kinds = dict(
-            database.sql(f"SELECT column_name, column_type FROM (DESCRIBE '{file}')").fetchall()
-        )
+        relation = database.sql(f"SELECT * FROM '{file}'")
+        names, found = relation.columns, relation.fetchall()
+        kinds = dict(zip(names, map(str, relation.types), strict=True))
     assert names == list(rows[0])
     assert [row[names.index("hot_seconds")] for row in found] == [
         row["hot_seconds"] for row in rows

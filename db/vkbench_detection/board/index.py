@@ -81,7 +81,7 @@ class Index:
             file = self._insert_file(name, stamp)
             first = self._next_timing()
             count = 0
-            for batch in batches(self._numbered(file, read_sections(lines)), BATCH):
+            for batch in batches(self._number_rows(file, read_sections(lines)), BATCH):
                 marks = ", ".join("?" * len(batch[0]))
                 self.connection.executemany(f"INSERT INTO timing VALUES (NULL, {marks})", batch)
                 count += len(batch)
@@ -98,12 +98,12 @@ class Index:
 
     def remove(self, name: str) -> None:
         """Forget a file and its timings; pages that had them are to be written again."""
-        found = self.connection.execute(
+        row = self.connection.execute(
             "SELECT id, first, last FROM file WHERE name = ?", (name,)
         ).fetchone()
-        if not found:
+        if not row:
             return
-        file, first, last = found
+        file, first, last = row
         with self._transaction():
             self._mark_range(first, last)
             self.connection.execute("DELETE FROM timing WHERE id BETWEEN ? AND ?", (first, last))
@@ -116,12 +116,12 @@ class Index:
         Of the same lines, and of several exports of one run, those that somebody signed win, then
         those with more jobs. An unsigned file can so displace no signed one.
         """
-        before = self._hidden()
+        before = self._list_hidden()
         with self._transaction():
             self.connection.execute("UPDATE section SET hidden = 0, same_as = ''")
             for group in ("sha", "uuid, key", "uuid"):
                 self._hide(group, unsigned_alone=group == "uuid")
-            moved = before ^ self._hidden()
+            moved = before ^ self._list_hidden()
             for section, first, last in self.connection.execute(
                 "SELECT id, first, last FROM section"
             ).fetchall():
@@ -129,7 +129,7 @@ class Index:
                     self._mark_range(first, last)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Ask the index."""
+        """Ask the index by a statement that reads."""
         return self.connection.execute(sql, values)
 
     def write(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -137,7 +137,7 @@ class Index:
         with self._transaction():
             self.connection.executemany(sql, rows)
 
-    def _hidden(self) -> set[int]:
+    def _list_hidden(self) -> set[int]:
         rows = self.connection.execute("SELECT id FROM section WHERE hidden")
         return {section for (section,) in rows}
 
@@ -168,7 +168,7 @@ class Index:
         [newest] = self.connection.execute("SELECT coalesce(max(id), 0) FROM timing").fetchone()
         return int(newest) + 1
 
-    def _numbered(
+    def _number_rows(
         self, file: int, rows: Iterable[tuple[Section, TimingRow | None]]
     ) -> Iterator[tuple[Any, ...]]:
         """The rows of the table of timings; a run is stored when its last timing was."""
@@ -219,9 +219,9 @@ class Index:
         """The number of a row, which is made if it is not there."""
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         where = " AND ".join(f"{column} = ?" for column in columns)
-        found = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()
-        if found:
-            return int(found[0])
+        row = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()
+        if row:
+            return int(row[0])
         made = self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", values)
         return int(made.lastrowid or 0)
 

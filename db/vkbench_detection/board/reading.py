@@ -10,7 +10,7 @@ from vkbench.device import DeviceFacts, Environment
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, ArmKind, JobState, Mode
 from vkbench.programs.build import Build
-from vkbench.result import BOUNDS_CHECKED, NOT_COLD, Side
+from vkbench.result import BOUNDS_CHECKED, NOT_COLD, THROTTLED, Side
 from vkbench.run import RunKind
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.bounds import check_record
@@ -26,7 +26,6 @@ from vkbench_detection.board.lines import (
     check_case,
     check_word,
 )
-from vkbench_detection.series.placing import THROTTLED
 
 SHOWN = (RunKind.WORK, RunKind.CALIBRATION, RunKind.IMPORT)
 NOT_COLD_METRIC = "cold, maybe cached"

@@ -39,31 +39,31 @@ def _find_type(column: Column) -> Any:
 
 
 def _make_array(column: Column, rows: Any) -> Any:
-    turn = _CELLS.get(column.kind, _number)
+    turn = _CELLS.get(column.kind, _take_number)
     return pyarrow.array([turn(row.get(column.key)) for row in rows], type=_find_type(column))
 
 
-def _text(value: Cell) -> str | None:
+def _write_text(value: Cell) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value)
 
 
-def _whole(value: Cell) -> int | None:
+def _round_whole(value: Cell) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
-def _number(value: Cell) -> float | None:
+def _take_number(value: Cell) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _moment(value: Cell) -> int | None:
+def _take_moment(value: Cell) -> int | None:
     """Microseconds since 1970, as the column has them."""
     return round(value * 1e6) if isinstance(value, int | float) else None
 
 
 _CELLS: Final[Mapping[ValueKind, Callable[[Cell], Cell]]] = {
-    ValueKind.TEXT: _text,
-    ValueKind.TIME: _moment,
-    **dict.fromkeys(_WHOLE, _whole),
+    ValueKind.TEXT: _write_text,
+    ValueKind.TIME: _take_moment,
+    **dict.fromkeys(_WHOLE, _round_whole),
 }

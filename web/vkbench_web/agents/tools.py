@@ -64,14 +64,14 @@ def _make_tools(lab: Lab) -> Sequence[Callable[..., Answer]]:
         from vkbench_detection.regress import inbox
 
         with lab.reading() as tx:
-            found = inbox.regressions(
+            regression_rows = inbox.regressions(
                 tx,
                 states=[names.pick(word, STATES, "state") for word in state],
                 directions=[names.pick(word, DIRECTIONS, "direction") for word in direction],
                 devices=device,
                 limit=limit,
             )
-        return body(Table(columns=ROWS, rows=[asdict(row) for row in found]))
+        return body(Table(columns=ROWS, rows=[asdict(row) for row in regression_rows]))
 
     def show_regression(number: Annotated[int, Field(ge=1, le=2**31 - 1)]) -> Answer:
         """Show one regression: its cause, each change with its evidence, and its history."""
@@ -135,14 +135,14 @@ def _refuse_in_words(tool: Callable[P, Answer]) -> Callable[P, Answer]:
 
     @wraps(tool)
     def ask(*arguments: P.args, **named: P.kwargs) -> Answer:
-        with _told():
+        with _explain_refusals():
             return tool(*arguments, **named)
 
     return ask
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _explain_refusals() -> Iterator[None]:
     try:
         yield
     except VkbenchError as error:

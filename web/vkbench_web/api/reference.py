@@ -55,29 +55,33 @@ def list_operations(described: Schema) -> Iterator[Operation]:
     """Every operation of an OpenAPI description."""
     schemas = described.get("components", {}).get("schemas", {})
     for path, methods in described["paths"].items():
-        for method, told in methods.items():
-            answer = _find_schema(_first_success(told["responses"]), schemas)
+        for method, operation in methods.items():
+            answer = _find_schema(_first_success(operation["responses"]), schemas)
             rows = answer.get("properties", {}).get("rows", {}).get("items", {})
             yield Operation(
                 method=method.upper(),
                 path=path,
                 anchor=_UNANCHORED.sub("-", f"{method}{path}").strip("-"),
-                meaning=[part.replace("\n", " ") for part in told["description"].split("\n\n")],
-                parameters=[_describe_parameter(each) for each in told.get("parameters", ())],
-                body=_list_fields(_find_schema(told.get("requestBody", {}), schemas)),
+                meaning=[
+                    part.replace("\n", " ") for part in operation["description"].split("\n\n")
+                ],
+                parameters=[
+                    _describe_parameter(parameter) for parameter in operation.get("parameters", ())
+                ],
+                body=_list_fields(_find_schema(operation.get("requestBody", {}), schemas)),
                 answer=_list_fields(answer),
                 rows=_list_fields(_resolve(rows, schemas)),
                 refusals=[
-                    (status, each["description"])
-                    for status, each in told["responses"].items()
+                    (status, response["description"])
+                    for status, response in operation["responses"].items()
                     if not status.startswith("2")
                 ],
-                writes="security" in told,
+                writes="security" in operation,
             )
 
 
 def _first_success(responses: Schema) -> Schema:
-    return next((each for status, each in responses.items() if status.startswith("2")), {})
+    return next((response for status, response in responses.items() if status.startswith("2")), {})
 
 
 def _find_schema(content: Schema, schemas: Schema) -> Schema:
@@ -88,16 +92,16 @@ def _find_schema(content: Schema, schemas: Schema) -> Schema:
 
 def _resolve(schema: Schema, schemas: Schema) -> Schema:
     name = schema.get("$ref", "").rpartition("/")[2]
-    found: Schema = schemas.get(name, {}) if name else schema
-    return found
+    resolved: Schema = schemas.get(name, {}) if name else schema
+    return resolved
 
 
-def _describe_parameter(told: Schema) -> FieldWords:
+def _describe_parameter(parameter: Schema) -> FieldWords:
     return FieldWords(
-        name=told["name"],
-        type=_name_type(told["schema"]),
-        meaning=told.get("description", ""),
-        is_required=bool(told.get("required")),
+        name=parameter["name"],
+        type=_name_type(parameter["schema"]),
+        meaning=parameter.get("description", ""),
+        is_required=bool(parameter.get("required")),
     )
 
 
@@ -106,11 +110,11 @@ def _list_fields(schema: Schema) -> list[FieldWords]:
     return [
         FieldWords(
             name=name,
-            type=_name_type(told),
-            meaning=told.get("description", ""),
+            type=_name_type(field),
+            meaning=field.get("description", ""),
             is_required=name in required,
         )
-        for name, told in schema.get("properties", {}).items()
+        for name, field in schema.get("properties", {}).items()
     ]
 
 
@@ -119,7 +123,7 @@ def _name_type(schema: Schema) -> str:
     if "$ref" in schema:
         return "object"
     if "anyOf" in schema:
-        names = dict.fromkeys(_name_type(each) for each in schema["anyOf"])
+        names = dict.fromkeys(_name_type(choice) for choice in schema["anyOf"])
         known = [name for name in names if name != "nothing"]
         return "any" if len(known) > 3 else " or ".join(known)
     if "enum" in schema:

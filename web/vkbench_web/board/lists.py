@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vkbench_db.batches import batches
 from vkbench_detection.board.index import Index
-from vkbench_web.board.names import case_path, file_name, numbered
+from vkbench_web.board.names import case_path, file_name, list_path
 from vkbench_web.board.site import Site
 
 ROWS: Final = 300  # of a page
@@ -155,7 +155,7 @@ def _write_cases(site: Site, device: str, kernel: str, rows: Sequence[CaseRow]) 
     folder = f"{file_name(device)}/{file_name(kernel)}"
     numbers = -(-len(rows) // ROWS)
     for number, own in enumerate(batches(rows, ROWS), 1):
-        path = numbered(f"{folder}/index", number)
+        path = list_path(f"{folder}/index", number)
         values = {"device": device, "kernel": kernel, "number": number, "numbers": numbers}
         site.put_page(path, "cases.html", rows=own, **values)
         yield path
@@ -167,6 +167,6 @@ def _write_exports(site: Site, index: Index) -> Iterator[str]:
     names = ("file", "made_at", "jobs", "timings", "key", "fault", "same_as")
     rows = (ExportRow(**dict(zip(names, row, strict=True))) for row in index.query(_EXPORTS))
     for number, own in enumerate([*batches(rows, ROWS)] or [[]], 1):
-        path = numbered("exports", number)
+        path = list_path("exports", number)
         site.put_page(path, "exports.html", rows=own, number=number, numbers=numbers)
         yield path

@@ -25,6 +25,6 @@ def case_path(device: str, case: str) -> str:
     return f"{file_name(device)}/{file_name(kernel)}/{file_name(case)}"
 
 
-def numbered(path: str, number: int) -> str:
+def list_path(path: str, number: int) -> str:
     """The address of the n-th page of a list: the first has no number."""
     return f"{path}.html" if number == 1 else f"{path}-{number}.html"

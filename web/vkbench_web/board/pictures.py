@@ -55,7 +55,7 @@ class Badge:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Pixels of both."""
+        """How many pixels wide the label and the value are."""
         return _width(self.label), _width(self.value)
 
 
