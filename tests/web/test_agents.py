@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def test_an_agent_asks_and_cannot_write(
 ) -> None:
     planted_regression(DEVICE.key, CASES[1], "0a" * 32, "0b" * 32)
     database = Path(url.removeprefix("sqlite:///"))
-    tools, answers = asyncio.run(ask_all(database, QUESTIONS))
+    with ThreadPoolExecutor(1) as pool:  # a browser of another test may have this thread's loop
+        tools, answers = pool.submit(lambda: asyncio.run(ask_all(database, QUESTIONS))).result()
     opened, story, missing, results, unknown, counted, deleted, large, views = answers
     assert tools == TOOLS
     assert [row["id"] for row in opened["rows"]] == [1]
