@@ -34,6 +34,7 @@ _PROSE: Final = {  # texts that no index holds, and that commands clean when the
     "warnings": MOST_TEXT_BYTES,
     "manifest": MOST_MANIFEST_BYTES,
     "samples": MOST_SAMPLES_BYTES,
+    "signature": MOST_TEXT_BYTES,
 }
 _FREE: Final = ("tags", "selection", "about")  # whatever JSON its maker put there
 _MOMENTS: Final = frozenset(

@@ -30,6 +30,7 @@ OTHERS_BYTES: Final = "memory_of_others_bytes"  # device memory that other proce
 # blame: the driver refused a call of the job, or no runner could open the device for it.
 DRIVER_FAILED: Final = "driver_failed"
 UNOPENED: Final = "unopened"
+THROTTLED: Final = "throttled"  # first words of the warning that the device was
 NOT_COLD: Final = "not cold"  # first words of the warning that a cold timing may have hit a cache
 
 

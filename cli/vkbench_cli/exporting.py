@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from vkbench.selector import one
 from vkbench.words.units import count_of
@@ -22,6 +18,7 @@ from vkbench_db.ask import queries
 from vkbench_db.database import Database, Transaction
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer import exchange
+from vkbench_db.transfer.compressed import BROKEN, open_by_name
 from vkbench_db.transfer.intake import import_records
 
 if TYPE_CHECKING:
@@ -33,15 +30,15 @@ T = TypeVar("T", bound="PeerTest")
 KILOBYTE = 1000  # bytes
 
 
-def export_run(database: Database, run: int, path: Path) -> None:
-    """Write a run with its results, completely or not at all.
+def export_run(database: Database, run: int, path: Path, key: Path | None = None) -> None:
+    """Write a run with its results, completely or not at all, signed if there is a key.
 
     Names that end with .gz or .xz get compressed files.
     """
-    with whole_file(path) as raw, _open_by_name(raw, path, "wb") as file, database.reading() as tx:
+    with whole_file(path) as raw, open_by_name(raw, path, "wb") as file, database.reading() as tx:
         total = queries.find_run(tx, str(run)).progress.total
         with CountedProgress(f"export of run {run}", total) as progress:
-            for line in progress.over(exchange.export_run(tx, run)):
+            for line in progress.over(exchange.export_run(tx, run, key)):
                 file.write(line.encode())
 
 
@@ -52,7 +49,7 @@ def import_file(database: Database, path: Path) -> exchange.Imported:
     with (
         CountedProgress(f"kB of {path.name}", total) as progress,
         path.open("rb") as raw,
-        _open_by_name(raw, path, "rb") as file,
+        open_by_name(raw, path, "rb") as file,
         database.transaction() as tx,
     ):
         texts = TextIOWrapper(file, encoding="utf-8", errors="replace")
@@ -66,7 +63,7 @@ def import_file(database: Database, path: Path) -> exchange.Imported:
             return exchange.import_lines(tx, count_lines(), time.time())
         except ImportRefused as error:
             raise ImportRefused(f"cannot import {path}: {error}") from error
-        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        except BROKEN as error:
             kind = path.suffix[1:]
             raise ImportRefused(f"cannot import {path}: it is no whole {kind} file") from error
 
@@ -151,17 +148,3 @@ def _import_run(
     for reason, count in run.left_out.items():
         tell(f"left out {count_of(count, 'test')} {reason}: vkbench has no such case")
     return import_records(tx, run.records, time.time())
-
-
-@contextmanager
-def _open_by_name(raw: IO[bytes], path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
-    """Open a file for bytes, which are compressed if its name ends with .gz or .xz."""
-    match path.suffix:
-        case ".gz":
-            with gzip.GzipFile(fileobj=raw, mode=mode, filename="", mtime=0) as file:
-                yield cast(IO[bytes], file)
-        case ".xz":
-            with lzma.open(raw, mode, preset=9 if mode == "wb" else None) as file:
-                yield cast(IO[bytes], file)
-        case _:
-            yield raw

@@ -31,6 +31,8 @@ EXTRAS = {
         ("worker", ("gguf", "vulkan")),
         ("detection", ("ruptures", "scipy")),
         ("plot", ("matplotlib",)),
+        ("mcp", ("mcp",)),
+        ("parquet", ("pyarrow",)),
         ("web", ("fastapi", "jinja2", "starlette", "uvicorn")),
         ("scheduler", ("apprise", "celery", "croniter", "prometheus_client", "psycopg", "redis")),
     )

@@ -164,6 +164,12 @@ COMMANDS = (
         module="measure.accuracy",
     ),
     Command(
+        name="board",
+        help="Build a site of many labs' exports, which needs no server.",
+        function="app",
+        module="serve.board",
+    ),
+    Command(
         name="bundle",
         help="Build and list sets of compiled kernels.",
         function="app",
@@ -195,6 +201,11 @@ COMMANDS = (
         name="web",
         help="Show the results as pages in a browser until stopped.",
         module="serve.web",
+    ),
+    Command(
+        name="mcp",
+        help="Answer an agent's questions by the Model Context Protocol on stdin and stdout.",
+        module="serve.mcp",
     ),
     Command(
         name="healthy",

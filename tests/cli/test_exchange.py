@@ -8,8 +8,8 @@ from typing import IO, Any, Literal
 import pytest
 
 from commands import run_command
-from vkbench_cli import exporting
 from vkbench_cli import main as cli
+from vkbench_db.transfer import compressed
 
 RECORDED = Path(__file__).parents[2] / "docs/results/h100-models.jsonl.xz"
 
@@ -43,13 +43,13 @@ def test_an_export_is_compressed_as_its_name_says(
     begins: bytes,
 ) -> None:
     reads: list[Path] = []
-    open_by_name = exporting._open_by_name
+    open_by_name = compressed.open_by_name
 
     def note(raw: IO[bytes], path: Path, mode: Literal["rb", "wb"]) -> Any:
         reads.extend([path] if mode == "rb" else [])
         return open_by_name(raw, path, mode)
 
-    monkeypatch.setattr(exporting, "_open_by_name", note)
+    monkeypatch.setattr("vkbench_cli.exporting.open_by_name", note)
 
     def run(*words: str | Path) -> tuple[int, str, str]:
         status = cli.main([*map(str, words), "--database", str(tmp_path / "some.db")])

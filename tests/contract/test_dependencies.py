@@ -35,11 +35,11 @@ ROLES = {
     "scheduler": ("scheduler",),
     "db": ("scheduler",),  # with it the extra `detection`
     "local": (),
-    "tables": (),
+    "tables": ("parquet",),
     "cli": ("plot",),
-    "web": ("web",),
+    "web": ("web", "mcp"),
     "plans": ("worker", "scheduler"),
-    "tests": ("worker", "scheduler", "web", "plot", "dev"),
+    "tests": ("worker", "scheduler", "web", "mcp", "parquet", "plot", "dev"),
 }
 NOT_SHIPPED = ("plans", "tests")  # these alone may import plans
 # worker and scheduler share it, and install redis
@@ -145,7 +145,9 @@ def test_a_worker_host_installs_nothing_to_compare_results_with() -> None:
     assert {"scipy", "ruptures"}.isdisjoint(declared(("worker",)))
 
 
-@pytest.mark.parametrize("role", ["worker", "detection", "scheduler", "web", "plot"])
+@pytest.mark.parametrize(
+    "role", ["worker", "detection", "scheduler", "web", "plot", "mcp", "parquet"]
+)
 def test_what_a_role_installs_is_named_where_it_is_missing(role: str) -> None:
     """`vkbench scheduler` on a worker's host says what to install, and is no internal error."""
     brought = {"vkbench", "pydantic", "nvidia-ml-py", "packaging", "kombu"}  # or done without

@@ -1,6 +1,7 @@
 """The read API: each answer is what its description says, with the names of the commands' JSON."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -127,3 +128,17 @@ def test_errors_are_json(filled: Lab, pages: TestClient, path: str, status: int,
     answer = pages.get(path)
     assert answer.status_code == status
     assert hint in json.loads(answer.text)["error"]
+
+
+def test_the_page_of_the_api_has_every_address_and_field(pages: TestClient) -> None:
+    described = pages.get("/api/openapi.json").json()
+    page = pages.get("/api")
+    assert page.status_code == 200
+    for path, methods in described["paths"].items():
+        for method in methods:
+            assert f"<code>{method.upper()} {path}</code></h2>" in page.text
+    for schema in ("Compared", "NewRun", "RegressionOf"):
+        for name in described["components"]["schemas"][schema]["properties"]:
+            assert f'class="mono">{name}' in page.text
+    assert page.text.count("<h2 id=") == len(set(re.findall('<h2 id="([^"]+)"', page.text)))
+    assert 'href="/api">API</a></footer>' in page.text

@@ -10,7 +10,7 @@ from vkbench_web.shell import NAVIGATION
 @pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_pages_without_results(chromium: Browser, size: tuple[int, int], scheme: Scheme) -> None:
     with served() as origin, visiting(chromium, origin, size=size, scheme=scheme) as visit:
-        for path in (path for _, links in NAVIGATION for path, _ in links):
+        for path in ("/api", *(path for _, links in NAVIGATION for path, _ in links)):
             page = visit.open(path)
             assert not visit.barriers(), path
             wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")

@@ -7,8 +7,6 @@ signed says also how its program is started.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,15 +15,15 @@ from typing import Final
 
 import msgspec
 
-from vkbench.errors import UsageError, VkbenchError
+from vkbench.errors import VkbenchError
 from vkbench.programs.build import Build, BuildFile, NoBuild, check_build
 from vkbench.programs.declaration import check_program
 from vkbench.programs.places.place import MOST_SIGNED_BYTES, NotThere, Place, key_of_signed
 from vkbench.programs.program import BUILT_IN, DRIVER, Program, check_driver_name, declare_driver
+from vkbench.programs.ssh_keygen import run_ssh_keygen, sign_text
 
 NAMESPACE: Final = "vkbench-build"  # no signature that was made for something else passes here
 MOST_SIGNATURES: Final = 8
-_SECONDS: Final = 60.0  # for ssh-keygen, which may ask for a passphrase
 
 
 class NotSigned(VkbenchError):
@@ -111,14 +109,9 @@ def sign(program: Program, build: Build, key: Path, known: SignedBuild | None) -
     declared = Declared(program=program, files=tuple(sorted(build.files)))
     text = msgspec.json.encode(declared).decode()
     others = known.signatures if known and known.text == text else ()
-    made = _run_ssh_keygen(["-Y", "sign", "-f", str(key), "-n", NAMESPACE], text)
-    if made.returncode:
-        raise UsageError(
-            f"cannot sign a build by {key} (VKBENCH_BUILD_KEY): {_last_line(made.stderr)}; "
-            "`ssh-keygen -t ed25519` makes a key"
-        )
-    kept = tuple(signature for signature in others if signature != made.stdout)
-    return SignedBuild(text=text, signatures=(made.stdout, *kept)[:MOST_SIGNATURES])
+    made = sign_text(text, key, NAMESPACE, f"a build by {key} (VKBENCH_BUILD_KEY)")
+    kept = tuple(signature for signature in others if signature != made)
+    return SignedBuild(text=text, signatures=(made, *kept)[:MOST_SIGNATURES])
 
 
 def find_signer(signed: SignedBuild, allowed: Path) -> str:
@@ -130,7 +123,7 @@ def find_signer(signed: SignedBuild, allowed: Path) -> str:
             for name in _names_of_signer(place, allowed):
                 about = ["-f", str(allowed), "-n", NAMESPACE, "-s", str(place)]
                 command = ["-Y", "verify", "-I", name, *about]
-                if _run_ssh_keygen(command, signed.text).returncode == 0:
+                if run_ssh_keygen(command, signed.text).returncode == 0:
                     return name
     raise NotSigned("none of those whose keys are allowed has signed it")
 
@@ -138,22 +131,5 @@ def find_signer(signed: SignedBuild, allowed: Path) -> str:
 def _names_of_signer(signature: Path, allowed: Path) -> Sequence[str]:
     """What a file of public keys calls who made a signature, whether or not it is right."""
     command = ["-Y", "find-principals", "-f", str(allowed), "-s", str(signature)]
-    answer = _run_ssh_keygen(command, "")
+    answer = run_ssh_keygen(command, "")
     return answer.stdout.splitlines() if answer.returncode == 0 else ()
-
-
-def _run_ssh_keygen(arguments: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("ssh-keygen")
-    if not program:
-        raise VkbenchError("builds are signed by ssh-keygen, which is not installed (OpenSSH 8.2)")
-    command = [program, *arguments]
-    try:
-        return subprocess.run(
-            command, input=text, capture_output=True, text=True, check=False, timeout=_SECONDS
-        )
-    except (subprocess.TimeoutExpired, OSError, UnicodeDecodeError) as error:
-        raise VkbenchError(f"ssh-keygen did not answer: {error}") from error
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it says nothing"])[-1]

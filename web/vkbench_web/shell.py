@@ -30,6 +30,7 @@ NAVIGATION = (
     ("Analyse", (("/heatmap", "Heat map"), ("/compare", "Compare"), ("/roofline", "Roofline"))),
     ("Query", (("/query", "SQL"),)),
 )
+_LONGEST = 120  # characters of a name that a page of many shows
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -89,6 +90,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "age": age,
+        "cut": cut,
         "moment": moment,
         "percent": percent,
         "rate": rate,
@@ -117,6 +119,11 @@ def age(seconds: float | None) -> str:
         if seconds >= size:
             return f"{int(seconds / size)} {unit}"
     return "now"
+
+
+def cut(text: str) -> str:
+    """A name that somebody else chose, at most so long that a page of many stays small."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def moment(at: float | None) -> str:

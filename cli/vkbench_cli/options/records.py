@@ -52,6 +52,14 @@ class Store:
         return replace(process_settings, database=url)
 
 
+Sign = Annotated[
+    Path | None,
+    Option(
+        "--sign",
+        metavar="KEY",
+        help="Sign the export by this SSH key, as `ssh-keygen -t ed25519` makes one.",
+    ),
+]
 Suite = Annotated[
     str,
     Option(

@@ -9,6 +9,7 @@ import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from sqlalchemy import Connection, RowMapping, Table, func, select
 
@@ -16,6 +17,7 @@ from vkbench.device import DeviceFacts, Environment
 from vkbench.job import UNFINISHED, ArmKind, JobState, Mode, Outcome
 from vkbench.messages.wire import encode, from_builtins
 from vkbench.programs.build import Build
+from vkbench.programs.ssh_keygen import sign_text
 from vkbench.result import Side, Statistic, Timing, Verdict
 from vkbench.run import RunKind
 from vkbench_db import schema
@@ -23,6 +25,7 @@ from vkbench_db.rows import fetch, record_of
 from vkbench_db.transfer.intake import Imported, import_lines
 from vkbench_db.transfer.lines import (
     FORMAT,
+    NAMESPACE,
     VERSION,
     AccuracyLine,
     AttemptLine,
@@ -32,6 +35,7 @@ from vkbench_db.transfer.lines import (
     Header,
     JobLine,
     RunLine,
+    SignatureLine,
 )
 from vkbench_db.transfer.transcript import lines_of
 
@@ -40,8 +44,11 @@ __all__ = ["Imported", "export_run", "import_lines", "lines_of"]
 PAGE = 500  # jobs read at once
 
 
-def export_run(tx: Connection, run: int) -> Iterator[str]:
-    """Export a run as lines, each with its line end; `tx` is a reading transaction."""
+def export_run(tx: Connection, run: int, key: Path | None = None) -> Iterator[str]:
+    """Export a run as lines, each with its line end; `tx` is a reading transaction.
+
+    The owner of an SSH key vouches for them if it is given.
+    """
     digest = hashlib.sha256()
     jobs = 0
     for kind, record in _records(tx, run):
@@ -49,7 +56,11 @@ def export_run(tx: Connection, run: int) -> Iterator[str]:
         digest.update(line.encode())
         jobs += kind == "job"
         yield line
-    yield _line("end", End(jobs=jobs, sha256=digest.hexdigest()))
+    end = End(jobs=jobs, sha256=digest.hexdigest())
+    yield _line("end", end)
+    if key:
+        signature = sign_text(end.statement, key, NAMESPACE, f"results by {key}")
+        yield _line("signature", SignatureLine(signature=signature))
 
 
 def _line(kind: str, record: object) -> str:

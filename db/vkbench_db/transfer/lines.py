@@ -9,6 +9,7 @@
 {"accuracy": ...}     what formats or models lost, one each
 {"job": ...}          one each, with its attempts, verdict and timings
 {"end": ...}          SHA-256 of all lines before, so that a cut or changed file shows
+{"signature": ...}    who vouches for them: by a person's SSH key, over what the end says
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from vkbench.run import RunKind
 
 FORMAT = "vkbench-results"
 VERSION = 1
+NAMESPACE = "vkbench-results"  # of signatures: none that was made for a build passes here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,19 @@ class End:
     jobs: int
     sha256: str
 
+    @property
+    def statement(self) -> str:
+        """What a signature is of: the hash covers all lines, so that nothing else need be."""
+        return f"{FORMAT} {self.jobs} {self.sha256}\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignatureLine:
+    """An SSH signature of the lines before it."""
+
+    signature: str
+    key: str = ""  # whose it is, as the reader found; not of the file
+
 
 KINDS: Mapping[str, type[Any]] = {
     "header": Header,
@@ -150,4 +165,5 @@ KINDS: Mapping[str, type[Any]] = {
     "accuracy": AccuracyLine,
     "job": JobLine,
     "end": End,
+    "signature": SignatureLine,
 }

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, TextIO
 
 import msgspec
 
+from vkbench.programs.ssh_keygen import NoSuchSignature, find_key
 from vkbench_db.errors import ImportRefused
-from vkbench_db.transfer.lines import FORMAT, KINDS, VERSION, End, Header
+from vkbench_db.transfer.lines import (
+    FORMAT,
+    KINDS,
+    NAMESPACE,
+    VERSION,
+    End,
+    Header,
+    SignatureLine,
+)
 
 MOST_LINE_CHARACTERS: Final = 96 << 20  # a manifest of the greatest size, however it is escaped
 _AFTER_RUN = ("device", "environment", "bundle", "build", "accuracy", "job", "end")
 _NEXT = {
-    "end": ("header",),
+    "end": ("header", "signature"),
+    "signature": ("header",),
     "header": ("run",),
     "run": _AFTER_RUN,
     "device": _AFTER_RUN,
@@ -36,25 +46,28 @@ class Line:
     record: Any  # of the type that KINDS gives
 
 
-def lines_of(file: TextIO) -> Iterator[str]:
+def lines_of(file: TextIO, most: int = 0) -> Iterator[str]:
     """The lines of a file; ImportRefused for one that would fill the memory."""
-    number = 0
-    while text := file.readline(MOST_LINE_CHARACTERS):
+    number, most = 0, most or MOST_LINE_CHARACTERS
+    while text := file.readline(most):
         number += 1
-        if len(text) == MOST_LINE_CHARACTERS:
-            raise ImportRefused(f"line {number}: it has {MOST_LINE_CHARACTERS} characters or more")
+        if len(text) == most:
+            raise ImportRefused(f"line {number}: it has {most} characters or more")
         yield text
 
 
-def read(lines: Iterable[str]) -> Iterator[Line]:
-    """The lines' records; ImportRefused names the first line that is wrong."""
+def read(lines: Iterable[str], kinds: Mapping[str, type[Any]] = KINDS) -> Iterator[Line]:
+    """The lines' records; ImportRefused names the first line that is wrong.
+
+    `kinds` may have types with fewer fields, for who needs no others.
+    """
     digest = hashlib.sha256()
-    before, jobs, expected, number = "end", 0, 0, 0
+    before, jobs, expected, number, statement = "end", 0, 0, 0, ""
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
-        line = _parse(number, text)
-        if line.kind not in _NEXT[before]:
+        line = _parse(number, text, kinds)
+        if line.kind not in _NEXT[before] or (line.kind == "signature" and not statement):
             raise ImportRefused(f"line {number}: a line '{line.kind}' cannot follow '{before}'")
         match line.record:
             case Header() as header:
@@ -64,18 +77,42 @@ def read(lines: Iterable[str]) -> Iterator[Line]:
                 ending = End(jobs=jobs, sha256=digest.hexdigest())
                 if end != ending or jobs != expected:
                     raise ImportRefused(f"line {number}: the lines before it are not as written")
+                statement = end.statement
+            case SignatureLine(signature=signature):
+                line = replace(line, record=_check_signature(number, statement, signature))
         digest.update(text.rstrip("\r\n").encode() + b"\n")
         jobs += line.kind == "job"
         before = line.kind
         yield line
-    if before != "end":
+    if before not in ("end", "signature"):
         raise ImportRefused(f"line {number}: the file is cut off after {jobs} of {expected} jobs")
 
 
-def _parse(number: int, text: str) -> Line:
+def _check_signature(number: int, statement: str, signature: str) -> SignatureLine:
+    """A signature with the key that made it; ImportRefused if it is of other lines."""
     try:
-        kind, raw = _only_field(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
-        record = msgspec.json.decode(raw, type=KINDS[kind])
+        key = find_key(statement, signature, NAMESPACE)
+    except NoSuchSignature as error:
+        raise ImportRefused(f"line {number}: {error}") from error
+    return SignatureLine(signature=signature, key=key)
+
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
+    if record not in _decoders:
+        _decoders[record] = msgspec.json.Decoder(record)
+    return _decoders[record]
+
+
+def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
+    try:
+        kind, raw = _only_field(_fields.decode(text))
+        record = _decoder(kinds[kind]).decode(raw)
     except KeyError as error:
         raise _refuse_line(number, f"unknown kind {error}") from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

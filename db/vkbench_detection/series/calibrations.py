@@ -134,15 +134,22 @@ def _calibration(tx: Connection, run: int, device: int, kind: str) -> dict[str, 
         "environment": last.environment,
         "measured_at": last.finished_at,
         "run_id": run,
+        **name_rates(rates),
+        "launch_seconds": _launch(same),
+        "tick_seconds": _tick(same),
+        "noise": _noise(same, canary_of(kind)),
+    }
+
+
+def name_rates(rates: Mapping[tuple[str, str], float]) -> dict[str, Any]:
+    """The rates of a calibration by the names that `Roofs` has for them."""
+    return {
         "read_bytes": rates.get(("read_bandwidth", "portable")),
         "copy_bytes": rates.get(("copy", "portable")),
         "fma_f32": rates.get(("fma", "portable")),
         "fma_f16": rates.get(("fma", "pairs")),
         "dot_i8": rates.get(("dot_i8", "int_dot")),
         "matrices": {name: rate for (of, name), rate in rates.items() if of == "matrix_rate"},
-        "launch_seconds": _launch(same),
-        "tick_seconds": _tick(same),
-        "noise": _noise(same, canary_of(kind)),
     }
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from vkbench.configuration import variant_of
 from vkbench.job import PEERS, JobState, Mode
-from vkbench.result import BOUNDS_CHECKED, NOT_COLD
+from vkbench.result import BOUNDS_CHECKED, NOT_COLD, THROTTLED
 from vkbench_db import schema
 from vkbench_db.ask.devices.health import DONE
 from vkbench_db.database import watch_alone
@@ -31,7 +31,6 @@ BATCH = 500  # jobs of a transaction: the collector waits for it on SQLite, up t
 SCAN_SECONDS = 86_400.0  # after a new result its series' history waits so long for others
 PATIENCE_SECONDS = 60.0  # for the announcement of the environment that a result names
 NO_TIME = "no time"  # flag of a timing of zero seconds
-THROTTLED = "throttled"
 
 
 @dataclass(frozen=True, kw_only=True)

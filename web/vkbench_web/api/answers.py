@@ -46,9 +46,14 @@ def answer(table: Table, kind: str = "json") -> Response:
 
 def answer_with(table: Table, **more: object) -> Response:
     """A table as JSON, with more fields beside its rows."""
+    return Response(json.dumps(body(table, **more)), media_type="application/json")
+
+
+def body(table: Table, **more: object) -> dict[str, Any]:
+    """What an answer holds: a table's rows, and more fields beside them."""
     rows = [record(table.columns, row) for row in table.rows]
-    body = {"schema_version": SCHEMA_VERSION, "rows": rows, **more}
-    return Response(json.dumps(_replace_not_finite(body)), media_type="application/json")
+    made = {"schema_version": SCHEMA_VERSION, "rows": rows, **more}
+    return {key: _replace_not_finite(value) for key, value in made.items()}
 
 
 def record(columns: Sequence[Column], row: Mapping[str, Cell]) -> dict[str, Cell]:

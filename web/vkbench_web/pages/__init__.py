@@ -1,7 +1,7 @@
 """The pages, a module each."""
 
 from vkbench_web.api import builds as api_builds
-from vkbench_web.api import findings, health, history
+from vkbench_web.api import findings, health, history, reference
 from vkbench_web.api import results as api_results
 from vkbench_web.pages import (
     compare,
@@ -38,5 +38,5 @@ PAGES = (
         roofline,
     ),
     *(programs, regressions, query, sign_in),
-    *(api_results, api_builds, history, findings, health),
+    *(api_results, api_builds, history, findings, health, reference),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -14,6 +15,7 @@ from vkbench.errors import UsageError
 from vkbench.job import Mode
 from vkbench.words.units import count_of
 from vkbench_cli import completion
+from vkbench_cli.files import check_writable, whole_file
 from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Limit, Output, show_newest, tell_cut
 from vkbench_cli.show.telling import hand_over, tell
@@ -116,6 +118,13 @@ def results(
             case_sensitive=False,
         ),
     ] = None,
+    parquet: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Write all of them to FILE as Parquet instead, which DuckDB and pandas read.",
+        ),
+    ] = None,
     limit: Limit = None,
     store: Store,
     output: Output,
@@ -133,7 +142,12 @@ def results(
     vkbench results --series 12 --json
     vkbench results --statistics --history
     vkbench results --run last --as junit > results.xml
+    vkbench results --history --parquet results.parquet
     """
+    if parquet:
+        if as_ or statistics or output != Output():
+            raise UsageError("--parquet is a form of its own: leave out --as, --statistics, --json")
+        check_writable(parquet)
     from vkbench_db.ask.queries import find_run
     from vkbench_db.ask.results import ResultFilter, count_trials
     from vkbench_db.ask.results import results as read_results
@@ -144,10 +158,10 @@ def results(
     if statistics and (as_ or mode is not OfResults.BOTH):
         raise UsageError("--statistics are those of --mode compile: leave out --mode and --as")
     sizes = [parse_shape(text) for text in shape]
-    is_for_program = as_ not in (None, Interchange.MD)
+    is_for_program = bool(parquet) or as_ not in (None, Interchange.MD)
     most = output.most(0 if is_for_program and limit is None else limit)
     with reading(store.settings()) as tx:
-        if not run and is_blank(tx):
+        if not run and is_blank(tx) and not parquet:
             _print([], as_, output, most, NOTHING_YET)
             return
         chosen = ResultFilter(
@@ -177,10 +191,23 @@ def results(
     if statistics:
         show_newest(list_statistics(filter(is_asked, result_rows), by_job), output, most)
         return
-    _print(list(filter(is_asked, result_rows)), as_, output, most, models=models)
+    if parquet:
+        _write_parquet(list(filter(is_asked, result_rows)), parquet, most)
+    else:
+        _print(list(filter(is_asked, result_rows)), as_, output, most, models=models)
     if left_out := sum(trial.results for trial in tried if is_asked(trial)):
         trial_words = count_of(left_out, "trial")
         tell(f"left out {trial_words} of `vkbench tune`; --trials shows them")
+
+
+def _write_parquet(result_rows: list[ResultRow], path: Path, most: int | None) -> None:
+    from vkbench_tables.written.parquet import write_parquet
+
+    rows = rows_of(result_rows)
+    with whole_file(path) as file:
+        write_parquet(table(rows[:most]), file)
+    tell(f"{path}: {count_of(len(rows[:most]), 'row')}")
+    tell_cut(len(rows), most)
 
 
 def _check_form(form: Interchange | None, formats: list[str], output: Output) -> None:

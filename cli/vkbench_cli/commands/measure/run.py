@@ -21,7 +21,7 @@ from vkbench_cli.files import check_writable
 from vkbench_cli.machine import open_alone
 from vkbench_cli.options.declarations import find_declarations, for_each_declaration
 from vkbench_cli.options.effort import Effort
-from vkbench_cli.options.records import RUN_HELP, AllRows, Selecting, Store
+from vkbench_cli.options.records import RUN_HELP, AllRows, Selecting, Sign, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import refuse_imported
@@ -56,6 +56,7 @@ def run(
             ),
         ),
     ] = None,
+    sign: Sign = None,
     stop_after: Annotated[
         float | None,
         Option(
@@ -109,6 +110,8 @@ def run(
         )
     if driver and (selecting.build or selecting.peer):
         raise UsageError(NO_DRIVER)
+    if sign and not export:
+        raise UsageError("--sign is of --export: give the file that is to be signed")
     settings = store.settings()
     log.set_up(logging.WARNING)
     if export:
@@ -136,10 +139,10 @@ def run(
             ended = work(database, settings, run_row, devices, stop_after, routes)
         except (ServiceUnreachable, RunnerFailed) as error:
             if export:
-                export_run(database, run_row.id, export)
+                export_run(database, run_row.id, export, sign)
             raise type(error)(f"{error}; {how_to_go_on(run_row.id, store)}") from error
         if export:
-            export_run(database, run_row.id, export)
+            export_run(database, run_row.id, export, sign)
         if ended is Ended.INTERRUPTED:
             tell(how_to_go_on(run_row.id, store))
             return EXIT_INTERRUPTED

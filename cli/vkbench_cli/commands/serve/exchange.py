@@ -11,7 +11,7 @@ from typer import Argument, Option
 from vkbench.errors import UsageError
 from vkbench.words.units import count_of
 from vkbench_cli import completion
-from vkbench_cli.options.records import RUN_HELP, Store
+from vkbench_cli.options.records import RUN_HELP, Sign, Store
 from vkbench_cli.show.telling import Elapsed, say, tell
 from vkbench_cli.store import open_database, reading
 
@@ -28,6 +28,7 @@ def export(
             help="Write the results to this file, compressed if it ends with .gz or .xz.",
         ),
     ],
+    sign: Sign = None,
     store: Store,
 ) -> None:
     """Export the results of a run to a file that `import` reads."""
@@ -37,7 +38,7 @@ def export(
     with reading(store.settings()) as tx:
         run_row = find_run(tx, run)
     with open_database(store.settings()) as database:
-        export_run(database, run_row.id, output)
+        export_run(database, run_row.id, output, sign)
     tell(f"run {run_row.id} ({count_of(run_row.progress.total, 'job')}) -> {output}")
 
 

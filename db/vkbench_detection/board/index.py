@@ -1,0 +1,269 @@
+"""The index of a board: one SQLite file with each timing of each export, read once.
+
+It can be deleted at any time: the next build reads all exports again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from vkbench.device import DeviceFacts
+from vkbench_db.batches import batches
+from vkbench_detection.board.lines import Apart
+from vkbench_detection.board.reading import Section, TimingRow, read_sections
+
+VERSION: Final = 1
+BATCH: Final = 2000
+_CACHED: Final = 20_000  # words whose numbers are kept in memory
+_SCHEMA: Final = """
+CREATE TABLE file (
+  id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INT, changed INT, fault TEXT DEFAULT '',
+  first INT DEFAULT 0, last INT DEFAULT -1);
+CREATE TABLE section (
+  id INTEGER PRIMARY KEY, file INT REFERENCES file, uuid TEXT, sha TEXT, key TEXT, made_at REAL,
+  jobs INT, timings INT, first INT, last INT, hidden INT DEFAULT 0, same_as TEXT DEFAULT '');
+CREATE INDEX section_file ON section (file);
+CREATE TABLE class (id INTEGER PRIMARY KEY, name TEXT UNIQUE, roofs TEXT DEFAULT '');
+CREATE TABLE device (
+  id INTEGER PRIMARY KEY, key TEXT, class INT, llc_bytes INT, is_cpu INT, UNIQUE (key, class));
+CREATE TABLE page (id INTEGER PRIMARY KEY, class INT, case_name TEXT, UNIQUE (class, case_name));
+CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
+CREATE TABLE timing (
+  id INTEGER PRIMARY KEY, section INT, page INT, device INT, variant INT, driver INT, build INT,
+  metric INT, path INT, seconds REAL, bytes_moved INT, flops INT, apart INT);
+CREATE TABLE identity (text TEXT);
+CREATE TABLE dirty (page INTEGER PRIMARY KEY);
+CREATE TABLE shown (
+  page INTEGER PRIMARY KEY, timings INT, devices INT, metric TEXT, median REAL, apart INT);
+"""
+APARTS: Final = tuple(Apart)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stamp:
+    """How a file is recognised without reading it."""
+
+    size: int
+    changed: int  # nanoseconds
+
+
+class Index:
+    """The index of a board, for one process."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._word = lru_cache(maxsize=_CACHED)(self._find_word)
+        self._page = lru_cache(maxsize=_CACHED)(self._find_page)
+        self._device = lru_cache(maxsize=_CACHED)(self._find_device)
+
+    @property
+    def identity(self) -> str:
+        """What tells this index from another that was made in its place."""
+        [identity] = self.connection.execute("SELECT text FROM identity").fetchone()
+        return str(identity)
+
+    def stamps(self) -> dict[str, Stamp]:
+        """The files that the index has, by name."""
+        rows = self.connection.execute("SELECT name, size, changed FROM file")
+        return {name: Stamp(size=size, changed=changed) for name, size, changed in rows}
+
+    def add(self, name: str, stamp: Stamp, lines: Iterable[str]) -> int:
+        """Take a file's timings, all or none; return how many. ImportRefused says what is wrong."""
+        self.remove(name)
+        with self._transaction():
+            file = self._insert_file(name, stamp)
+            first = self._next_timing()
+            count = 0
+            for batch in batches(self._number_rows(file, read_sections(lines)), BATCH):
+                marks = ", ".join("?" * len(batch[0]))
+                self.connection.executemany(f"INSERT INTO timing VALUES (NULL, {marks})", batch)
+                count += len(batch)
+            changes = (first, first + count - 1, file)
+            self.connection.execute("UPDATE file SET first = ?, last = ? WHERE id = ?", changes)
+            self._mark_range(first, first + count - 1)
+        return count
+
+    def refuse(self, name: str, stamp: Stamp, fault: str) -> None:
+        """Note that a file cannot be read, so that no build tries again before it changes."""
+        self.remove(name)
+        with self._transaction():
+            self._insert_file(name, stamp, fault)
+
+    def remove(self, name: str) -> None:
+        """Forget a file and its timings; pages that had them are to be written again."""
+        row = self.connection.execute(
+            "SELECT id, first, last FROM file WHERE name = ?", (name,)
+        ).fetchone()
+        if not row:
+            return
+        file, first, last = row
+        with self._transaction():
+            self._mark_range(first, last)
+            self.connection.execute("DELETE FROM timing WHERE id BETWEEN ? AND ?", (first, last))
+            self.connection.execute("DELETE FROM section WHERE file = ?", (file,))
+            self.connection.execute("DELETE FROM file WHERE id = ?", (file,))
+
+    def choose(self) -> None:
+        """Let each run count once, however many files have it.
+
+        Of the same lines, and of several exports of one run, those that somebody signed win, then
+        those with more jobs. An unsigned file can so displace no signed one.
+        """
+        before = self._list_hidden()
+        with self._transaction():
+            self.connection.execute("UPDATE section SET hidden = 0, same_as = ''")
+            for group in ("sha", "uuid, key", "uuid"):
+                self._hide(group, unsigned_alone=group == "uuid")
+            moved = before ^ self._list_hidden()
+            for section, first, last in self.connection.execute(
+                "SELECT id, first, last FROM section"
+            ).fetchall():
+                if section in moved:
+                    self._mark_range(first, last)
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Ask the index by a statement that reads."""
+        return self.connection.execute(sql, values)
+
+    def write(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Change the index by a statement for each row."""
+        with self._transaction():
+            self.connection.executemany(sql, rows)
+
+    def _list_hidden(self) -> set[int]:
+        rows = self.connection.execute("SELECT id FROM section WHERE hidden")
+        return {section for (section,) in rows}
+
+    def _hide(self, group: str, *, unsigned_alone: bool) -> None:
+        """Hide all but the best section of each group, and note which file has that one."""
+        only = "AND key = ''" if unsigned_alone else ""
+        self.connection.execute(
+            f"""
+            WITH ranked AS (
+              SELECT section.id,
+                first_value(file.name) OVER best AS winner, row_number() OVER best AS place
+              FROM section JOIN file ON file.id = section.file WHERE NOT hidden
+              WINDOW best AS (
+                PARTITION BY {group} ORDER BY key <> '' DESC, jobs DESC, file.name, section.id))
+            UPDATE section SET hidden = 1, same_as = ranked.winner
+            FROM ranked WHERE ranked.id = section.id AND place > 1 {only}
+            """
+        )
+
+    def _insert_file(self, name: str, stamp: Stamp, fault: str = "") -> int:
+        made = self.connection.execute(
+            "INSERT INTO file (name, size, changed, fault) VALUES (?, ?, ?, ?)",
+            (name, stamp.size, stamp.changed, fault),
+        )
+        return int(made.lastrowid or 0)
+
+    def _next_timing(self) -> int:
+        [newest] = self.connection.execute("SELECT coalesce(max(id), 0) FROM timing").fetchone()
+        return int(newest) + 1
+
+    def _number_rows(
+        self, file: int, rows: Iterable[tuple[Section, TimingRow | None]]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of the table of timings; a run is stored when its last timing was."""
+        section, count, at = self._next_section(), 0, self._next_timing()
+        for run, row in rows:
+            if row is None:
+                made = (section, file, run.run.uuid, run.sha, run.key, run.run.created_at, run.jobs)
+                self.connection.execute(
+                    "INSERT INTO section VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')",
+                    (*made, count, at, at + count - 1),
+                )
+                section, at, count = section + 1, at + count, 0
+                continue
+            count += 1
+            device, kind = self._device(row.device.key, row.device.name, *_cache_of(row.device))
+            yield (
+                *(section, self._page(kind, row.case), device, self._word(row.variant)),
+                *(self._word(row.driver), self._word(row.build), self._word(row.metric)),
+                *(self._word(row.path), row.seconds, row.bytes_moved, row.flops),
+                APARTS.index(row.apart),
+            )
+
+    def _next_section(self) -> int:
+        [newest] = self.connection.execute("SELECT coalesce(max(id), 0) FROM section").fetchone()
+        return int(newest) + 1
+
+    def _mark_range(self, first: int, last: int) -> None:
+        self.connection.execute(
+            "INSERT OR IGNORE INTO dirty SELECT DISTINCT page FROM timing WHERE id BETWEEN ? AND ?",
+            (first, last),
+        )
+
+    def _find_word(self, text: str) -> int:
+        return self._find("word", ("text",), (text,))
+
+    def _find_page(self, kind: int, case: str) -> int:
+        return self._find("page", ("class", "case_name"), (kind, case))
+
+    def _find_device(self, key: str, name: str, llc_bytes: int, is_cpu: bool) -> tuple[int, int]:
+        kind = self._find("class", ("name",), (name,))
+        device = self._find("device", ("key", "class"), (key, kind))
+        self.connection.execute(
+            "UPDATE device SET llc_bytes = ?, is_cpu = ? WHERE id = ?", (llc_bytes, is_cpu, device)
+        )
+        return device, kind
+
+    def _find(self, table: str, columns: Sequence[str], values: Sequence[Any]) -> int:
+        """The number of a row, which is made if it is not there."""
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        where = " AND ".join(f"{column} = ?" for column in columns)
+        row = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()
+        if row:
+            return int(row[0])
+        made = self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", values)
+        return int(made.lastrowid or 0)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            for cached in (self._word, self._page, self._device):  # numbers of rows that are gone
+                cached.cache_clear()
+            raise
+        self.connection.execute("COMMIT")
+
+
+def _cache_of(device: DeviceFacts) -> tuple[int, bool]:
+    return device.llc_bytes, device.type == "cpu"
+
+
+@contextmanager
+def open_index(path: Path) -> Iterator[Index]:
+    """The index in a file; one of another version of vkbench is made anew."""
+    connection = _connect(path)
+    try:
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            connection.close()
+            path.unlink(missing_ok=True)
+            connection = _connect(path)
+            connection.executescript(_SCHEMA)
+            connection.execute("INSERT INTO identity VALUES (?)", (uuid4().hex,))
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        yield Index(connection)
+    finally:
+        connection.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    # The index can be made again, so a power cut may spoil it; what is sorted goes to the disk.
+    for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "temp_store = FILE"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("PRAGMA cache_size = -16000")
+    return connection

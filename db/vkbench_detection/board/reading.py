@@ -1,0 +1,182 @@
+"""Reads one export file for a board: its runs, devices, and the timings that may count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from vkbench.device import DeviceFacts, Environment
+from vkbench.errors import UsageError
+from vkbench.job import PEERS, ArmKind, JobState, Mode
+from vkbench.programs.build import Build
+from vkbench.result import BOUNDS_CHECKED, NOT_COLD, THROTTLED, Side
+from vkbench.run import RunKind
+from vkbench_db.errors import ImportRefused
+from vkbench_db.transfer.bounds import check_record
+from vkbench_db.transfer.lines import End, EnvironmentLine, RunLine, SignatureLine
+from vkbench_db.transfer.transcript import Line, read
+from vkbench_detection.board.lines import (
+    BOARD_KINDS,
+    MOST_BYTES,
+    Apart,
+    BoardAttempt,
+    BoardJob,
+    BoardTiming,
+    check_case,
+    check_word,
+)
+
+SHOWN = (RunKind.WORK, RunKind.CALIBRATION, RunKind.IMPORT)
+NOT_COLD_METRIC = "cold, maybe cached"
+_MODES = (Mode.PERFORMANCE, Mode.PEER)
+_STATES = (JobState.PASSED, JobState.WRONG)
+_DIGITS = 12  # of a hash that people read
+_UNKNOWN = ("", "unknown")
+
+
+class TimingRow(NamedTuple):
+    """A timing as the index keeps it; texts are interned there."""
+
+    device: DeviceFacts
+    case: str
+    variant: str
+    driver: str
+    build: str
+    metric: str
+    path: str  # arithmetic; "" of other programs, which no roof judges
+    seconds: float
+    bytes_moved: int
+    flops: int
+    apart: Apart
+
+
+@dataclass(kw_only=True)
+class Section:
+    """A run of a file; its hash and key are known once it is read to its end."""
+
+    run: RunLine
+    devices: dict[str, DeviceFacts] = field(default_factory=dict)
+    environments: dict[str, Environment] = field(default_factory=dict)
+    builds: dict[str, Build] = field(default_factory=dict)
+    jobs: int = 0
+    sha: str = ""
+    key: str = ""  # of who signed it; "" if nobody did
+
+
+def read_sections(lines: Iterable[str]) -> Iterator[tuple[Section, TimingRow | None]]:
+    """The timings of a file one by one, each with its run; no timing at the end of a run.
+
+    ImportRefused names the first line that is wrong: nothing of the file is to be used then.
+    """
+    section: Section | None = None
+    for line in read(lines, BOARD_KINDS):
+        if isinstance(line.record, BoardJob):
+            assert section
+            yield from ((section, row) for row in _read_job(line, line.record, section))
+            continue
+        record = check_record(line.number, line.record)
+        if isinstance(record, RunLine):
+            if section:
+                yield section, None
+            section = Section(run=record)
+        elif section:
+            _add_record(section, record)
+    if section is None:
+        raise ImportRefused("the file is empty")
+    yield section, None
+
+
+def _add_record(section: Section, record: object) -> None:
+    match record:
+        case DeviceFacts():
+            section.devices[record.key] = record
+        case EnvironmentLine():
+            section.environments[record.hash] = record.facts
+        case Build():
+            section.builds[record.sha] = record
+        case End():
+            section.sha, section.jobs = record.sha256, record.jobs
+        case SignatureLine():
+            section.key = record.key
+
+
+def _read_job(line: Line, job: BoardJob, section: Section) -> Iterator[TimingRow]:
+    if job.mode not in _MODES or job.state not in _STATES:
+        return
+    if section.run.kind not in (None, *SHOWN) or not (attempt := job.settling):
+        return
+    try:
+        check_case(job.case)
+        device = section.devices[job.device]
+        for timing in job.timings:
+            yield _make_row(device, job, attempt, timing, section)
+    except KeyError:
+        raise ImportRefused(
+            f"line {line.number}: no line tells the device {job.device!a}"
+        ) from None
+    except (ValueError, UsageError) as error:
+        raise ImportRefused(f"line {line.number}: {error}") from error
+
+
+def _make_row(
+    device: DeviceFacts, job: BoardJob, attempt: BoardAttempt, timing: BoardTiming, section: Section
+) -> TimingRow:
+    if not (0 <= timing.bytes_moved <= MOST_BYTES and 0 <= timing.flops <= MOST_BYTES):
+        raise ValueError("bytes and operations are counts of 63 bits")
+    environment = section.environments.get(attempt.environment)
+    is_theirs = timing.side is Side.THEIRS
+    is_ours = not is_theirs and job.arm_kind is ArmKind.BUNDLE and section.run.track != PEERS
+    return TimingRow(
+        device=device,
+        case=job.case,
+        variant=check_word(job.variant if is_theirs else attempt.variant),
+        driver=_name_driver(environment),
+        build="" if is_theirs else _name_build(job, attempt, section.builds),
+        metric=_name_metric(timing),
+        path=check_word(job.verdict.path if job.verdict and is_ours else ""),
+        seconds=timing.seconds,
+        bytes_moved=timing.bytes_moved,
+        flops=timing.flops,
+        apart=_find_apart(job, attempt, timing, environment),
+    )
+
+
+def _name_metric(timing: BoardTiming) -> str:
+    """The metric; cold timings that may have hit a cache are a metric of their own."""
+    if timing.metric == "cold" and any(w.startswith(NOT_COLD) for w in timing.warnings):
+        return NOT_COLD_METRIC
+    return check_word(timing.metric)
+
+
+def _find_apart(
+    job: BoardJob, attempt: BoardAttempt, timing: BoardTiming, environment: Environment | None
+) -> Apart:
+    if environment is None or environment.driver_version.casefold() in _UNKNOWN:
+        return Apart.ENVIRONMENT
+    if timing.seconds <= 0:
+        return Apart.NO_TIME
+    if job.state is JobState.WRONG:
+        return Apart.WRONG
+    if any(warning.startswith(THROTTLED) for warning in timing.warnings):
+        return Apart.THROTTLED
+    return Apart.CHECKED if attempt.telemetry.get(BOUNDS_CHECKED) else Apart.NOT
+
+
+def _name_driver(environment: Environment | None) -> str:
+    """A driver with its version and, if it is not the default, the clock policy."""
+    if environment is None:
+        return ""
+    name = f"{environment.driver} {environment.driver_version}".strip()
+    policy = environment.clock_policy
+    return check_word(name if policy == "default" else f"{name}, clocks {policy}")
+
+
+def _name_build(job: BoardJob, attempt: BoardAttempt, builds: Mapping[str, Build]) -> str:
+    """A build of a program by its name, or the kernel's compiled code by its hash."""
+    if job.arm_kind is ArmKind.BUILD:
+        build = builds.get(job.bundle)
+        name = build.name if build and build.name else job.bundle[:_DIGITS]
+        return check_word(f"{build.program} {name}" if build else name)
+    sha = check_word(attempt.kernel_sha)[:_DIGITS]
+    return f"kernel {sha}" if sha else ""

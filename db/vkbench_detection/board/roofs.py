@@ -1,0 +1,126 @@
+"""What a class of devices can reach, by all calibrations among the exports of a board."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from vkbench.case import parse
+from vkbench.configuration import variant_of
+from vkbench.errors import UsageError
+from vkbench_detection.board.index import Index
+from vkbench_detection.series.calibrations import name_rates
+from vkbench_detection.series.impossible import MARGIN, least_seconds
+from vkbench_detection.series.roofs import RoofLoad, Roofs, numbers_of
+
+_KERNELS: Final = ("read_bandwidth", "copy", "fma", "dot_i8", "matrix_rate")
+_RATES = """
+SELECT page.class, timing.device, page.case_name, variant.text, device.llc_bytes, device.is_cpu,
+  max(CASE WHEN metric.text = 'hot' THEN flops WHEN flops = 0 THEN bytes_moved END / seconds)
+FROM timing
+JOIN section ON section.id = timing.section AND NOT section.hidden
+JOIN page ON page.id = timing.page JOIN device ON device.id = timing.device
+JOIN word AS metric ON metric.id = timing.metric
+JOIN word AS variant ON variant.id = timing.variant
+WHERE timing.apart = 0 AND timing.page IN (SELECT id FROM page WHERE {kernels})
+GROUP BY timing.device, page.case_name, timing.variant
+"""
+
+
+def settle_roofs(index: Index) -> None:
+    """Store the roofs of each class; pages of a class whose roofs moved are written again."""
+    made = {kind: msgspec.json.encode(asdict(roofs)).decode() for kind, roofs in _find_roofs(index)}
+    rows = index.query("SELECT id, roofs FROM class").fetchall()
+    moved = [(made.get(kind, ""), kind) for kind, kept in rows if kept != made.get(kind, "")]
+    index.write("UPDATE class SET roofs = ? WHERE id = ?", moved)
+    index.write(
+        "INSERT OR IGNORE INTO dirty SELECT id FROM page WHERE class = ?",
+        [(kind,) for _, kind in moved],
+    )
+
+
+def _find_roofs(index: Index) -> list[tuple[int, Roofs]]:
+    """The roofs of each class that was calibrated: the median device's, rate by rate.
+
+    So one lab's wrong calibration neither lifts nor lowers the roof for all others.
+    """
+    kernels = " OR ".join(f"case_name LIKE '{kernel}/%'" for kernel in _KERNELS)
+    by_device: dict[tuple[int, int], dict[tuple[str, str], float]] = {}
+    facts: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+    for kind, device, case, variant, llc, is_cpu, rate in index.query(
+        _RATES.format(kernels=kernels)
+    ):
+        if not rate:
+            continue
+        facts[kind].append((llc, bool(is_cpu)))
+        kept = by_device.setdefault((kind, device), {})
+        key = (case.partition("/")[0], variant_of(variant))
+        kept[key] = max(kept.get(key, 0.0), rate)
+    rates: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for (kind, _), own in by_device.items():
+        for key, rate in own.items():
+            rates[kind][key].append(rate)
+    return [(kind, _make_roofs(rates[kind], facts[kind])) for kind in rates]
+
+
+def _make_roofs(
+    rates: Mapping[tuple[str, str], list[float]], facts: list[tuple[int, bool]]
+) -> Roofs:
+    middle = {key: median(values) for key, values in rates.items()}
+    return Roofs(
+        **name_rates(middle),
+        llc_bytes=max(llc for llc, _ in facts),
+        is_cpu=any(is_cpu for _, is_cpu in facts),
+    )
+
+
+def read_roofs(index: Index) -> dict[int, Roofs]:
+    """The roofs of each class that has some."""
+    rows = index.query("SELECT id, roofs FROM class WHERE roofs <> ''")
+    return {kind: msgspec.json.decode(text, type=Roofs) for kind, text in rows}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What timings have in common that one roof judges."""
+
+    case: str
+    variant: str
+    metric: str
+    path: str  # arithmetic; other programs' have none, and are not judged
+    bytes_moved: int
+    flops: int
+
+
+def least_of(measured: Measured, roofs: Roofs) -> float:
+    """The seconds below which a timing is beyond the roof; 0 where nothing is."""
+    if not measured.path:
+        return 0.0
+    kernel, numbers = _describe(measured.case)
+    load = RoofLoad(
+        bytes_moved=measured.bytes_moved,
+        flops=measured.flops,
+        numbers=numbers,
+        path=measured.path,
+        variant=variant_of(measured.variant),
+        is_cold=measured.metric == "cold",
+        kernel=kernel,
+    )
+    return least_seconds(load, roofs) / MARGIN
+
+
+@lru_cache(maxsize=1000)
+def _describe(case: str) -> tuple[str, str]:
+    """The kernel of a case, and the numbers that it multiplies."""
+    try:
+        parsed = parse(case)
+    except UsageError:
+        return case.partition("/")[0], ""
+    types = ",".join(f"{name}={kind}" for name, kind in sorted(parsed.types.items()))
+    return parsed.kernel, numbers_of(parsed.format, types)

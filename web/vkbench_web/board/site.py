@@ -1,0 +1,154 @@
+"""Writes a board: a page and a badge for each class of devices and case, and the lists above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import vkbench
+from vkbench.errors import UsageError
+from vkbench_detection.board.index import Index
+from vkbench_detection.board.standings import SHARES, CasePage, Standing, read_pages
+from vkbench_web.board.names import case_path
+from vkbench_web.board.pictures import WIDTH, Badge, Scale
+from vkbench_web.shell import render_alone, seconds
+
+MARK: Final = ".vkbench-board"  # file that says that a folder is a board, and of which index
+_BATCH: Final = 500
+_LABEL: Final = 60  # characters of a badge's label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """A folder that becomes a board."""
+
+    folder: Path
+    title: str
+
+    def check(self) -> None:
+        """UsageError if the folder holds something else than a board."""
+        if self.folder.is_dir() and not self._mark.is_file() and any(self.folder.iterdir()):
+            raise UsageError(f"{self.folder} is neither empty nor a board: give another folder")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"{self.folder} is no folder")
+
+    def is_of(self, index: Index) -> bool:
+        """Whether the pages that are there were made from this index, by this version."""
+        return self._mark.is_file() and self._mark.read_text() == self._words(index)
+
+    def put_mark(self, index: Index) -> None:
+        """Note that the folder has all pages of an index."""
+        self.put(MARK, self._words(index))
+
+    def put(self, path: str, text: str) -> None:
+        """Write a file, unless it is there already with the same content."""
+        place, data = self.folder / path, text.encode(errors="replace")
+        if not place.is_file() or place.stat().st_size != len(data) or place.read_bytes() != data:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+
+    def put_page(self, path: str, template: str, **values: Any) -> None:
+        """Write a page of a template."""
+        root = "../" * path.count("/")
+        common = {"root": root, "title": self.title, "version": vkbench.__version__}
+        self.put(path, render_alone(f"board/{template}", **common, **values))
+
+    def remove(self, path: str) -> None:
+        """Remove a file, and the folders that have nothing in them then."""
+        place = self.folder / path
+        place.unlink(missing_ok=True)
+        for folder in place.relative_to(self.folder).parents:
+            there = self.folder / folder
+            if there.is_dir() and not any(there.iterdir()):
+                there.rmdir()
+
+    @property
+    def _mark(self) -> Path:
+        return self.folder / MARK
+
+    def _words(self, index: Index) -> str:
+        return f"{vkbench.__version__}\n{index.identity}\n{self.title}\n"
+
+
+def write_case_pages(site: Site, index: Index) -> int:
+    """Write the pages that changed since the last build, or all of a new folder; return how many.
+
+    A page whose last timing is gone goes too.
+    """
+    everything = not site.is_of(index)
+    (site.folder / MARK).unlink(missing_ok=True)  # until all is written
+    if everything:
+        index.write("INSERT OR IGNORE INTO dirty SELECT id FROM page", [()])
+    count, rows = 0, []
+    for page in read_pages(index, everything=everything):
+        _put_case(site, page)
+        rows.append(_summarise(page))
+        count += 1
+        if len(rows) == _BATCH:
+            _note_shown(index, rows)
+            rows = []
+    _note_shown(index, rows)
+    for _, device, case in index.query(_GONE).fetchall():
+        for ending in ("html", "svg"):
+            site.remove(f"{case_path(device, case)}.{ending}")
+    index.write("DELETE FROM shown WHERE page IN (SELECT page FROM dirty)", [()])
+    index.write("DELETE FROM dirty", [()])
+    return count
+
+
+_GONE: Final = """
+SELECT page.id, class.name, page.case_name
+FROM dirty JOIN page ON page.id = dirty.page JOIN class ON class.id = page.class
+"""
+
+
+def _note_shown(index: Index, rows: list[tuple[Any, ...]]) -> None:
+    """Store what lists say of pages; those that are left in `dirty` at the end have no timing."""
+    index.write("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?)", rows)
+    index.write("DELETE FROM dirty WHERE page = ?", [(row[0],) for row in rows])
+
+
+def _summarise(page: CasePage) -> tuple[Any, ...]:
+    first, apart = page.first, sum(row.count for row in page.apart)
+    timings = sum(standing.whole.count for standing in page.standings)
+    if first is None:
+        return page.page, timings, 0, "", None, apart
+    return page.page, timings, first.whole.devices, first.metric, first.whole.median, apart
+
+
+def _put_case(site: Site, page: CasePage) -> None:
+    path, badge = case_path(page.device, page.case), _badge(page)
+    site.put(f"{path}.svg", render_alone("board/badge.svg", badge=badge))
+    site.put_page(
+        f"{path}.html",
+        "case.html",
+        page=page,
+        kernel=page.case.partition("/")[0],
+        badge=f"{path.rpartition('/')[2]}.svg",
+        badge_text=f"{badge.label}: {badge.value}",
+        shown=[(standing, _scale(standing)) for standing in page.standings],
+        shares=SHARES,
+        width=WIDTH,
+    )
+
+
+def _scale(standing: Standing) -> Scale:
+    return Scale.of([group for groups in standing.parts.values() for group in groups])
+
+
+def _badge(page: CasePage) -> Badge:
+    first = page.first
+    label = page.case if len(page.case) <= _LABEL else f"{page.case[: _LABEL - 1]}…"
+    if first is None:
+        return Badge(label=label, value="no timing")
+    return Badge(label=label, value=f"{seconds(first.whole.median)} {first.metric}")
+
+
+def put_assets(site: Site) -> None:
+    """Write the style sheet and the icon."""
+    static = files("vkbench_web") / "static"
+    sheets = ("style.css", "board.css")
+    site.put("style.css", "\n".join((static / name).read_text() for name in sheets))
+    site.put("icon.svg", (static / "icon.svg").read_text())
