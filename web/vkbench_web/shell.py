@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -9,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -30,6 +32,8 @@ NAVIGATION = (
     ("Analyse", (("/heatmap", "Heat map"), ("/compare", "Compare"), ("/roofline", "Roofline"))),
     ("Query", (("/query", "SQL"),)),
 )
+BREAKS = 32  # characters of a text above which its names may break
+_JOINTS = re.compile(r"([/_])(?=\w)")
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -89,6 +93,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "age": age,
+        "breakable": break_names,
         "moment": moment,
         "percent": percent,
         "rate": rate,
@@ -107,6 +112,13 @@ def asset(name: str) -> str:
 
     data = files("vkbench_web").joinpath("static", name).read_bytes()
     return f"/static/{name}?{sha256(data).hexdigest()[:12]}"
+
+
+def break_names(text: str) -> Markup:
+    """A long text whose names may break after `/` and `_`; a short one stays as it is."""
+    if len(text) <= BREAKS:
+        return escape(text)
+    return Markup(_JOINTS.sub(r"\1<wbr>", str(escape(text))))
 
 
 def age(seconds: float | None) -> str:
