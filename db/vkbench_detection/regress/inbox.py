@@ -132,7 +132,7 @@ def regressions(
     kernel: str = "",
     limit: int | None = None,
 ) -> list[RegressionRow]:
-    """Regressions, the newest first; of a device, a program or a kernel those with a change of it."""
+    """Regressions, the newest first; of a device, program or kernel those with a change of it."""
     view = schema.v_regressions.c
     where: list[ColumnElement[bool]] = []
     if states:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean, median
 from urllib.parse import urlencode
@@ -30,6 +30,7 @@ from vkbench_tables.heat_map import FIGURES, KEY
 from vkbench_tables.table import Cell, Table
 from vkbench_web.listing import FORMATS, file_of
 from vkbench_web.matrix import matrix
+from vkbench_web.pictures.legends import CHANGES, IN_CACHE, SAME, SHARES, legend_of
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -54,9 +55,6 @@ _SIGNS = {
     JobState.PASSED: "✓",
     JobState.SKIPPED: "–",
 }
-_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # where the colour changes
-_CHANGES = (0.01, 0.03, 0.1)
-_SAME = "same"  # the colour of less
 
 Key = tuple[str, str]  # kernel, format
 
@@ -85,6 +83,7 @@ class Asked:
     peer: str
     everything: bool  # kernels and formats without results too
     program: str = ""  # whose builds' results are shown; "" for our kernels'
+    cache_bytes: int = 0  # of the device; 0 where it is not known
     build: str = ""  # of changes: the build that is held against another; "" for the newest
 
 
@@ -97,6 +96,8 @@ def heatmap(request: Request) -> Response:
         pinned = _list_sides(tx, options.program) if options.show == "change" else []
         programs = of_builds.programs(tx)
         peers = peers_of_device(tx, options.device) if options.show == "peer" else []
+        device = next((row for row in devices if row.key == options.device), None)
+        options = replace(options, cache_bytes=device.facts.llc_bytes if device else 0)
         cells = cells_of(tx, options) if options.device else {}
         own = _list_own_kernels(tx) if options.everything else ()
     if kind := request.query_params.get("format"):
@@ -106,7 +107,8 @@ def heatmap(request: Request) -> Response:
         "heatmap.html",
         options=options,
         devices=devices,
-        device=next((row for row in devices if row.key == options.device), None),
+        device=device,
+        legend=legend_of(options.show),
         pinned=pinned,
         peers=peers,
         shows={key: SHOWS[key] for key in SHOWS if key != "peer" or not options.program},
@@ -218,21 +220,29 @@ def _roof(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     return {key: _share(options, key, cell_shares) for key, cell_shares in shares.items()}
 
 
-def _share(options: Asked, key: Key, shares: Sequence[latest_results.RoofShare]) -> Heat:
+def _share(options: Asked, key: Key, timed: Sequence[latest_results.RoofShare]) -> Heat:
+    """A cell of what does not fit the cache; of a kernel all of whose cases fit, a hatched one."""
+    limit = options.cache_bytes if options.metric == "hot" else 0
+    larger = [row for row in timed if row.bytes_moved > limit]
+    shares = larger or timed
+    left = len(timed) - len(shares)
+    fits = "" if larger else "; all of them fit the cache, where memory does not limit them"
     fractions = [row.fraction for row in shares]
     shown = max(fractions) if options.over == "best" else median(fractions)
     worst = min(shares, key=lambda row: row.fraction)
     return Heat(
         text=f"{100 * shown:.0f}",
-        tone=f"share-{sum(shown >= edge for edge in _SHARES)}",
+        tone=f"share-{sum(shown >= edge for edge in SHARES)}{'' if larger else f' {IN_CACHE}'}",
         title=_describe_cell(
             key,
             f"{options.over} {shown:.1%} of the roof over {_cases(shares)}; "
-            f"least {worst.fraction:.1%}, {worst.case_name}",
+            f"least {worst.fraction:.1%}, {worst.case_name}{fits}"
+            + (f"; {left} more fit the cache" if left else ""),
         ),
         link=_link(options, key, mode=str(Mode.PERFORMANCE), sort="roof_fraction"),
         figures={
             "cases": len(shares),
+            "cases_in_cache": left if larger else len(timed),
             "median_roof_fraction": median(fractions),
             "best_roof_fraction": max(fractions),
             "least_roof_fraction": worst.fraction,
@@ -285,7 +295,7 @@ def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
     if not ratios:
         return Heat(
             text="?",
-            tone=_SAME,
+            tone=SAME,
             title=_describe_cell(key, f"{_cases(timed)} too noisy for a ratio"),
             link=_link(options, key, mode=str(Mode.PERFORMANCE)),
             figures={"cases": 0, "too_noisy": noisy},
@@ -294,7 +304,7 @@ def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
     worst = max(ratios, key=lambda name: ratios[name])
     tone = _tone(1 / mean)
     return Heat(
-        text="0" if tone == _SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
+        text="0" if tone == SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
         tone=tone,
         title=_describe_cell(
             key,
@@ -320,8 +330,8 @@ def _mean(ratios: Mapping[str, float]) -> float:
 
 def _tone(speed: float) -> str:
     """The colour class of a cell that is so many times as fast."""
-    size = sum(abs(log(speed)) >= log(1 + edge) for edge in _CHANGES)
-    return f"{'faster' if speed > 1 else 'slower'}-{size}" if size else _SAME
+    size = sum(abs(log(speed)) >= log(1 + edge) for edge in CHANGES)
+    return f"{'faster' if speed > 1 else 'slower'}-{size}" if size else SAME
 
 
 def _peer_ratios(tx: Transaction, options: Asked) -> dict[Key, Heat]:

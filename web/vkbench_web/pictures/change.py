@@ -44,7 +44,8 @@ class ChangePicture:
 def draw_change(both: BothSides, size: Size) -> ChangePicture | None:
     """The picture of a change; None without results on both sides.
 
-    The results stand in their order, and the change in the middle: nights without work leave no gap.
+    The results stand in their order, with the change in the middle: nights without work leave no
+    gap.
     """
     old, new = ([result.seconds for result in side] for side in (both.before, both.after))
     if not old or not new:
