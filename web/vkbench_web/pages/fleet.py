@@ -79,7 +79,7 @@ def fleet(request: Request) -> Response:
         request,
         table,
         name="devices",
-        links={"key": _heat_map, "name": _heat_map},
+        links={"key": _heat_map, "name": _heat_map, "state": _results},
         texts={
             "last_seen": lambda row: _ago(row["last_seen"], now),
             "waiting_since": lambda row: _for(row["waiting_since"], now),
@@ -137,6 +137,11 @@ def _ago(moment: Cell, now: float) -> str:
 
 def _for(moment: Cell, now: float) -> str:
     return age(now - moment) if isinstance(moment, int | float) else ""
+
+
+def _results(row: Row) -> str:
+    """What ran on the device, the newest first."""
+    return f"/results?device={row['key']}"
 
 
 def _heat_map(row: Row) -> str:

@@ -30,7 +30,7 @@ from vkbench_tables.heat_map import FIGURES, KEY
 from vkbench_tables.table import Cell, Table
 from vkbench_web.listing import FORMATS, file_of
 from vkbench_web.matrix import matrix
-from vkbench_web.pictures.legends import CHANGES, IN_CACHE, SAME, SHARES, legend_of
+from vkbench_web.pictures.legends import IN_CACHE, SAME, SHARES, legend_of, name_tone
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -40,6 +40,7 @@ SHOWS = {
     "change": "Change against a baseline",
     "peer": "Ratio to a peer",
 }
+WORST = 5  # kernels and formats that are named apart
 METRICS = ("hot", "cold")
 MODES = ("", str(Mode.CORRECTNESS), str(Mode.PERFORMANCE))
 OVER = ("median", "best")
@@ -109,6 +110,8 @@ def heatmap(request: Request) -> Response:
         devices=devices,
         device=device,
         legend=legend_of(options.show),
+        worst=_worst(cells) if options.show == "peer" else [],
+        other_shows={key: _show_url(request, key) for key in SHOWS},
         pinned=pinned,
         peers=peers,
         shows={key: SHOWS[key] for key in SHOWS if key != "peer" or not options.program},
@@ -120,6 +123,18 @@ def heatmap(request: Request) -> Response:
         cells=cells,
         downloads={kind: _download(request, kind) for kind in FORMATS},
     )
+
+
+def _worst(cells: Mapping[Key, Heat]) -> list[tuple[Key, Heat]]:
+    """The cells with the lowest ratios to the peer, the lowest first."""
+    ratios = {key: float(str(cell.figures["ratio"])) for key, cell in cells.items()}
+    return [(key, cells[key]) for key in sorted(ratios, key=lambda key: ratios[key])[:WORST]]
+
+
+def _show_url(request: Request, show: str) -> str:
+    """This device's map of something else."""
+    query = {"device": request.query_params.get("device", ""), "show": show}
+    return f"/heatmap?{urlencode({name: value for name, value in query.items() if value})}"
 
 
 def _download(request: Request, kind: str) -> str:
@@ -302,7 +317,7 @@ def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
         )
     mean = _mean(ratios)
     worst = max(ratios, key=lambda name: ratios[name])
-    tone = _tone(1 / mean)
+    tone = name_tone(1 / mean)
     return Heat(
         text="0" if tone == SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
         tone=tone,
@@ -328,12 +343,6 @@ def _mean(ratios: Mapping[str, float]) -> float:
     return exp(fmean(map(log, ratios.values())))
 
 
-def _tone(speed: float) -> str:
-    """The colour class of a cell that is so many times as fast."""
-    size = sum(abs(log(speed)) >= log(1 + edge) for edge in CHANGES)
-    return f"{'faster' if speed > 1 else 'slower'}-{size}" if size else SAME
-
-
 def _peer_ratios(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     from vkbench_detection.peers.standings import ratio_of
 
@@ -350,7 +359,7 @@ def _against(options: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
     worst = min(ratios, key=lambda name: ratios[name])
     return Heat(
         text=f"{mean:.2g}" if mean < 100 else f"{mean:.0f}",
-        tone=_tone(mean),
+        tone=name_tone(mean),
         title=_describe_cell(
             key,
             f"{mean:.3g} times as fast as {options.peer} over {_cases(ratios)} (geometric mean); "
