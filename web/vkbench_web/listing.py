@@ -90,7 +90,7 @@ class Listing:
         shown = [c for c in self.table.columns if text.is_shown(c, rows) or c.key in self.query]
         return [self._column(column) for column in shown]
 
-    def alike(self, column: Column) -> Sequence[Row]:
+    def rows_for_unit(self, column: Column) -> Sequence[Row]:
         """Rows that choose a column's unit, which stays while people sort and turn pages."""
         return self.table.rows
 
@@ -123,7 +123,7 @@ class Listing:
         return file_of(self.table, self.name, kind) if kind else None
 
     def _column(self, column: Column) -> ShownColumn:
-        heading, cells = text.column_text(column, self.rows, self.alike(column))
+        heading, cells = text.column_text(column, self.rows, self.rows_for_unit(column))
         if column.key in self.texts:
             cells = [self.texts[column.key](row) for row in self.rows]
         elif column.kind is ValueKind.TIME:  # a page has readers in many places: no local time
@@ -316,7 +316,7 @@ class Paged(Listing):
         """How many pages there are."""
         return max(1, ceil(self.total / PAGE_ROWS))
 
-    def alike(self, column: Column) -> Sequence[Row]:
+    def rows_for_unit(self, column: Column) -> Sequence[Row]:
         """The rows where they are all, else what is usual: a page does not know the others."""
         if self.total <= PAGE_ROWS or column.kind not in _USUAL:
             return self.table.rows

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -33,7 +32,7 @@ NAVIGATION = (
     ("Query", (("/query", "SQL"),)),
 )
 BREAKS = 32  # characters of a text above which its names may break
-_JOINTS = re.compile(r"([/_])(?=\w)")
+_JOINTS = re.compile(r"(?<=[/_])(?=\w)")
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -93,7 +92,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "age": age,
-        "breakable": break_names,
+        "name_parts": split_names,
         "moment": moment,
         "percent": percent,
         "rate": rate,
@@ -114,11 +113,9 @@ def asset(name: str) -> str:
     return f"/static/{name}?{sha256(data).hexdigest()[:12]}"
 
 
-def break_names(text: str) -> Markup:
-    """A long text whose names may break after `/` and `_`; a short one stays as it is."""
-    if len(text) <= BREAKS:
-        return escape(text)
-    return Markup(_JOINTS.sub(r"\1<wbr>", str(escape(text))))
+def split_names(text: str) -> list[str]:
+    """The parts of a long text whose names may break after `/` and `_`; a short one is whole."""
+    return _JOINTS.split(text) if len(text) > BREAKS else [text]
 
 
 def age(seconds: float | None) -> str:

@@ -29,22 +29,22 @@ class BothSides:
     after: list[TimedResult] = field(default_factory=list)
 
 
-def read_both_sides(tx: Connection, changes: Sequence[int], each: int) -> dict[int, BothSides]:
-    """At most `each` counting results on either side of these changes, by change.
+def read_both_sides(tx: Connection, changes: Sequence[int], most: int) -> dict[int, BothSides]:
+    """At most `most` counting results on either side of these changes, by change.
 
     A change of verdicts has no times: it is left out.
     """
     sides: dict[int, BothSides] = {}
     for page in batches(dict.fromkeys(changes)):
         for is_after in (False, True):
-            _read_side(tx, page, each, sides, is_after=is_after)
+            _read_side(tx, page, most, sides, is_after=is_after)
     return sides
 
 
 def _read_side(
     tx: Connection,
     changes: Sequence[int],
-    each: int,
+    most: int,
     sides: dict[int, BothSides],
     *,
     is_after: bool,
@@ -77,7 +77,7 @@ def _read_side(
     )
     rows = tx.execute(
         select(*(ranked.c[name] for name in ("change", "job_id", "measured_at", "seconds")))
-        .where(ranked.c.place <= each)
+        .where(ranked.c.place <= most)
         .order_by(ranked.c.change, ranked.c.measured_at, ranked.c.job_id)
     )
     for number, job, measured_at, seconds in rows:

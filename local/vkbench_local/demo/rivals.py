@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,8 @@ from vkbench.job import JobState, Mode
 from vkbench.result import HOT, Side, Timing
 from vkbench_db.transfer.lines import JobLine
 from vkbench_local.demo.nights import Lab, job_lines
-from vkbench_local.demo.recording import RecordedTiming, timing
+from vkbench_local.demo.recording import RecordedTiming
+from vkbench_local.demo.recording import timing as make_timing
 
 PEER = "ggml"
 NIGHTS = 6  # the last ones, in which it is timed
@@ -38,27 +39,29 @@ def compare_lines(lab: Lab, night: int, began: float) -> Iterator[JobLine]:
     rng = np.random.default_rng([lab.seed, night, 3])
     hot = {case: _find_hot(lab, case) for case in RATIOS}
     for line in job_lines(lab, night, [lab.by_name[case] for case in RATIOS], began, 3):
-        ours = [each for each in line.timings if each.metric == HOT]
-        if line.state == JobState.PASSED and ours:
-            yield _add_peer(lab, night, line, ours, hot[line.case], rng)
+        own_timings = [timing for timing in line.timings if timing.metric == HOT]
+        if line.state == JobState.PASSED and own_timings:
+            yield _add_peer(lab, night, line, own_timings[0], hot[line.case], rng)
 
 
 def _find_hot(lab: Lab, case: str) -> RecordedTiming:
     """The recorded timing whose scatter the peer's has."""
-    return next(each for each in lab.by_name[case][0].timings if each.metric == HOT)
+    return next(timing for timing in lab.by_name[case][0].timings if timing.metric == HOT)
 
 
 def _add_peer(
     lab: Lab,
     night: int,
     line: JobLine,
-    ours: Sequence[Timing],
+    own_timing: Timing,
     recorded: RecordedTiming,
     rng: np.random.Generator,
 ) -> JobLine:
     is_planted = night == lab.nights - 1 and line.case == PLANTED_CASE
     ratio = RATIOS[line.case] * (PLANTED_FACTOR if is_planted else 1.0)
-    theirs = timing(recorded, ours[0].seconds * ratio, rng, Side.THEIRS)
+    theirs = make_timing(recorded, own_timing.seconds * ratio, rng, Side.THEIRS)
     settings = f"version=demonstration,ours={line.attempts[0].variant}"
-    attempts = tuple(replace(each, variant=PEER, settings=settings) for each in line.attempts)
-    return replace(line, mode=Mode.PEER, variant=PEER, attempts=attempts, timings=(theirs, *ours))
+    attempts = tuple(replace(attempt, variant=PEER, settings=settings) for attempt in line.attempts)
+    return replace(
+        line, mode=Mode.PEER, variant=PEER, attempts=attempts, timings=(theirs, own_timing)
+    )

@@ -38,7 +38,7 @@ def column_text(column: Column, rows: Rows, like: Rows = ()) -> tuple[str, list[
     """A column's heading, with its unit, and its cells; the rows of `like` may choose the unit."""
     if not is_number(column):
         return visible(column.heading), [text(column, row) for row in rows]
-    values, deciding = ([_number(row.get(column.key)) for row in each] for each in (rows, like))
+    values, deciding = ([_number(row.get(column.key)) for row in chosen] for chosen in (rows, like))
     unit, cells = _SCALERS[column.kind](values, deciding)
     return f"{visible(column.heading)} {unit}".strip(), _align_points(cells)
 

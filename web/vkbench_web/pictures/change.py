@@ -83,6 +83,9 @@ def _spread(results: Sequence[TimedResult], begin: float, end: float) -> list[tu
     gaps = max(1, len(results) - 1)
     lone = (begin + end) / 2
     return [
-        (round(begin + (end - begin) * place / gaps, 1) if len(results) > 1 else lone, each.seconds)
-        for place, each in enumerate(results)
+        (
+            round(begin + (end - begin) * place / gaps, 1) if len(results) > 1 else lone,
+            result.seconds,
+        )
+        for place, result in enumerate(results)
     ]
