@@ -279,10 +279,10 @@ def test_a_device_that_nothing_serves_says_how_old_its_results_are(
     lab.settle(device)
     with lab.database.transaction() as tx:
         tx.execute(update(schema.device).values(worker="alpha:1"))
-    assert ">offline</td>" in pages.get("/fleet").text
+    assert ">offline</a>" in pages.get("/fleet").text
     with lab.database.transaction() as tx:
         tx.execute(update(schema.device).values(worker=""))
-    assert ">last results 19 h ago</td>" in pages.get("/fleet").text
+    assert ">last results 19 h ago</a>" in pages.get("/fleet").text
 
 
 def of_job(story: JobStory, **changes: Any) -> JobStory:
