@@ -21,6 +21,7 @@ FIGURES = {
         Column(key="best_roof_fraction", heading="best of roof", kind=ValueKind.PERCENT),
         Column(key="least_roof_fraction", heading="least of roof", kind=ValueKind.PERCENT),
         Column(key="least_case", heading="case"),
+        Column(key="cases_in_cache", heading="in the cache", kind=ValueKind.COUNT),
     ),
     "change": (
         Column(key="cases", heading="cases", kind=ValueKind.COUNT),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
+from math import log
 from typing import TYPE_CHECKING
 
 from vkbench.programs.build import name_build
+from vkbench_detection.changes.decisions import Cause
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
@@ -114,20 +117,48 @@ def short_member(member: MemberRow) -> dict[str, Cell]:
 
 
 def list_commands(story: RegressionStory) -> list[tuple[str, str]]:
-    """What to type about a regression that a build brought: each with what it does."""
-    moved = [row for row in story.members if row.program and row.before_bundle != row.after_bundle]
-    if not moved:
-        return []
-    worst = max(moved, key=lambda row: (row.ratio is None, row.ratio or 0.0))
+    """What to type about a regression: each command with what it does."""
+    if builds := [row for row in story.members if row.program and has_moved(row)]:
+        return _commands_of("build", choose_worst(builds), story)
+    if bundles := [row for row in story.members if row.after_bundle and not row.program]:
+        worst = choose_worst(bundles)
+        if story.row.cause == Cause.ENVIRONMENT:
+            return _commands_of_driver(worst)
+        return _commands_of("bundle", worst, story) if has_moved(worst) else []
+    return []
+
+
+def has_moved(member: MemberRow) -> bool:
+    """Whether another bundle or build ran after a change than before it."""
+    return member.before_bundle != member.after_bundle
+
+
+def choose_worst(members: Sequence[MemberRow]) -> MemberRow:
+    """The change that is the largest; a verdict is worse than any time."""
+    return max(members, key=lambda row: (row.ratio is None, abs(log(row.ratio or 1.0))))
+
+
+def _commands_of(kind: str, worst: MemberRow, story: RegressionStory) -> list[tuple[str, str]]:
+    """What to type about what a bundle or a build brought."""
     old, new = worst.before_bundle[:SHA_SHOWN], worst.after_bundle[:SHA_SHOWN]
-    run = ["vkbench", "run", "--build", new, "--case", worst.case_name, "--device", worst.device]
+    run = ["vkbench", "run", f"--{kind}", new, "--case", worst.case_name, "--device", worst.device]
     commands = [
         ("run it again", shlex.join(run)),
-        ("compare both builds", f"vkbench compare build:{old} build:{new}"),
+        (f"compare both {kind}s", f"vkbench compare {kind}:{old} {kind}:{new}"),
     ]
     if story.row.direction != "faster":
-        commands.append(("find the first bad build", f"vkbench bisect --regression {story.row.id}"))
+        search = f"vkbench bisect --regression {story.row.id}"
+        commands.append((f"find the first bad {kind}", search))
     return commands
+
+
+def _commands_of_driver(worst: MemberRow) -> list[tuple[str, str]]:
+    """What to type about what came with another driver."""
+    old, new = worst.before_driver_version, worst.after_driver_version
+    if not old or not new or old == new:
+        return []
+    words = ["vkbench", "compare", f"driver:{old}", f"driver:{new}"]
+    return [("compare both drivers", shlex.join(words))]
 
 
 def _driver(member: MemberRow, side: str) -> str:

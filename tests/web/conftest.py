@@ -13,6 +13,7 @@ from playwright.sync_api import Browser
 
 import browser
 from databases import Cluster, Lab, settings_of_pages, with_roles
+from demonstrated import demonstrated
 from planted_runs import filled, past, planted_regression
 from vkbench.settings import Settings
 from vkbench_db.database import Database
@@ -21,7 +22,7 @@ from vkbench_db.upkeep.tokens import Scope
 from vkbench_web.app import application
 from vkbench_web.lab import Lab as Pages
 
-__all__ = ["filled", "past", "planted_regression"]
+__all__ = ["demonstrated", "filled", "past", "planted_regression"]
 
 Need = Callable[[str, str], NoReturn]
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser
-from sqlalchemy import text
+from sqlalchemy import select, text, update
 
 from browser import DESKTOP, PHONE, Scheme, served, visiting
 from databases import Lab, one_engine
 from planted_peers import compare
 from vkbench.job import Mode, Outcome
+from vkbench_db import schema
 
 Q4, Q8 = "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec/q8_0/m8_n1_k256"
 ADD, GONE = "add/f32/b1_c1_h2_w3", "no_such_kernel/q4_0/n1"
@@ -101,6 +102,38 @@ def test_shares_of_the_roof_are_summed_up_as_asked(lab: Lab, pages: TestClient) 
     assert cells(pages.get("/heatmap?show=roof&over=best&metric=cold").text) == {
         "mul_mat_vec q4_0": "90"
     }
+
+
+def test_what_fits_the_cache_is_left_out_or_hatched(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    small, large = (f"mul_mat_vec/q4_0/m{m}_n1_k256" for m in (8, 16))
+    lab.submit(device, [small, large, Q8])
+    lab.settle(device)
+    with lab.database.transaction() as tx:
+        facts = tx.execute(select(schema.device.c.facts)).scalar_one()
+        tx.execute(update(schema.device).values(facts={**facts, "llc_bytes": 1000}))
+        for job, share, size in ((1, 0.9, 900), (2, 0.3, 5000), (3, 0.8, 900)):
+            tx.execute(
+                update(schema.measurement)
+                .where(schema.measurement.c.job_id == job)
+                .values(roof_fraction=share, bytes_moved=size)
+            )
+    page = pages.get("/heatmap?show=roof").text
+    assert cells(page) == {"mul_mat_vec q4_0": "30", "mul_mat_vec q8_0": "80"}
+    assert title(page, "mul_mat_vec q4_0").endswith(f"least 30.0%, {large}; 1 more fit the cache")
+    assert "all of them fit the cache" in title(page, "mul_mat_vec q8_0")
+    assert page.count('<td class="share-8 in-cache') == 1
+    assert "90–100 %" in page  # the legend
+    cold = pages.get("/heatmap?show=roof&metric=cold").text
+    assert cells(cold) == {"mul_mat_vec q4_0": "60", "mul_mat_vec q8_0": "80"}
+
+
+def test_every_group_of_formats_is_named(lab: Lab, pages: TestClient) -> None:
+    lab.submit(lab.add_device(), [ADD, Q4])
+    page = pages.get("/heatmap?all=1").text
+    groups = re.findall(r'scope="colgroup"[^>]*><span[^>]*>([^<]+)<', page)
+    assert groups[:3] == ["plain", "quants", "K-quants"]
+    assert "unseen" not in "".join(re.findall(r'<th scope="colgroup".*?</th>', page))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser
 from sqlalchemy import update
 
-from databases import Lab, put_in_one_series
+from browser import DESKTOP, PHONE, Scheme, served, visiting
+from databases import Lab, one_engine, put_in_one_series
 from vkbench_db import schema
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import Candidate
@@ -25,6 +30,9 @@ def regressed(lab: Lab, planted_regression: Plant) -> Lab:
     first, second = lab.pick(device)
     lab.record(lab.answer(first, seconds=1e-3), lab.answer(second, seconds=2e-3))
     put_in_one_series(lab)
+    with lab.database.transaction() as tx:
+        timing = schema.measurement
+        tx.execute(update(timing).where(timing.c.metric != "hot").values(series_id=None))
     return lab
 
 
@@ -55,11 +63,70 @@ def test_a_regression_shows_its_evidence(pages: TestClient, regressed: Lab) -> N
     assert (row["old_seconds"], row["new_seconds"]) == (1e-3, 2e-3)
     assert (row["low"], row["high"], row["p"], row["method"]) == (1.05, 1.15, 0.0001, "screen")
     page = pages.get("/regressions/1").text
-    for link in ("/series/1", "/jobs/1", "/jobs/2"):
+    links = ("/series/1", "/jobs/1", "/jobs/2", "/kernels/copy")
+    comparison = f"/compare?old=bundle%3A{'a' * 12}&amp;new=bundle%3A{'b' * 12}"
+    for link in (*links, comparison):
         assert f'href="{link}"' in page
-    assert "1 series of 1 case on 1 device: copy 1" in page
+    assert '1 series of 1 case on 1 device: <a href="/kernels/copy">copy</a> 1' in page
+    assert "vkbench bisect --regression 1" in page
+    assert f"vkbench run --bundle {'b' * 12} --case copy/f32/n4096" in page
     assert "aaaaaaaaaaaa" in page  # the old bundle
     assert "Nothing is recorded of it" in page
+
+
+def test_a_regression_is_a_picture(pages: TestClient, regressed: Lab) -> None:
+    page = pages.get("/regressions/1").text
+    pictures = re.findall(r'<svg class="change-picture ([\w-]+)" data-word="slower"', page)
+    assert pictures == ["of-device", "in-row"]
+    assert page.count('aria-label="1.000 → 2.000 ms"') == 2
+    assert "The worst: copy/f32/n4096 on llvmpipe" in page
+    assert "new over old: 1.100 (1.050 to 1.150), p &lt; 0.001" in page
+    plotted = re.search(r'id="plotted">(.*?)</script>', page, re.S)
+    assert plotted
+    assert json.loads(plotted[1])["series"][0]["levels"] == [
+        {"begin": 0, "end": 0, "seconds": 1e-3},
+        {"begin": 1, "end": 1, "seconds": 2e-3},
+    ]
+    heads = re.findall(r'<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]+)', page)
+    assert heads[:4] == ["case", "device", "before and after", "new/old"]
+
+
+def test_a_kernel_names_its_open_regressions(pages: TestClient, regressed: Lab) -> None:
+    assert '<a href="/regressions/1">copy is slower</a>' in pages.get("/kernels/copy").text
+    assert "/regressions/1" not in pages.get("/kernels/add").text
+    close(regressed)
+    assert "/regressions/1" not in pages.get("/kernels/copy").text
+
+
+def test_a_regression_of_verdicts_has_no_picture(pages: TestClient, regressed: Lab) -> None:
+    with regressed.database.transaction() as tx:
+        tx.execute(update(schema.series).values(metric="verdict"))
+        tx.execute(update(schema.measurement).values(series_id=None))
+        tx.execute(update(schema.change_point).values(ratio=None, direction="wrong"))
+        tx.execute(update(schema.regression).values(direction="wrong"))
+    page = pages.get("/regressions/1").text
+    assert "change-picture" not in page
+    assert "The worst" not in page
+
+
+@one_engine
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "dark"), (PHONE, "light")])
+def test_a_regression_is_drawn_and_a_row_is_a_card_on_a_phone(
+    regressed: Lab, url: str, chromium: Browser, size: tuple[int, int], scheme: Scheme
+) -> None:
+    with (
+        served(Path(url.removeprefix("sqlite:///"))) as origin,
+        visiting(chromium, origin, size=size, scheme=scheme) as visit,
+    ):
+        for path in ("/regressions", "/regressions/1"):
+            page = visit.open(path)
+            shown = page.evaluate("getComputedStyle(document.querySelector('.cards tr')).display")
+            assert shown == ("block" if size == PHONE else "table-row")
+            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, path
+            assert not visit.barriers(), path
+        page.wait_for_selector("#plot[data-drawn]")
+        assert not visit.faults
 
 
 def test_a_regression_shows_its_bisections(pages: TestClient, regressed: Lab) -> None:

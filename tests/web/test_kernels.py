@@ -86,6 +86,17 @@ def test_a_roofline_without_results_or_with_wrong_words(lab: Lab, pages: TestCli
     assert pages.get("/roofline?devise=1").status_code == 404
 
 
+def test_a_roofline_tells_families_by_colours(filled: Lab, pages: TestClient) -> None:
+    page = pages.get("/roofline").text
+    legend = re.findall(r'<span class="key (key\d)" aria-hidden="true"></span> (\w+)', page)
+    assert sorted(legend) == [("key0", "matmul"), ("key1", "copy")] or sorted(legend) == [
+        ("key0", "copy"),
+        ("key1", "matmul"),
+    ]
+    assert page.count('<circle class="key') == 2
+    assert page.count('class="axis"') == 2
+
+
 def test_a_picture_keeps_its_proportions() -> None:
     spots = [Spot(x=x, y=y, title="", link="") for x, y in ((1.0, 1e9), (100.0, 1e11), (0.0, 1.0))]
     drawn = scatter(

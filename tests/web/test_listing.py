@@ -15,6 +15,7 @@ from starlette.requests import Request
 from vkbench.errors import UnknownName, UsageError
 from vkbench_tables.table import Column, Table, ValueKind
 from vkbench_web.listing import PAGE_ROWS, Listing, list_table
+from vkbench_web.shell import split_names
 
 COLUMNS = (
     Column(key="case", heading="case"),
@@ -115,6 +116,15 @@ def test_a_long_table_has_pages() -> None:
     assert last.url(sort="case") == "/t?sort=case"  # from the first page again
 
 
+def test_units_stay_while_people_sort_and_turn_pages() -> None:
+    rows = tuple({"case": f"c{n}", "hot_seconds": 3e-6 * 1.05**n} for n in range(2 * PAGE_ROWS))
+    headings = {
+        next(column.heading for column in list_rows(query, rows).columns if column.is_number)
+        for query in ("", "sort=hot_seconds", "sort=-hot_seconds", "page=2")
+    }
+    assert headings == {"hot us"}
+
+
 def test_downloads_hold_every_row_that_the_filters_leave() -> None:
     answer = list_rows("state=passed&format=csv&sort=case").download()
     assert answer
@@ -129,6 +139,14 @@ def test_downloads_hold_every_row_that_the_filters_leave() -> None:
         "third",
     ]
     assert list_rows("").download() is None
+
+
+def test_long_names_break_where_people_expect_it() -> None:
+    assert split_names("copy/f32/n8_m4") == ["copy/f32/n8_m4"]  # as short as it is
+    long = "flash_attn/q4_0/s1_h64_g8_q512_n7680_d64_e64/mask=causal"
+    parts = split_names(long)
+    assert parts[:5] == ["flash_", "attn/", "q4_", "0/", "s1_"]
+    assert "".join(parts) == long
 
 
 def test_few_different_texts_are_offered_as_choices() -> None:

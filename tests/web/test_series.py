@@ -12,7 +12,7 @@ from planted_peers import compare
 from vkbench.device import Environment
 from vkbench_db.ask import series
 from vkbench_detection.series import placing
-from vkbench_web.pages.one_series import differences
+from vkbench_web.pages.one_series import describe_noise, differences
 
 CASES = ("add/f32/h2_w3", "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec/q8_0/m8_n1_k256")
 
@@ -82,7 +82,7 @@ def test_a_history_has_its_points_and_what_moved(placed: Lab, pages: TestClient)
     assert embedded
     [plotted] = json.loads(embedded[1])["series"]
     assert plotted["seconds"] == [2e-3, 4e-3, 6e-3]
-    assert plotted["level"] == 4e-3
+    assert plotted["levels"][-1]["seconds"] == 4e-3
     table = pages.get(f"/series/{number}?format=json").json()["rows"]
     assert [row["seconds"] for row in table] == [6e-3, 4e-3, 2e-3]
     assert [row["job"] for row in table] == plotted["job"][::-1]
@@ -108,6 +108,37 @@ def test_several_series_are_one_plot(placed: Lab, pages: TestClient) -> None:
     page = pages.get(f"/series/{one}?with={two}&x=ordinal&y=zero")
     assert page.status_code == 200
     assert page.text.count('"smallest_effect"') == 2
+
+
+def test_other_series_of_the_case_are_offered_by_what_differs(
+    placed: Lab, pages: TestClient
+) -> None:
+    [row, *_] = rows(placed, texts={"kernel": ["add"], "host": ["alpha"], "metric": ["hot"]})
+    page = pages.get(f"/series/{row.series}").text
+    offered = re.findall(r'type="checkbox" name="with" value="(\d+)"> ([^<]+)<', page)
+    assert [words.replace("&lt;", "<").replace("&gt;", ">") for _, words in offered] == [
+        "cold",
+        "NVIDIA <b>H200</b> of beta",
+        "NVIDIA <b>H200</b> of beta, cold",
+    ]
+    boxes = "&".join(f"with={number}" for number, _ in offered[:2])
+    both = pages.get(f"/series/{row.series}?{boxes}&with=&x=ordinal")
+    assert both.url.query.decode() == f"x=ordinal&with={offered[0][0]}%2C{offered[1][0]}"
+    assert both.text.count('"smallest_effect"') == 3
+    assert both.text.count(" checked") == 2
+
+
+def test_noise_is_told_in_words(placed: Lab) -> None:
+    [row, *_] = rows(placed)
+    assert describe_noise(row) == ""
+    known = replace(row, sigma=0.004, noise_kind="normal", autocorrelation=-0.38)
+    assert describe_noise(known) == (
+        "two of three results lie within ±0.4% of the level; fast and slow take turns"
+    )
+    drifting = replace(known, noise_kind="drifting", autocorrelation=0.6)
+    assert describe_noise(drifting).endswith(
+        "it drifts: a slow result is often followed by a slow one"
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def test_the_plot_tells_of_each_result(
             page.focus("#plot")
             page.keyboard.press("End")
             page.wait_for_selector(".histogram rect")
+            assert "driver" not in page.inner_text("#choices")  # there is but one
             text = page.inner_text("#point")
             assert "job 20: " in text
             assert "3 samples" in text

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from databases import Lab
 from planted_accuracy import of_model
@@ -249,6 +249,40 @@ def test_it_names_the_bundle_that_ran_where_none_was_asked_for(lab: Lab) -> None
     assert ran
     through = {ran.environment: {"driver": "radv", "extra": {"driver_name": "mesa-26.1"}}}
     assert "--driver mesa-26.1" in replay(replace(story, environments=through))
+
+
+def test_what_is_gone_is_said_beside_the_command(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    lab.submit(device, 1)
+    [job] = lab.pick(device, 1)
+    lab.record(replace(lab.answer(job), bundle="5a" * 32))
+    page = pages.get("/jobs/1").text
+    assert f"The bundle {'5a' * 6} is gone: this database has no copy" in page
+    assert "The driver" not in page
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.device).values(bundle="5a" * 32))
+        facts = tx.execute(select(schema.environment.c.facts)).scalars().first()
+        newer = {"hash": "newer", "driver": "llvmpipe", "driver_version": "99.0", "facts": facts}
+        tx.execute(insert(schema.environment).values(**newer))
+        tx.execute(update(schema.device).values(environment="newer"))
+    page = pages.get("/jobs/1").text
+    assert "The bundle" not in page
+    assert "is gone: alpha has llvmpipe 99.0 now, and the line runs on that." in page
+
+
+def test_a_device_that_nothing_serves_says_how_old_its_results_are(
+    pages: TestClient, lab: Lab
+) -> None:
+    lab.now = time.time() - 19.5 * 3600
+    device = lab.add_device()
+    lab.submit(device, 1)
+    lab.settle(device)
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.device).values(worker="alpha:1"))
+    assert ">offline</a>" in pages.get("/fleet").text
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.device).values(worker=""))
+    assert ">last results 19 h ago</a>" in pages.get("/fleet").text
 
 
 def of_job(story: JobStory, **changes: Any) -> JobStory:

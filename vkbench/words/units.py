@@ -10,9 +10,11 @@ _SPANS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 _RATE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
-def seconds_column(values: Sequence[float | None]) -> tuple[str, list[str]]:
-    """(unit, cells) for durations: the scale suits the median value."""
-    return _column(values, _TIME, "")
+def seconds_column(
+    values: Sequence[float | None], like: Sequence[float | None] = ()
+) -> tuple[str, list[str]]:
+    """(unit, cells) for durations: the scale suits their median, or that of `like`."""
+    return _column(values, _TIME, "", like)
 
 
 def seconds_scale(values: Sequence[float]) -> tuple[float, str]:
@@ -20,9 +22,11 @@ def seconds_scale(values: Sequence[float]) -> tuple[float, str]:
     return _scale(values, _TIME)
 
 
-def rate_column(values: Sequence[float | None], unit: str) -> tuple[str, list[str]]:
-    """(unit, cells) for rates such as B/s or FLOP/s."""
-    return _column(values, _RATE, unit)
+def rate_column(
+    values: Sequence[float | None], unit: str, like: Sequence[float | None] = ()
+) -> tuple[str, list[str]]:
+    """(unit, cells) for rates such as B/s or FLOP/s; `like` may choose the scale."""
+    return _column(values, _RATE, unit, like)
 
 
 def significant(value: float, digits: int = 4) -> str:
@@ -59,9 +63,12 @@ def list_counts(counts: Mapping[str, int], most: int | None = None) -> str:
 
 
 def _column(
-    values: Sequence[float | None], scales: Sequence[tuple[float, str]], unit: str
+    values: Sequence[float | None],
+    scales: Sequence[tuple[float, str]],
+    unit: str,
+    like: Sequence[float | None],
 ) -> tuple[str, list[str]]:
-    scale, prefix = _scale([v for v in values if v], scales)
+    scale, prefix = _scale([v for v in like or values if v], scales)
     return prefix + unit, ["" if v is None else significant(v / scale) for v in values]
 
 

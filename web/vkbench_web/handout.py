@@ -108,6 +108,7 @@ def _map(tx: Transaction, device: DeviceRow, show: str, metric: str, peer: str) 
         against="",
         peer=peer,
         everything=False,
+        cache_bytes=device.facts.llc_bytes,
     )
     cells = heatmap.cells_of(tx, options)
     if not cells:

@@ -28,6 +28,13 @@ PAGE_ROWS = 100
 LONG = 40  # characters of a text that may wrap
 FEW = 12  # different texts of a column that a filter offers as a choice
 FORMATS = KINDS
+_USUAL = {  # values in the units of tables that have many pages: us, MB, GB/s, TFLOP/s
+    ValueKind.SECONDS: 1e-5,
+    ValueKind.BYTES: 1e7,
+    ValueKind.BYTE_RATE: 1e10,
+    ValueKind.FLOP_RATE: 1e13,
+    ValueKind.OP_RATE: 1e13,
+}
 _OPTIONS = ("sort", "page", "q", "format")
 
 Row = Mapping[str, Cell]
@@ -64,6 +71,7 @@ class Listing:
     own: Sequence[str] = ()  # options of the page, which clearing the filters keeps
     links: Mapping[str, Link] = field(default_factory=dict)  # by column key
     texts: Mapping[str, Said] = field(default_factory=dict)  # other words for a column's cells
+    is_sortable: bool = True
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -81,6 +89,10 @@ class Listing:
         rows = self.table.rows
         shown = [c for c in self.table.columns if text.is_shown(c, rows) or c.key in self.query]
         return [self._column(column) for column in shown]
+
+    def rows_for_unit(self, column: Column) -> Sequence[Row]:
+        """Rows that choose a column's unit, which stays while people sort and turn pages."""
+        return self.table.rows
 
     def url(self, **changes: object) -> str:
         """This table's URL with other options; an empty one is left out."""
@@ -111,7 +123,7 @@ class Listing:
         return file_of(self.table, self.name, kind) if kind else None
 
     def _column(self, column: Column) -> ShownColumn:
-        heading, cells = text.column_text(column, self.rows)
+        heading, cells = text.column_text(column, self.rows, self.rows_for_unit(column))
         if column.key in self.texts:
             cells = [self.texts[column.key](row) for row in self.rows]
         elif column.kind is ValueKind.TIME:  # a page has readers in many places: no local time
@@ -129,7 +141,7 @@ class Listing:
             is_long=column.prose or any(len(cell) > LONG for cell in cells),
             is_minor=column.rank.name == "MINOR",
             direction="ascending" if is_up else "descending" if is_down else "none",
-            sort_url=self.url(sort=turned + column.key),
+            sort_url=self.url(sort=turned + column.key) if self.is_sortable else "",
             choices=_choices(column, self.table.rows),
             filter=self.query.get(column.key, ""),
         )
@@ -303,6 +315,12 @@ class Paged(Listing):
     def pages(self) -> int:
         """How many pages there are."""
         return max(1, ceil(self.total / PAGE_ROWS))
+
+    def rows_for_unit(self, column: Column) -> Sequence[Row]:
+        """The rows where they are all, else what is usual: a page does not know the others."""
+        if self.total <= PAGE_ROWS or column.kind not in _USUAL:
+            return self.table.rows
+        return [{column.key: _USUAL[column.kind]}]
 
     @property
     def columns(self) -> list[ShownColumn]:

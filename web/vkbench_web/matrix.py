@@ -43,11 +43,11 @@ def matrix(
     by_place = {name: place for place, name in enumerate(_groups())}
     last = len(by_place)
     ordered = sorted(
-        kernels, key=lambda name: (by_place.get(name, last), _kernel_family(name) == OTHER, name)
+        kernels, key=lambda name: (by_place.get(name, last), name_family(name) == OTHER, name)
     )
     return Matrix(
         formats=_group_formats(sorted(formats, key=_format_place), _format_family),
-        kernels=_group_formats(ordered, _kernel_family),
+        kernels=_group_formats(ordered, name_family),
     )
 
 
@@ -74,7 +74,8 @@ def _used_formats() -> tuple[str, ...]:
     return tuple({name for kernel in KERNELS for name in kernel.bindings[0].types})
 
 
-def _kernel_family(name: str) -> str:
+def name_family(name: str) -> str:
+    """The family of a kernel, by its name."""
     return _groups().get(name, OWN if is_own(name) else OTHER)
 
 

@@ -20,6 +20,7 @@ class Spot:
     y: float
     title: str
     link: str
+    tone: str = ""  # a class that colours it
 
 
 @dataclass(frozen=True, kw_only=True)

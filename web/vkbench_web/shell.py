@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -31,6 +32,8 @@ NAVIGATION = (
     ("Query", (("/query", "SQL"),)),
 )
 _LONGEST = 120  # characters of a name that a page of many shows
+BREAKS = 32  # characters of a text above which its names may break
+_JOINTS = re.compile(r"(?<=[/_])(?=\w)")
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -91,6 +94,7 @@ def _templates() -> Environment:
     environment.filters |= {
         "age": age,
         "cut": cut,
+        "name_parts": split_names,
         "moment": moment,
         "percent": percent,
         "rate": rate,
@@ -109,6 +113,11 @@ def asset(name: str) -> str:
 
     data = files("vkbench_web").joinpath("static", name).read_bytes()
     return f"/static/{name}?{sha256(data).hexdigest()[:12]}"
+
+
+def split_names(text: str) -> list[str]:
+    """The parts of a long text whose names may break after `/` and `_`; a short one is whole."""
+    return _JOINTS.split(text) if len(text) > BREAKS else [text]
 
 
 def age(seconds: float | None) -> str:

@@ -32,6 +32,7 @@ class RoofShare:
     format: str
     case_name: str
     fraction: float
+    bytes_moved: int = 0
 
 
 def states(
@@ -56,7 +57,7 @@ def roof_shares(tx: Connection, device: str, metric: str, *, program: str = "") 
     """The shares of the roof of a device's latest timings."""
     latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
     query = (
-        select_record(RoofShare, fraction=timing.roof_fraction)
+        select_record(RoofShare, fraction=timing.roof_fraction, bytes_moved=timing.bytes_moved)
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
         .join(schema.measurement, is_our_time(latest.job_id, metric))

@@ -162,6 +162,19 @@ def list_changed(tx: Connection, device: str, metric: str, limit: int) -> list[i
     return list(tx.execute(query).scalars())
 
 
+def list_siblings(tx: Connection, number: int, limit: int) -> list[SeriesRow]:
+    """Other series of the same case: by other devices, code paths and metrics of the same track."""
+    table, own = schema.series.c, schema.series.alias("own").c
+    query = (
+        select(table.id)
+        .join(own.id.table, own.case_id == table.case_id)
+        .where(own.id == number, table.id != number, table.track == own.track)
+        .order_by(table.device_id != own.device_id, table.metric != own.metric, table.id)
+        .limit(limit)
+    )
+    return rows(tx, tx.execute(query).scalars().all())
+
+
 def one(tx: Connection, number: int) -> SeriesRow:
     """The series of a number; UnknownName if there is none."""
     known = rows(tx, [number]) if 0 <= number < 2**31 else []

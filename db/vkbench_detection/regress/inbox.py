@@ -129,9 +129,10 @@ def regressions(
     directions: Sequence[str] = (),
     devices: Sequence[str] = (),
     programs: Sequence[str] = (),
+    kernel: str = "",
     limit: int | None = None,
 ) -> list[RegressionRow]:
-    """Regressions, the newest first; of a device or a program those that have a change of it."""
+    """Regressions, the newest first; of a device, program or kernel those with a change of it."""
     view = schema.v_regressions.c
     where: list[ColumnElement[bool]] = []
     if states:
@@ -141,6 +142,8 @@ def regressions(
     if devices:
         keys = device_keys(tx, devices)
         where.append(view.regression.in_(select(view.regression).where(view.device.in_(keys))))
+    if kernel:
+        where.append(view.regression.in_(select(view.regression).where(view.kernel == kernel)))
     if programs:
         known = sorted(tx.execute(select(schema.build.c.program).distinct()).scalars())
         chosen = {name for glob in programs for name in names.matching(glob, known, "program")}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from vkbench.job import ArmKind
+from vkbench.job import ArmKind, Mode
 from vkbench.messages.wire import Announcement
 from vkbench_db import demonstration
 from vkbench_db.database import Database
@@ -22,8 +22,9 @@ from vkbench_db.transfer.transcript import Line
 from vkbench_db.work import store
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import StoredBundle
+from vkbench_detection.peers.standings import judge
 from vkbench_detection.steps import conclude, detect, scan
-from vkbench_local.demo import calibration, story
+from vkbench_local.demo import calibration, rivals, story
 from vkbench_local.demo.nights import BEGINS, ENDED, Lab, job_lines, run_line
 from vkbench_local.demo.pairs import measure_again
 from vkbench_local.demo.recording import load
@@ -113,6 +114,8 @@ def _night(database: Database, lab: Lab, night: int) -> frozenset[int]:
     for run, jobs in _work(lab, night, began, date):
         ended = _store(database, lab, night, run, jobs)
     detected = detect(database, ended)
+    if rivals.is_timed(lab, night):
+        judge(database, ended)
     ended = measure_again(database, lab, night, ended)
     _announce(database, lab, night, ended)
     return detected.series
@@ -136,7 +139,12 @@ def _work(
     if release := release_of(night):
         began = max(job.finished_at or began for job in jobs) + 60
         run = run_line(lab, night, f"{PROGRAM} {release.name} {date}", began)
-        yield run, list(_release_lines(lab, night, release, began))
+        jobs = list(_release_lines(lab, night, release, began))
+        yield run, jobs
+    if rivals.is_timed(lab, night):
+        began = max(job.finished_at or began for job in jobs) + 60
+        run = run_line(lab, night, f"{rivals.PEER} (made up) {date}", began)
+        yield replace(run, mode=Mode.PEER), list(rivals.compare_lines(lab, night, began))
 
 
 def _release_lines(lab: Lab, night: int, release: Release, began: float) -> Iterator[JobLine]:

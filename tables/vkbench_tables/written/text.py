@@ -13,6 +13,8 @@ from vkbench_tables.table import Cell, Column, Table, ValueKind
 _LEAST_PROBABILITY: Final = 0.001  # that three digits show
 
 Rows = Sequence[Mapping[str, Cell]]
+Values = Sequence[float | None]
+Scaler = Callable[[Values, Values], tuple[str, list[str]]]  # the second choose the unit
 
 
 def is_shown(column: Column, rows: Rows) -> bool:
@@ -32,11 +34,12 @@ def is_number(column: Column) -> bool:
     return column.kind in _SCALERS
 
 
-def column_text(column: Column, rows: Rows) -> tuple[str, list[str]]:
-    """A column's heading, with its unit, and its cells."""
+def column_text(column: Column, rows: Rows, like: Rows = ()) -> tuple[str, list[str]]:
+    """A column's heading, with its unit, and its cells; the rows of `like` may choose the unit."""
     if not is_number(column):
         return visible(column.heading), [text(column, row) for row in rows]
-    unit, cells = _SCALERS[column.kind]([_number(row.get(column.key)) for row in rows])
+    values, deciding = ([_number(row.get(column.key)) for row in chosen] for chosen in (rows, like))
+    unit, cells = _SCALERS[column.kind](values, deciding)
     return f"{visible(column.heading)} {unit}".strip(), _align_points(cells)
 
 
@@ -60,10 +63,8 @@ def _number(value: Cell) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _show_unscaled(
-    show: Callable[[float], str],
-) -> Callable[[Sequence[float | None]], tuple[str, list[str]]]:
-    return lambda values: ("", ["" if value is None else show(value) for value in values])
+def _show_unscaled(show: Callable[[float], str]) -> Scaler:
+    return lambda values, _: ("", ["" if value is None else show(value) for value in values])
 
 
 def _probability(value: float) -> str:
@@ -71,17 +72,17 @@ def _probability(value: float) -> str:
     return f"{value:.3f}" if value >= _LEAST_PROBABILITY else f"<{_LEAST_PROBABILITY}"
 
 
-_SCALERS: Mapping[ValueKind, Callable[[Sequence[float | None]], tuple[str, list[str]]]] = {
+_SCALERS: Mapping[ValueKind, Scaler] = {
     ValueKind.COUNT: _show_unscaled(lambda value: f"{value:,.0f}"),
     ValueKind.ID: _show_unscaled(lambda value: f"{value:.0f}"),
     ValueKind.NUMBER: _show_unscaled(lambda value: units.significant(value, 3)),
     ValueKind.RATIO: _show_unscaled(units.ratio),
     ValueKind.VALUE: _show_unscaled(lambda value: f"{value:.10g}"),
     ValueKind.SECONDS: units.seconds_column,
-    ValueKind.BYTES: lambda values: units.rate_column(values, "B"),
-    ValueKind.BYTE_RATE: lambda values: units.rate_column(values, "B/s"),
-    ValueKind.FLOP_RATE: lambda values: units.rate_column(values, "FLOP/s"),
-    ValueKind.OP_RATE: lambda values: units.rate_column(values, "OP/s"),
+    ValueKind.BYTES: lambda values, like: units.rate_column(values, "B", like),
+    ValueKind.BYTE_RATE: lambda values, like: units.rate_column(values, "B/s", like),
+    ValueKind.FLOP_RATE: lambda values, like: units.rate_column(values, "FLOP/s", like),
+    ValueKind.OP_RATE: lambda values, like: units.rate_column(values, "OP/s", like),
     ValueKind.PERCENT: _show_unscaled(lambda value: f"{value * 100:.1f}%"),
     ValueKind.PROBABILITY: _show_unscaled(_probability),
 }

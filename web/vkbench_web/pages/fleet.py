@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vkbench.job import JobState
 from vkbench_db.ask import queries
 from vkbench_db.ask.devices.lately import Lately, lately, steadiness
 from vkbench_db.ask.devices.queues import queues, reasons_to_wait
@@ -26,6 +27,7 @@ _ADDED = (
     Column(key="waiting_since", heading="waiting for", kind=ValueKind.TIME),
     Column(key="awaits", heading="waits because", prose=True),
     Column(key="failed", heading="failed lately", kind=ValueKind.COUNT, hidden=True),
+    Column(key="newest_at", heading="newest result", kind=ValueKind.TIME, hidden=True),
 )
 _FIRST = (
     *("name", "state", "health", "canary", "queued", "in_flight", "waiting_since"),
@@ -67,20 +69,23 @@ def fleet(request: Request) -> Response:
             "waiting_since": oldest.get(row.key),
             "awaits": lacked.get(row.key, ""),
             "failed": did.get(row.key, Lately()).failed,
+            "newest_at": did.get(row.key, Lately()).newest_at,
         }
         for row in device_rows
     ]
     table = Table(columns=SHOWN, rows=rows, nothing=NOTHING_YET)
+    is_made_up = lab.is_demonstration()
     devices = list_table(
         request,
         table,
         name="devices",
-        links={"key": _heat_map, "name": _heat_map},
+        links={"key": _heat_map, "name": _heat_map, "state": _results},
         texts={
             "last_seen": lambda row: _ago(row["last_seen"], now),
             "waiting_since": lambda row: _for(row["waiting_since"], now),
             "paused_at": lambda row: _ago(row["paused_at"], now),
             "canary": _canary,
+            "state": lambda row: describe_state(row, now, is_made_up=is_made_up),
         },
     )
     return devices.download() or page(
@@ -92,6 +97,19 @@ def fleet(request: Request) -> Response:
         scheduler=_scheduler(present, now),
         waits=absence(present, now),
     )
+
+
+def describe_state(row: Row, now: float, *, is_made_up: bool) -> str:
+    """The state of a device; of one that no worker serves, how old its newest results are.
+
+    An import, or `vkbench run`, brings results of devices that nothing keeps open: these are not
+    offline. Nor are the devices of a demonstration.
+    """
+    is_away = row["state"] in ("offline", JobState.ELSEWHERE)
+    newest_at = row["newest_at"]
+    if is_away and (is_made_up or not row["worker"]) and isinstance(newest_at, int | float):
+        return f"last results {_ago(newest_at, now)}"
+    return str(row["state"])
 
 
 def _scheduler(present: Attendance, now: float) -> str:
@@ -119,6 +137,11 @@ def _ago(moment: Cell, now: float) -> str:
 
 def _for(moment: Cell, now: float) -> str:
     return age(now - moment) if isinstance(moment, int | float) else ""
+
+
+def _results(row: Row) -> str:
+    """What ran on the device, the newest first."""
+    return f"/results?device={row['key']}"
 
 
 def _heat_map(row: Row) -> str:

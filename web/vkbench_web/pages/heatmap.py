@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean, median
 from urllib.parse import urlencode
@@ -30,6 +30,7 @@ from vkbench_tables.heat_map import FIGURES, KEY
 from vkbench_tables.table import Cell, Table
 from vkbench_web.listing import FORMATS, file_of
 from vkbench_web.matrix import matrix
+from vkbench_web.pictures.legends import IN_CACHE, SAME, SHARES, legend_of, name_tone
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -39,6 +40,7 @@ SHOWS = {
     "change": "Change against a baseline",
     "peer": "Ratio to a peer",
 }
+WORST = 5  # kernels and formats that are named apart
 METRICS = ("hot", "cold")
 MODES = ("", str(Mode.CORRECTNESS), str(Mode.PERFORMANCE))
 OVER = ("median", "best")
@@ -54,9 +56,6 @@ _SIGNS = {
     JobState.PASSED: "✓",
     JobState.SKIPPED: "–",
 }
-_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # where the colour changes
-_CHANGES = (0.01, 0.03, 0.1)
-_SAME = "same"  # the colour of less
 
 Key = tuple[str, str]  # kernel, format
 
@@ -85,6 +84,7 @@ class Asked:
     peer: str
     everything: bool  # kernels and formats without results too
     program: str = ""  # whose builds' results are shown; "" for our kernels'
+    cache_bytes: int = 0  # of the device; 0 where it is not known
     build: str = ""  # of changes: the build that is held against another; "" for the newest
 
 
@@ -97,6 +97,8 @@ def heatmap(request: Request) -> Response:
         pinned = _list_sides(tx, options.program) if options.show == "change" else []
         programs = of_builds.programs(tx)
         peers = peers_of_device(tx, options.device) if options.show == "peer" else []
+        device = next((row for row in devices if row.key == options.device), None)
+        options = replace(options, cache_bytes=device.facts.llc_bytes if device else 0)
         cells = cells_of(tx, options) if options.device else {}
         own = _list_own_kernels(tx) if options.everything else ()
     if kind := request.query_params.get("format"):
@@ -106,7 +108,10 @@ def heatmap(request: Request) -> Response:
         "heatmap.html",
         options=options,
         devices=devices,
-        device=next((row for row in devices if row.key == options.device), None),
+        device=device,
+        legend=legend_of(options.show),
+        worst=_worst(cells) if options.show == "peer" else [],
+        other_shows={key: _show_url(request, key) for key in SHOWS},
         pinned=pinned,
         peers=peers,
         shows={key: SHOWS[key] for key in SHOWS if key != "peer" or not options.program},
@@ -118,6 +123,18 @@ def heatmap(request: Request) -> Response:
         cells=cells,
         downloads={kind: _download(request, kind) for kind in FORMATS},
     )
+
+
+def _worst(cells: Mapping[Key, Heat]) -> list[tuple[Key, Heat]]:
+    """The cells with the lowest ratios to the peer, the lowest first."""
+    ratios = {key: float(str(cell.figures["ratio"])) for key, cell in cells.items()}
+    return [(key, cells[key]) for key in sorted(ratios, key=lambda key: ratios[key])[:WORST]]
+
+
+def _show_url(request: Request, show: str) -> str:
+    """This device's map of something else."""
+    query = {"device": request.query_params.get("device", ""), "show": show}
+    return f"/heatmap?{urlencode({name: value for name, value in query.items() if value})}"
 
 
 def _download(request: Request, kind: str) -> str:
@@ -218,21 +235,29 @@ def _roof(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     return {key: _share(options, key, cell_shares) for key, cell_shares in shares.items()}
 
 
-def _share(options: Asked, key: Key, shares: Sequence[latest_results.RoofShare]) -> Heat:
+def _share(options: Asked, key: Key, timed: Sequence[latest_results.RoofShare]) -> Heat:
+    """A cell of what does not fit the cache; of a kernel all of whose cases fit, a hatched one."""
+    limit = options.cache_bytes if options.metric == "hot" else 0
+    larger = [row for row in timed if row.bytes_moved > limit]
+    shares = larger or timed
+    left = len(timed) - len(shares)
+    fits = "" if larger else "; all of them fit the cache, where memory does not limit them"
     fractions = [row.fraction for row in shares]
     shown = max(fractions) if options.over == "best" else median(fractions)
     worst = min(shares, key=lambda row: row.fraction)
     return Heat(
         text=f"{100 * shown:.0f}",
-        tone=f"share-{sum(shown >= edge for edge in _SHARES)}",
+        tone=f"share-{sum(shown >= edge for edge in SHARES)}{'' if larger else f' {IN_CACHE}'}",
         title=_describe_cell(
             key,
             f"{options.over} {shown:.1%} of the roof over {_cases(shares)}; "
-            f"least {worst.fraction:.1%}, {worst.case_name}",
+            f"least {worst.fraction:.1%}, {worst.case_name}{fits}"
+            + (f"; {left} more fit the cache" if left else ""),
         ),
         link=_link(options, key, mode=str(Mode.PERFORMANCE), sort="roof_fraction"),
         figures={
             "cases": len(shares),
+            "cases_in_cache": left if larger else len(timed),
             "median_roof_fraction": median(fractions),
             "best_roof_fraction": max(fractions),
             "least_roof_fraction": worst.fraction,
@@ -285,16 +310,16 @@ def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
     if not ratios:
         return Heat(
             text="?",
-            tone=_SAME,
+            tone=SAME,
             title=_describe_cell(key, f"{_cases(timed)} too noisy for a ratio"),
             link=_link(options, key, mode=str(Mode.PERFORMANCE)),
             figures={"cases": 0, "too_noisy": noisy},
         )
     mean = _mean(ratios)
     worst = max(ratios, key=lambda name: ratios[name])
-    tone = _tone(1 / mean)
+    tone = name_tone(1 / mean)
     return Heat(
-        text="0" if tone == _SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
+        text="0" if tone == SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
         tone=tone,
         title=_describe_cell(
             key,
@@ -318,12 +343,6 @@ def _mean(ratios: Mapping[str, float]) -> float:
     return exp(fmean(map(log, ratios.values())))
 
 
-def _tone(speed: float) -> str:
-    """The colour class of a cell that is so many times as fast."""
-    size = sum(abs(log(speed)) >= log(1 + edge) for edge in _CHANGES)
-    return f"{'faster' if speed > 1 else 'slower'}-{size}" if size else _SAME
-
-
 def _peer_ratios(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     from vkbench_detection.peers.standings import ratio_of
 
@@ -340,7 +359,7 @@ def _against(options: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
     worst = min(ratios, key=lambda name: ratios[name])
     return Heat(
         text=f"{mean:.2g}" if mean < 100 else f"{mean:.0f}",
-        tone=_tone(mean),
+        tone=name_tone(mean),
         title=_describe_cell(
             key,
             f"{mean:.3g} times as fast as {options.peer} over {_cases(ratios)} (geometric mean); "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from urllib.parse import quote
 
@@ -64,7 +64,13 @@ def home(request: Request) -> Response:
         devices = queries.devices(tx)
         rows = inbox.regressions(tx, states=TO_DO)
         doubts = inbox.uncertain(tx)
-        troubles = list_troubles(devices, steadiness(tx), lately(tx), nights, now)
+        troubles = list_troubles(
+            [replace(row, worker="") for row in devices] if lab.is_demonstration() else devices,
+            steadiness(tx),
+            lately(tx),
+            nights,
+            now,
+        )
         falls = fallen_since(tx, nights[0].began) if nights else []
         numbers = _numbers(tx, nights) if nights else []
         present = attendance(tx, devices=[row.key for row in devices if _waiting(row)])

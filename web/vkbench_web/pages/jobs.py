@@ -21,6 +21,7 @@ from vkbench.job import MAIN, PEERS, PROPERTIES, ArmKind, Mode
 from vkbench.programs.build import SHA_SHOWN, name_build
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
+from vkbench_db.ask.replays import list_gone
 from vkbench_db.work.builds import names_of_builds
 from vkbench_tables.table import Column, Table, ValueKind
 from vkbench_web.access.texts import Number
@@ -63,6 +64,7 @@ def job_page(request: Request, job: Number) -> Response:
     with lab_of(request).reading() as tx:
         story = job_story.story(tx, job)
         builds = names_of_builds(tx) if story.facts.arm_kind == ArmKind.BUILD else {}
+        gone = list_gone(tx, story)
     rows = [
         {"metric": timing.metric, "side": timing.side, "sample": place, "seconds": seconds}
         for timing in story.timings
@@ -83,6 +85,7 @@ def job_page(request: Request, job: Number) -> Response:
         attempts=[(attempt, phases(attempt), readings(attempt)) for attempt in story.attempts],
         timings=[(timing, histogram(timing.samples), _rates(timing)) for timing in story.timings],
         replay=replay(story),
+        gone=gone,
         samples=samples,
     )
 

@@ -20,6 +20,8 @@ from vkbench_db.ask import queries
 from vkbench_db.ask.latest_results import RooflinePoint, kernel_states, roofline_points
 from vkbench_db.ask.queries import DeviceRow
 from vkbench_db.database import Transaction
+from vkbench_detection.regress import inbox
+from vkbench_detection.regress.stages import TO_DO
 from vkbench_web.pages.kernels import tallies
 from vkbench_web.pages.roofline import picture, point_row, read_calibrations
 from vkbench_web.scatter import Scatter
@@ -59,6 +61,7 @@ def kernel(request: Request, name: str) -> Response:
         states = tallies(kernel_states(tx, shown.name)).get(shown.name, {})
         devices = [device for device in queries.devices(tx) if device.key in states]
         pictures = _pictures(tx, shown.name, devices)
+        regressions = inbox.regressions(tx, states=TO_DO, kernel=shown.name)
     return page(
         request,
         "kernel.html",
@@ -71,6 +74,7 @@ def kernel(request: Request, name: str) -> Response:
         states=states,
         ends=[state for state in FINISHED if any(state in counts for counts in states.values())],
         pictures=pictures,
+        regressions=regressions,
         declared=declared,
         sources=() if declared else _sources(shown.name),
         stages=_stages,

@@ -22,7 +22,7 @@ from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
 MOST_DEVICES = 8  # that have a column of their own
-_SHOWN = ("name", "group", "variants", "dims", "description")
+_SHOWN = ("name", "group", "description")  # the page of a kernel has the rest
 
 
 @router.get("/kernels", include_in_schema=False)
@@ -73,7 +73,6 @@ def _columns(devices: Sequence[DeviceRow]) -> list[Column]:
             Column(key=f"on_{device.key}", heading=_heading(device, names.count(device.name)))
             for device in devices
         ),
-        *(own[key] for key in ("variants", "dims")),
         *hidden,
     ]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import pairwise
 from statistics import median
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from vkbench.errors import UsageError
 from vkbench.peers import list_what_is_included
@@ -22,6 +24,7 @@ from vkbench_tables.series import CHANGES, POINTS
 from vkbench_tables.table import Cell, Table
 from vkbench_web.addresses import build_url
 from vkbench_web.listing import Link, Listing, Row, list_table
+from vkbench_web.pictures.change import name_step
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -30,7 +33,23 @@ LEVEL_OF = 200  # results that the present level is the median of
 MOST_SERIES = 8  # in one plot
 SHA_SHOWN = 10
 OPTIONS = ("with", "x", "y")
+MOST_SIBLINGS = 24  # other series of the case that are offered
+_RESEMBLES = 0.3  # correlation of neighbours that is worth a word
+_NOISE_WORDS = {
+    "drifting": "it drifts: a slow result is often followed by a slow one",
+    "modal": "results jump between two levels",
+    "skewed": "now and then one lies far to one side",
+}
 _CHOICES = {"x": ("time", "ordinal"), "y": ("fitted", "zero")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A stretch of a series without a confirmed change in it."""
+
+    begin: int  # place of its first result
+    end: int  # of its last
+    seconds: float  # median
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +63,29 @@ class History:
     @property
     def level(self) -> float | None:
         """The level of its newest results: the median since the last confirmed change."""
+        return self.levels[-1].seconds if self.levels else None
+
+    @cached_property
+    def levels(self) -> list[Level]:
+        """The stretches between confirmed changes, each with the median of what counts in it."""
         starts = {change.after_job for change in self.changes if change.state == "confirmed"}
         places = [place for place, point in enumerate(self.points) if point.job in starts]
-        since = self.points[max(places, default=0) :]
-        counting = [point.seconds for point in since if not point.flag]
-        return median(counting[-LEVEL_OF:]) if counting else None
+        edges = [*dict.fromkeys([0, *places]), len(self.points)]
+        levels = []
+        for begin, end in pairwise(edges):
+            counting = [point.seconds for point in self.points[begin:end] if not point.flag]
+            if counting:
+                middle = median(counting[-LEVEL_OF:])
+                levels.append(Level(begin=begin, end=end - 1, seconds=middle))
+        return levels
+
+    @property
+    def step(self) -> str:
+        """The last two levels in one unit, 10.03 → 10.95 us; "" where there is but one."""
+        if len(self.levels) < 2:
+            return ""
+        old, new = self.levels[-2:]
+        return name_step(old.seconds, new.seconds)
 
     def list_changes(self) -> list[tuple[str, ...]]:
         """What changed before each result, such as a driver or a bundle."""
@@ -60,9 +97,13 @@ class History:
 def one_series(request: Request, number: int) -> Response:
     """A series, beside others where `with` names them."""
     x, y = (_choose_option(request, name) for name in ("x", "y"))
+    if len(ticked := request.query_params.getlist("with")) > 1:  # boxes of the form
+        joined = request.url.include_query_params(**{"with": ",".join(filter(None, ticked))})
+        return RedirectResponse(f"{joined.path}?{joined.query}", 303)
     with lab_of(request).reading() as tx:
         shown = histories(tx, [number, *_others(request)])
         beside = beside_peers(tx, shown[0].row)
+        siblings = ask.list_siblings(tx, number, MOST_SIBLINGS)
     table = Table(
         columns=POINTS,
         rows=point_rows(shown[0])[::-1],
@@ -84,6 +125,8 @@ def one_series(request: Request, number: int) -> Response:
         plot={"x": x, "y": y, "series": [plot_columns(history) for history in shown]},
         x=x,
         y=y,
+        siblings=[(row, name_difference(row, shown[0].row)) for row in siblings],
+        noise=describe_noise(shown[0].row),
     )
 
 
@@ -119,6 +162,32 @@ def point_rows(history: History) -> list[dict[str, Cell]]:
     return rows
 
 
+def name_difference(sibling: SeriesRow, row: SeriesRow) -> str:
+    """In what a series differs from another one of its case: device, code path and metric."""
+    parts = [
+        f"{sibling.device_name} of {sibling.host}" if sibling.device != row.device else "",
+        sibling.variant if sibling.variant != row.variant else "",
+        sibling.metric if sibling.metric != row.metric else "",
+        sibling.side if sibling.side != row.side else "",
+        sibling.environment_class if sibling.environment_class != row.environment_class else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def describe_noise(row: SeriesRow) -> str:
+    """How the results of a series scatter, in words; "" where that is not known yet."""
+    if row.sigma is None:
+        return ""
+    words = [f"two of three results lie within ±{row.sigma:.1%} of the level"]
+    words.append(_NOISE_WORDS.get(row.noise_kind, ""))
+    resemblance = row.autocorrelation or 0.0
+    if abs(resemblance) >= _RESEMBLES and row.noise_kind != "drifting":
+        words.append(
+            "a result resembles the one before" if resemblance > 0 else "fast and slow take turns"
+        )
+    return "; ".join(filter(None, words))
+
+
 def differences(old: SeriesPoint, new: SeriesPoint) -> tuple[str, ...]:
     """What changed between two results in driver, environment, code and bundle or build."""
     drivers = [" ".join(filter(None, (e.driver, e.driver_version))) for e in (old, new)]
@@ -150,7 +219,7 @@ def plot_columns(history: History) -> Mapping[str, object]:
         "number": history.row.series,
         "name": f"{history.row.device_name}, {history.row.case_name}, "
         f"{history.row.variant}, {history.row.metric}",
-        "level": history.level,
+        "levels": [asdict(level) for level in history.levels],
         "smallest_effect": history.row.smallest_effect,
         "at": [point.measured_at or 0.0 for point in points],
         "job": [point.job for point in points],
@@ -191,7 +260,7 @@ def beside_peers(tx: Transaction, row: SeriesRow) -> Table:
 def _short(request: Request, table: Table, name: str, links: Mapping[str, Link]) -> Listing:
     return Listing(
         name=name, table=table, total=len(table.rows), page=1, path=request.url.path,
-        query={}, links=links,
+        query={}, links=links, is_sortable=False,
     )  # fmt: skip
 
 

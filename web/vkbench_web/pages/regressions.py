@@ -23,6 +23,7 @@ from vkbench_tables.regressions import (
     MEMBERS,
     ROWS,
     SUSPECTED,
+    choose_worst,
     list_commands,
     member_row,
     short_member,
@@ -32,6 +33,8 @@ from vkbench_web.access.texts import Form, Number
 from vkbench_web.access.triage import STAGES, Action, take
 from vkbench_web.access.visitor import writing_form
 from vkbench_web.listing import Row, list_table
+from vkbench_web.pages.one_series import plot_columns
+from vkbench_web.pictures import regression as drawn
 from vkbench_web.shell import age, lab_of, page
 
 router = APIRouter()
@@ -53,15 +56,29 @@ INBOX = (
     ),
     Column(key="kernels", heading="kernels", rank=Rank.MINOR),
 )
-EVIDENCE = (
-    *(column for column in MEMBERS[: [c.key for c in MEMBERS].index("ratio")]),
-    Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
-    Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
-    *(
-        replace(column, hidden=column.hidden or column.key in dict(_FACTS))
-        for column in MEMBERS[[c.key for c in MEMBERS].index("ratio") :]
-    ),
-)
+_FIRST = ("case_name", "device_name", "ratio", "low", "high")  # what people look for
+
+
+def _evidence_columns() -> tuple[Column, ...]:
+    """The columns of the changes: case, device and change first, then who ran and what says so."""
+    by_key = {column.key: column for column in MEMBERS}
+    shown = {
+        key: replace(column, hidden=column.hidden or key in dict(_FACTS))
+        for key, column in by_key.items()
+    }
+    return (
+        *(shown[key] for key in _FIRST),
+        Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
+        Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
+        *(
+            replace(column, rank=Rank.MINOR, hidden=column.hidden or key == "evidence")
+            for key, column in shown.items()
+            if key not in _FIRST
+        ),
+    )
+
+
+EVIDENCE = _evidence_columns()
 
 
 @router.get("/regressions", include_in_schema=False)
@@ -106,22 +123,35 @@ def regression_page(request: Request, regression: Number) -> Response:
         story = inbox.story(tx, regression)
         rows = evidence(tx, story)
         searches = bisections.of_regression(tx, regression)
-    table = Table(columns=EVIDENCE, rows=rows)
-    changes = list_table(
-        request,
-        table,
-        name=f"regression-{regression}",
-        links={
-            "case_name": lambda row: f"/series/{row['series']}",
-            "before_job": lambda row: f"/jobs/{row['before_job']}",
-            "after_job": lambda row: f"/jobs/{row['after_job']}",
-        },
-    )
-    return changes.download() or page(
+        table = Table(columns=EVIDENCE, rows=rows)
+        changes = list_table(
+            request,
+            table,
+            name=f"regression-{regression}",
+            links={
+                "case_name": lambda row: f"/series/{row['series']}",
+                "device_name": lambda row: f"/heatmap?device={row['device']}",
+                "before_job": lambda row: f"/jobs/{row['before_job']}",
+                "after_job": lambda row: f"/jobs/{row['after_job']}",
+            },
+        )
+        if file := changes.download():
+            return file
+        worst = choose_worst(story.members)
+        history = drawn.read_worst(tx, worst)
+        sparks = drawn.draw_rows(tx, [int(str(row["change"])) for row in changes.rows])
+        devices = drawn.draw_devices(tx, story.members)
+    return page(
         request,
         "regression.html",
         row=story.row,
-        kernels=list_counts(story.row.kernels),
+        worst=worst,
+        history=history,
+        plot={"x": "time", "y": "fitted", "series": [plot_columns(history)] if history else []},
+        pairs=drawn.describe_pairs(worst),
+        sparks=sparks,
+        device_pictures=devices,
+        comparison=drawn.comparison_url(story),
         shared=_list_shared_facts(story.members),
         commands=list_commands(story),
         evidence=sorted({member.evidence for member in story.members if member.evidence}),

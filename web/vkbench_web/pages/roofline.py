@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from vkbench_db.ask.latest_results import RooflinePoint, last_seen_device, roofl
 from vkbench_db.database import Transaction
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.listing import Row, list_table
+from vkbench_web.matrix import name_family
 from vkbench_web.scatter import Roof, Scatter, Spot, scatter
 from vkbench_web.shell import lab_of, page
 
@@ -41,6 +43,8 @@ COLUMNS = (
     Column(key="job", heading="job", hidden=True),
 )
 _OWN = ("device", "metric", "y")
+_COLOURS = 7  # of families
+_REST = "keyrest"
 
 
 @router.get("/roofline", include_in_schema=False)
@@ -77,6 +81,7 @@ def roofline(request: Request) -> Response:
         height=height,
         heights=HEIGHTS,
         reached=reached.get(key),
+        tones=tones_of(listing.table.rows),
     )
 
 
@@ -94,12 +99,14 @@ def read_calibrations(tx: Transaction, devices: Sequence[str]) -> Mapping[str, R
 
 def picture(rows: Iterable[Row], reached: Reached | None, height: str) -> Scatter | None:
     """The picture of timings under their roofs: rate over intensity, or bandwidth over size."""
+    rows = list(rows)
+    tones = dict(tones_of(rows))
     if height == "bytes":
-        spots = [_spot(row, row["bytes_moved"], row["bytes_per_second"]) for row in rows]
+        spots = [_spot(row, row["bytes_moved"], row["bytes_per_second"], tones) for row in rows]
         return scatter(
             spots, _bandwidths(reached), x="bytes of a launch (B)", y="bytes a second (B/s)"
         )
-    spots = [_spot(row, row["intensity"], row["flops_per_second"]) for row in rows]
+    spots = [_spot(row, row["intensity"], row["flops_per_second"], tones) for row in rows]
     return scatter(
         spots,
         _rates(reached),
@@ -119,8 +126,21 @@ def point_row(point: RooflinePoint) -> dict[str, Cell]:
     }
 
 
-def _spot(row: Row, x: Cell, y: Cell) -> Spot:
+def tones_of(rows: Iterable[Row]) -> list[tuple[str, str]]:
+    """The families of kernels among these rows, those of most rows first: each with its class.
+
+    So many have a colour of their own as can be told apart; the others share one.
+    """
+    counts = Counter(name_family(str(row["kernel"])) for row in rows)
+    return [
+        (family, f"key{place}" if place < _COLOURS else _REST)
+        for place, (family, _) in enumerate(counts.most_common())
+    ]
+
+
+def _spot(row: Row, x: Cell, y: Cell, tones: Mapping[str, str]) -> Spot:
     return Spot(
+        tone=tones[name_family(str(row["kernel"]))],
         x=x if isinstance(x, int | float) else 0.0,
         y=y if isinstance(y, int | float) else 0.0,
         title=_describe_spot(row),

@@ -5,6 +5,7 @@
   if (!figure) return;
   const shown = JSON.parse(document.getElementById("plotted").textContent);
   const panel = document.getElementById("point");
+  const choices = document.getElementById("choices");
   const isTime = shown.x === "time";
   const UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]];
   const CHANGE = { confirmed: [], dismissed: [1, 3] };
@@ -96,15 +97,17 @@
   function background(u) {
     const one = all[0], { ctx } = u, ends = [];
     ctx.save(); // uPlot remembers what it has set, and would not set it again
-    if (one.level && one.smallest_effect) {
+    const now = one.levels.at(-1);
+    if (now && one.smallest_effect) {
       ctx.save();
-      const top = u.valToPos(one.level * (1 + one.smallest_effect), "y", true);
-      const bottom = u.valToPos(one.level * (1 - one.smallest_effect), "y", true);
+      const top = u.valToPos(now.seconds * (1 + one.smallest_effect), "y", true);
+      const bottom = u.valToPos(now.seconds * (1 - one.smallest_effect), "y", true);
+      const left = one.levels.length > 1 ? u.valToPos(one.x[now.begin], "x", true) : u.bbox.left;
       ctx.fillStyle = colours.bandfill;
       ctx.beginPath();
       ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
       ctx.clip();
-      ctx.fillRect(u.bbox.left, top, u.bbox.width, bottom - top);
+      ctx.fillRect(left, top, u.bbox.left + u.bbox.width - left, bottom - top);
       ctx.restore();
     }
     one.moved.forEach((words, i) => {
@@ -129,22 +132,46 @@
         : change.direction === "faster" ? colours.good : colours.bad;
       const at = line(u, one.x[i], colour, CHANGE[change.state] || [6, 3]);
       const by = change.ratio ? ` ${change.ratio >= 1 ? "+" : "−"}${Math.abs((change.ratio - 1) * 100).toFixed(1)}%` : "";
-      if (at !== null) label(u, at, `${change.direction}${by}, ${change.state}`, colour, 1, ends);
+      const levelled = step(one, i);
+      const text = levelled ? `${levelled}${by ? ` (${by.trim()})` : ""}` : `${change.direction}${by}, ${change.state}`;
+      if (at !== null) label(u, at, text, colour, 1, ends);
     }
     ctx.save();
     ctx.beginPath();
     ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
     ctx.clip();
     for (const one of all) points(u, one);
+    for (const one of all) levels(u, one);
     ctx.restore();
     ctx.restore();
+  }
+
+  // A line for each stretch without a change, up to where the next one begins.
+  function levels(u, one) {
+    const { ctx } = u;
+    ctx.strokeStyle = colourOf(one);
+    ctx.lineWidth = 2 * devicePixelRatio;
+    one.levels.forEach((level, i) => {
+      const next = one.levels[i + 1];
+      const y = u.valToPos(level.seconds, "y", true);
+      ctx.beginPath();
+      ctx.moveTo(u.valToPos(one.x[level.begin], "x", true), y);
+      ctx.lineTo(next ? u.valToPos(one.x[next.begin], "x", true) : u.bbox.left + u.bbox.width, y);
+      ctx.stroke();
+    });
+  }
+
+  // Both levels beside a change: 10.03 → 10.95 us.
+  function step(one, i) {
+    const k = one.levels.findIndex((level) => level.begin === i);
+    return k > 0 ? `${said(one.levels[k - 1].seconds).split(" ")[0]} → ${said(one.levels[k].seconds)}` : "";
   }
 
   function points(u, one) {
     const { ctx } = u, colour = colourOf(one), { min, max } = u.scales.x;
     const radius = (one.at.length > 300 ? 2 : 3) * devicePixelRatio;
     one.x.forEach((value, i) => {
-      if (value < min || value > max) return;
+      if (value < min || value > max || isHidden(one, i)) return;
       const x = u.valToPos(value, "x", true), y = u.valToPos(one.seconds[i], "y", true);
       const isChosen = chosen && chosen.one === one && chosen.i === i;
       ctx.strokeStyle = ctx.fillStyle = one.flag[i] ? colours.quiet : colour;
@@ -166,9 +193,32 @@
     });
   }
 
+  // Drivers and builds that are not ticked are left out of the plot; their levels stay.
+  const hidden = new Set();
+  const isHidden = (one, i) => hidden.has(`driver ${one.driver[i]}`) || hidden.has(`build ${one.build[i]}`);
+
+  function offer(what) {
+    const named = new Set(all.flatMap((one) => one[what]).filter(Boolean));
+    if (named.size < 2) return;
+    const group = element("fieldset", "", choices);
+    element("legend", `${what}s`, group);
+    for (const name of named) {
+      const label = element("label", "", group);
+      const box = element("input", "", label);
+      box.type = "checkbox";
+      box.checked = true;
+      label.append(` ${name}`);
+      box.addEventListener("change", () => {
+        hidden[box.checked ? "delete" : "add"](`${what} ${name}`);
+        plot.redraw(false, true);
+      });
+    }
+  }
+
   function nearest(u, left, top) {
     let best = null, least = 40 * 40;
     for (const one of all) one.x.forEach((value, i) => {
+      if (isHidden(one, i)) return;
       const dx = u.valToPos(value, "x") - left;
       if (Math.abs(dx) > 40) return;
       const away = dx * dx + (u.valToPos(one.seconds[i], "y") - top) ** 2 / 4;
@@ -249,7 +299,7 @@
     return figure;
   }
 
-  function step(key) {
+  function move(key) {
     const at = chosen || { one: all[0], i: all[0].at.length };
     const last = at.one.at.length - 1;
     if (key === "ArrowUp" || key === "ArrowDown") {
@@ -295,11 +345,12 @@
     figure.dataset.drawn = "yes";
   }
 
+  if (choices) ["driver", "build"].forEach(offer);
   draw();
   figure.addEventListener("keydown", (event) => {
     if (["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) {
       event.preventDefault();
-      choose(step(event.key));
+      choose(move(event.key));
     } else if (event.key === "Enter" && chosen) location.assign(`/jobs/${chosen.one.job[chosen.i]}`);
     else if (event.key === "Escape") plot.setScale("x", { min: plot.data[0][0], max: plot.data[0].at(-1) });
   });

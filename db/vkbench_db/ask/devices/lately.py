@@ -18,6 +18,7 @@ class Lately:
 
     ended: int = 0  # JOBS, or fewer where it ended fewer
     failed: int = 0  # of them
+    newest_at: float | None = None  # when the last of them ended
 
 
 def lately(tx: Connection) -> dict[str, Lately]:
@@ -26,15 +27,15 @@ def lately(tx: Connection) -> dict[str, Lately]:
     by_device = {}
     for row in tx.execute(select(device.id, device.key)).all():
         # a device at a time: each question is the end of one index
-        states = tx.execute(
-            select(job.state)
+        rows = tx.execute(
+            select(job.state, job.finished_at)
             .where(job.device_id == row.id, job.finished_at.is_not(None))
             .order_by(job.finished_at.desc())
             .limit(JOBS)
-        ).scalars()
-        ended = list(states)
-        failed = sum(state == JobState.FAILED for state in ended)
-        by_device[row.key] = Lately(ended=len(ended), failed=failed)
+        ).all()
+        failed = sum(job_row.state == JobState.FAILED for job_row in rows)
+        newest_at = rows[0].finished_at if rows else None
+        by_device[row.key] = Lately(ended=len(rows), failed=failed, newest_at=newest_at)
     return by_device
 
 

@@ -1,0 +1,1 @@
+"""Pictures as coordinates: what a page draws as SVG."""
