@@ -28,7 +28,7 @@ SLOWER, FASTER, SAME, WRONG = (
     *("add/f32/b1_c1_h8_w64", "mul/f32/b1_c1_h8_w64"),
     *("silu/f32/b1_c1_h8_w64", "tanh/f32/b1_c1_h8_w64"),
 )
-CASES = (SLOWER, FASTER, SAME, WRONG)
+CASES = (FASTER, SAME, SLOWER, WRONG)
 SPEEDS = {SLOWER: 1.2, FASTER: 0.5}
 
 
@@ -71,12 +71,11 @@ class Trial:
 def test_what_may_have_changed_is_measured_until_it_is_certain(lab: Lab) -> None:
     trial = Trial(lab)
     assert trial.do_round() == list(CASES)
-    assert add_round(lab.database, trial.run)
-    assert trial.do_round() == [SLOWER, FASTER, SAME]  # what is wrong is known
     rounds = []
     while add_round(lab.database, trial.run):
         rounds.append(trial.do_round())
-    assert rounds == [[SLOWER, FASTER]] * 6 + [[SAME]] * 2
+    changed, same = [[SLOWER, FASTER]], [[SAME]]  # what is wrong is known
+    assert rounds == [*changed * 3, *same, *changed * 4, *same * 2]
     tried = trial.so_far()
     assert [(one.case, one.verdict, one.pairs) for one in tried.cases] == [
         (WRONG, TryVerdict.WRONG, 0),

@@ -1,8 +1,9 @@
 """A try-out: two arms timed in pairs on many cases, the verdict on each, and what to measure next.
 
-Every case gets a pair, then a second one. Where both look alike, that is all at first; a case that
-seems to have changed is measured on until the looks of a confirmation decide it. What time is left
-goes to the others.
+Every case gets a pair. Those that seem to have changed then get as many as the first look of a
+confirmation takes, what seems to be slowest first: the time may end at any pair. The others get a
+second pair. Then the looks go on until they decide each case, and what time is left goes to those
+that look alike.
 """
 
 from __future__ import annotations
@@ -141,13 +142,21 @@ def tryout_of(tx: Connection, run: int, *, old: str, new: str) -> Tryout:
 
 
 def next_round(tx: Connection, run: int) -> list[PairedCase]:
-    """The cases to time once more: those that may have changed, else those that have few pairs."""
+    """The cases to time once more, those that seem to have become slower first."""
     by_case = results_by_case(tx, run)
     able = {key: results for key, results in by_case.items() if _is_able(results)}
-    few = [key for key, results in able.items() if len(results.old) < FIRST_PAIRS]
+    fewer = {key: results for key, results in able.items() if len(results.old) < LOOKS[0].pairs}
+    suspects = [key for key, results in fewer.items() if not _look_alike(results)]
+    few = [key for key, results in fewer.items() if len(results.old) < FIRST_PAIRS]
     open_cases = [key for key, results in able.items() if _is_open(results)]
-    most = LOOKS[0].pairs
-    return few or open_cases or [key for key, results in able.items() if len(results.old) < most]
+    chosen = suspects or few or open_cases or list(fewer)
+    return sorted(chosen, key=lambda key: -_slowing(able[key]))
+
+
+def _slowing(results: PairResults) -> float:
+    """How much slower the new arm seems to be: a logarithm, below 0 where it seems faster."""
+    pairs = zip(results.old, results.new, strict=True)
+    return median([log(new / old) for old, new in pairs] or [0.0])
 
 
 def _is_able(results: PairResults) -> bool:

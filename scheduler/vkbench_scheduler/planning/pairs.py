@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
@@ -91,11 +91,11 @@ def submit_pairs(
 
 
 def more_pairs(
-    tx: Connection, run: int, count: int, only: Collection[PairedCase] | None = None
+    tx: Connection, run: int, count: int, only: Sequence[PairedCase] | None = None
 ) -> None:
-    """Add `count` pairs of each case and device to a run that has some; or of these `only`."""
+    """Add `count` pairs of each case and device to a run that has some; or of these `only`, in their order."""
     last = last_pairs(tx, run)
-    again = [_swap_arms(job) for key, job in last.items() if only is None or key in only]
+    again = [_swap_arms(last[key]) for key in (last if only is None else only)]
     add_jobs(tx, run, _in_turn(again, count))
 
 
