@@ -93,7 +93,10 @@ def submit_pairs(
 def more_pairs(
     tx: Connection, run: int, count: int, only: Sequence[PairedCase] | None = None
 ) -> None:
-    """Add `count` pairs of each case and device to a run that has some; or of these `only`, in their order."""
+    """Add `count` pairs of each case and device to a run that has some.
+
+    Or of these `only`, in their order.
+    """
     last = last_pairs(tx, run)
     again = [_swap_arms(last[key]) for key in (last if only is None else only)]
     add_jobs(tx, run, _in_turn(again, count))

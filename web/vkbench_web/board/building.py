@@ -12,6 +12,7 @@ from vkbench.errors import VkbenchError
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.compressed import BROKEN, open_by_name
 from vkbench_db.transfer.transcript import lines_of
+from vkbench_detection.board.contents import list_faults, list_repeats
 from vkbench_detection.board.index import Index, Stamp, open_index
 from vkbench_detection.board.roofs import settle_roofs
 from vkbench_web.board.lists import write_lists
@@ -46,26 +47,20 @@ def build_board(exports: Path, site: Site, state: Path, note: Note) -> Built:
         new = [name for name, stamp in there.items() if known.get(name) != stamp]
         for name in new:
             _take(index, exports, name, there[name])
-        for name, fault in index.query("SELECT name, fault FROM file WHERE fault <> ''"):
+        for name, fault in list_faults(index):
             note(f"left out {name}: {fault}")
         index.choose()
-        for name, same_as in index.query(_TWICE):
+        for name, same_as in list_repeats(index):
             note(f"left out {name}: the same run is in {same_as}")
         settle_roofs(index)
         pages = write_case_pages(site, index)
         write_lists(site, index)
         put_assets(site)
         site.put_mark(index)
-        [[faults]] = index.query("SELECT count(*) FROM file WHERE fault <> ''")
+        faults = len(list_faults(index))
     return Built(
         read=len(new), known=len(there) - len(new), removed=len(gone), faults=faults, pages=pages
     )
-
-
-_TWICE: Final = """
-SELECT DISTINCT file.name, same_as FROM section JOIN file ON file.id = section.file
-WHERE hidden ORDER BY file.name
-"""
 
 
 def _find_files(exports: Path) -> Iterator[tuple[str, Stamp]]:

@@ -9,6 +9,13 @@ from typing import Any, Final
 
 import vkbench
 from vkbench.errors import UsageError
+from vkbench_db.batches import batches
+from vkbench_detection.board.contents import (
+    ShownPage,
+    note_written,
+    renew_all_pages,
+    take_out_gone,
+)
 from vkbench_detection.board.index import Index
 from vkbench_detection.board.standings import SHARES, CasePage, Standing, read_pages
 from vkbench_web.board.names import case_path
@@ -80,42 +87,29 @@ def write_case_pages(site: Site, index: Index) -> int:
     everything = not site.is_of(index)
     (site.folder / MARK).unlink(missing_ok=True)  # until all is written
     if everything:
-        index.write("INSERT OR IGNORE INTO dirty SELECT id FROM page", [()])
-    count, rows = 0, []
-    for page in read_pages(index, everything=everything):
-        _put_case(site, page)
-        rows.append(_summarise(page))
-        count += 1
-        if len(rows) == _BATCH:
-            _note_shown(index, rows)
-            rows = []
-    _note_shown(index, rows)
-    for _, device, case in index.query(_GONE).fetchall():
+        renew_all_pages(index)
+    count = 0
+    for pages in batches(read_pages(index, everything=everything), _BATCH):
+        for page in pages:
+            _put_case(site, page)
+        note_written(index, [_summarise(page) for page in pages])
+        count += len(pages)
+    for device, case in take_out_gone(index):
         for ending in ("html", "svg"):
             site.remove(f"{case_path(device, case)}.{ending}")
-    index.write("DELETE FROM shown WHERE page IN (SELECT page FROM dirty)", [()])
-    index.write("DELETE FROM dirty", [()])
     return count
 
 
-_GONE: Final = """
-SELECT page.id, class.name, page.case_name
-FROM dirty JOIN page ON page.id = dirty.page JOIN class ON class.id = page.class
-"""
-
-
-def _note_shown(index: Index, rows: list[tuple[Any, ...]]) -> None:
-    """Store what lists say of pages; those that are left in `dirty` at the end have no timing."""
-    index.write("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?)", rows)
-    index.write("DELETE FROM dirty WHERE page = ?", [(row[0],) for row in rows])
-
-
-def _summarise(page: CasePage) -> tuple[Any, ...]:
-    first, apart = page.first, sum(row.count for row in page.apart)
-    timings = sum(standing.whole.count for standing in page.standings)
-    if first is None:
-        return page.page, timings, 0, "", None, apart
-    return page.page, timings, first.whole.devices, first.metric, first.whole.median, apart
+def _summarise(page: CasePage) -> ShownPage:
+    whole = page.first.whole if page.first else None
+    return ShownPage(
+        page=page.page,
+        timings=sum(standing.whole.count for standing in page.standings),
+        devices=whole.devices if whole else 0,
+        metric=page.first.metric if page.first else "",
+        median=whole.median if whole else None,
+        apart=sum(row.count for row in page.apart),
+    )
 
 
 def _put_case(site: Site, page: CasePage) -> None:
