@@ -192,7 +192,7 @@ def compare(
             f"  {count_of(len(moved), 'statistic')} of drivers changed: --statistics shows them"
         )
     tell("\n".join([comparison_words.summary(compared), *lines]))
-    return _exit_code(compared, fail_on)
+    return exit_code(compared, fail_on)
 
 
 def _with_peers(words: str, run: str, store: Store, output: Output) -> bool:
@@ -235,7 +235,8 @@ def _p(pair: Pair) -> float:
     return ratio.p if ratio else inf
 
 
-def _exit_code(compared: Comparison, fail_on: FailOn) -> int:
+def exit_code(compared: Comparison, fail_on: FailOn) -> int:
+    """What `compare` exits with; NothingToDo if no timing counts and one should."""
     is_wrong = any(change.new is JobState.WRONG for change in compared.changes)
     if is_wrong and fail_on is not FailOn.NEVER:
         return WrongResult.exit_code

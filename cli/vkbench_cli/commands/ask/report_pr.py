@@ -1,0 +1,174 @@
+"""`vkbench report pr`: what a change does, as one comment of a pull request and its status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from vkbench.errors import EXIT_OK, NothingToDo, UsageError
+from vkbench.forges.forge import CommitState, CommitStatus, ForgeError
+from vkbench.forges.opening import ForgeKind, forge_of_runner
+from vkbench.words import markdown
+from vkbench_cli.options.records import RUN_HELP, Store
+from vkbench_cli.options.spreading import spread
+from vkbench_cli.show.telling import hand_over, tell
+from vkbench_cli.store import reading
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+TRY = "try"  # first word of the label of a run of `vkbench try`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posting:
+    """Where a forge shows the comment and the status."""
+
+    post: Annotated[
+        ForgeKind | None,
+        Option(help="Post to this forge; GITHUB_TOKEN or GITLAB_TOKEN has the token."),
+    ] = None
+    repository: Annotated[
+        str, Option(metavar="OWNER/NAME", help="The repository of the pull request.")
+    ] = ""
+    number: Annotated[
+        int, Option(metavar="N", min=0, help="The pull request that is commented on.")
+    ] = 0
+    commit: Annotated[str, Option(metavar="SHA", help="Set the status of this commit too.")] = ""
+    name: Annotated[
+        str,
+        Option(metavar="NAME", help="Name of the status; each name has a comment of its own."),
+    ] = "vkbench"
+    link: Annotated[
+        str, Option(metavar="URL", help="Where the whole report lies, for comment and status.")
+    ] = ""
+
+    def check(self) -> None:
+        """UsageError where it does not say what to post, and where."""
+        if not self.post:
+            if self.repository or self.number or self.commit:
+                raise UsageError("--repository, --number and --commit need --post")
+            return
+        if not (self.repository and (self.number or self.commit)):
+            raise UsageError("--post needs --repository, and --number or --commit")
+        if not self.name.replace("-", "").replace("_", "").replace(" ", "").isalnum():
+            raise UsageError("--name takes letters, digits, blanks, - and _")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a change does: a line, a comment, and the exit code of its gate."""
+
+    headline: str
+    text: str
+    code: int
+
+
+@spread
+def pr(
+    *,
+    run_name: Annotated[
+        str, Argument(metavar="RUN", help=f"With the change. {RUN_HELP}", show_default=False)
+    ],
+    against: Annotated[
+        str,
+        Option(
+            metavar="OLD",
+            help="Compare with this run or baseline, as `compare OLD RUN` does; without it, RUN "
+            "is one of `vkbench try`.",
+        ),
+    ] = "",
+    posting: Posting,
+    store: Store,
+) -> int:
+    """Print what a change does as a comment for a pull request, or post it.
+
+    The comment is written once and edited by later calls. What is wrong or failed comes first,
+    then what is slower; the rest is folded.
+
+    \b
+    vkbench report pr last --against main
+    vkbench report pr last --post github --repository OWNER/NAME --number 12 --commit SHA
+
+    Exit codes: 0 nothing became worse, 1 slower, 3 wrong, 4 a case fails, 7 nothing was compared,
+    8 nothing became worse, and the forge cannot be reached or does not take it.
+    """
+    posting.check()
+    with reading(store.settings()) as tx:
+        verdict = _compare(tx, against, run_name) if against else _read_tryout(tx, run_name)
+    if not posting.post:
+        hand_over(verdict.text)
+        return verdict.code
+    try:
+        _post(posting, posting.post, verdict)
+    except ForgeError as error:
+        if verdict.code == EXIT_OK:
+            raise
+        tell(f"vkbench: {error}")
+    tell(verdict.headline)
+    return verdict.code
+
+
+def _post(posting: Posting, kind: ForgeKind, verdict: Verdict) -> None:
+    forge = forge_of_runner(kind, posting.repository)
+    if posting.number:
+        more = f"\n[The whole report]({posting.link})\n" if posting.link else ""
+        place = forge.write_comment(posting.number, f"pr {posting.name}", verdict.text + more)
+        tell(f"comment: {place}")
+    if posting.commit:
+        is_fine = verdict.code == EXIT_OK
+        forge.set_status(
+            CommitStatus(
+                commit=posting.commit,
+                state=CommitState.SUCCESS if is_fine else CommitState.FAILURE,
+                name=posting.name,
+                description=verdict.headline,
+                link=posting.link,
+            )
+        )
+
+
+def _read_tryout(tx: Connection, run_name: str) -> Verdict:
+    """What a run of `vkbench try` found."""
+    from vkbench_cli.show.tryout import exit_code_of
+    from vkbench_db.ask import queries
+    from vkbench_detection.compare.tryouts import tryout_of
+    from vkbench_tables.comparisons import tryout
+
+    run = queries.find_run(tx, run_name)
+    words = run.label.split()
+    if len(words) != 3 or words[0] != TRY:
+        raise UsageError(f"run {run.id} is none of `vkbench try`: give --against OLD")
+    tried = tryout_of(tx, run.id, old=words[1], new=words[2])
+    try:
+        code = exit_code_of(tried)
+    except NothingToDo as nothing:
+        code = nothing.exit_code
+    return Verdict(headline=tryout.headline(tried), text=tryout.in_markdown(tried), code=code)
+
+
+def _compare(tx: Connection, old: str, new: str) -> Verdict:
+    """What `vkbench compare` finds of two runs, all rows in it."""
+    from vkbench_cli.commands.ask.compare import FailOn, exit_code
+    from vkbench_detection.compare.comparison import compare, with_noise
+    from vkbench_detection.compare.drift import drifts
+    from vkbench_detection.compare.provenance import provenances
+    from vkbench_detection.compare.references import find
+    from vkbench_tables.comparisons import comparison, comparison_markdown
+
+    compared = compare(tx, find(tx, old), find(tx, new))
+    if not (compared.pairs or compared.changes):
+        line = f"{old} → {new}: no timed case in common"
+        return Verdict(headline=line, text=markdown.summary(line, []), code=NothingToDo.exit_code)
+    pairs = sorted(with_noise(tx, compared.pairs), key=comparison.by_change)
+    jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
+    canaries = drifts(tx, compared.pairs)
+    shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)
+    try:
+        code = exit_code(compared, FailOn.REGRESSION)
+    except NothingToDo as nothing:
+        code = nothing.exit_code
+    text = comparison_markdown.in_markdown(compared, shown, canaries)
+    return Verdict(headline=comparison_markdown.headline(compared), text=text, code=code)
