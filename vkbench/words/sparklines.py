@@ -1,4 +1,4 @@
-"""Sparklines of letters, for where no picture is shown: comments of GitHub and GitLab, terminals."""
+"""Sparklines of letters, for where no picture is shown: comments of forges, terminals."""
 
 from __future__ import annotations
 

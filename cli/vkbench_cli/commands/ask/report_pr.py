@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -15,9 +15,6 @@ from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 TRY = "try"  # first word of the label of a run of `vkbench try`
 
@@ -96,8 +93,7 @@ def pr(
     8 nothing became worse, and the forge cannot be reached or does not take it.
     """
     posting.check()
-    with reading(store.settings()) as tx:
-        verdict = _compare(tx, against, run_name) if against else _read_tryout(tx, run_name)
+    verdict = _compare(store, against, run_name) if against else _read_tryout(store, run_name)
     if not posting.post:
         hand_over(verdict.text)
         return verdict.code
@@ -130,18 +126,19 @@ def _post(posting: Posting, kind: ForgeKind, verdict: Verdict) -> None:
         )
 
 
-def _read_tryout(tx: Connection, run_name: str) -> Verdict:
+def _read_tryout(store: Store, run_name: str) -> Verdict:
     """What a run of `vkbench try` found."""
     from vkbench_cli.show.tryout import exit_code_of
     from vkbench_db.ask import queries
     from vkbench_detection.compare.tryouts import tryout_of
     from vkbench_tables.comparisons import tryout
 
-    run = queries.find_run(tx, run_name)
-    words = run.label.split()
-    if len(words) != 3 or words[0] != TRY:
-        raise UsageError(f"run {run.id} is none of `vkbench try`: give --against OLD")
-    tried = tryout_of(tx, run.id, old=words[1], new=words[2])
+    with reading(store.settings()) as tx:
+        run = queries.find_run(tx, run_name)
+        words = run.label.split()
+        if len(words) != 3 or words[0] != TRY:
+            raise UsageError(f"run {run.id} is none of `vkbench try`: give --against OLD")
+        tried = tryout_of(tx, run.id, old=words[1], new=words[2])
     try:
         code = exit_code_of(tried)
     except NothingToDo as nothing:
@@ -149,7 +146,7 @@ def _read_tryout(tx: Connection, run_name: str) -> Verdict:
     return Verdict(headline=tryout.headline(tried), text=tryout.in_markdown(tried), code=code)
 
 
-def _compare(tx: Connection, old: str, new: str) -> Verdict:
+def _compare(store: Store, old: str, new: str) -> Verdict:
     """What `vkbench compare` finds of two runs, all rows in it."""
     from vkbench_cli.commands.ask.compare import FailOn, exit_code
     from vkbench_detection.compare.comparison import compare, with_noise
@@ -158,14 +155,15 @@ def _compare(tx: Connection, old: str, new: str) -> Verdict:
     from vkbench_detection.compare.references import find
     from vkbench_tables.comparisons import comparison, comparison_markdown
 
-    compared = compare(tx, find(tx, old), find(tx, new))
+    with reading(store.settings()) as tx:
+        compared = compare(tx, find(tx, old), find(tx, new))
+        pairs = sorted(with_noise(tx, compared.pairs), key=comparison.by_change)
+        jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
+        canaries = drifts(tx, compared.pairs)
+        shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)
     if not (compared.pairs or compared.changes):
         line = f"{old} → {new}: no timed case in common"
         return Verdict(headline=line, text=markdown.summary(line, []), code=NothingToDo.exit_code)
-    pairs = sorted(with_noise(tx, compared.pairs), key=comparison.by_change)
-    jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
-    canaries = drifts(tx, compared.pairs)
-    shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)
     try:
         code = exit_code(compared, FailOn.REGRESSION)
     except NothingToDo as nothing:
