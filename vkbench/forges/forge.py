@@ -90,7 +90,7 @@ def mark(marker: str) -> str:
     return f"<!-- vkbench {marker} -->"
 
 
-def marked(marker: str, text: str) -> str:
+def put_marker(marker: str, text: str) -> str:
     """Text with its marker before it."""
     return f"{mark(marker)}\n{text}"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vkbench.forges.forge import LABEL, CommitStatus, Connection, Issue, mark, marked
+from vkbench.forges.forge import LABEL, CommitStatus, Connection, Issue, mark, put_marker
 
 URL = "https://api.github.com"
 MOST_DESCRIPTION = 140  # characters of a status
@@ -22,7 +22,7 @@ class GitHub:
     def write_comment(self, number: int, marker: str, text: str) -> str:
         """Write or edit the comment with a marker on a pull request or issue; its link."""
         comments = self._path(f"/issues/{number}/comments")
-        body = {"body": marked(marker, text)}
+        body = {"body": put_marker(marker, text)}
         for comment in self.connection.list(comments):
             if (comment["body"] or "").startswith(mark(marker)):
                 place = self._path(f"/issues/comments/{comment['id']}")
@@ -48,7 +48,7 @@ class GitHub:
 
     def open_issue(self, title: str, marker: str, text: str) -> Issue:
         """Open an issue."""
-        values = {"title": title, "body": marked(marker, text), "labels": [LABEL]}
+        values = {"title": title, "body": put_marker(marker, text), "labels": [LABEL]}
         return _issue_of(self.connection.ask("POST", self._path("/issues"), values))
 
     def note_issue(self, number: int, marker: str, text: str) -> None:

@@ -14,7 +14,7 @@ from vkbench.forges.forge import (
     Connection,
     Issue,
     mark,
-    marked,
+    put_marker,
 )
 
 URL = "https://gitlab.com/api/v4"
@@ -52,7 +52,7 @@ class GitLab:
 
     def open_issue(self, title: str, marker: str, text: str) -> Issue:
         """Open an issue."""
-        values = {"title": title, "description": marked(marker, text), "labels": LABEL}
+        values = {"title": title, "description": put_marker(marker, text), "labels": LABEL}
         return _issue_of(self.connection.ask("POST", self._path("/issues"), values))
 
     def note_issue(self, number: int, marker: str, text: str) -> None:
@@ -66,7 +66,7 @@ class GitLab:
 
     def _write_note(self, place: str, marker: str, text: str) -> str:
         notes = self._path(f"{place}/notes")
-        body = {"body": marked(marker, text)}
+        body = {"body": put_marker(marker, text)}
         for note in self.connection.list(f"{notes}?sort=asc"):
             if note["body"].startswith(mark(marker)):
                 self.connection.ask("PUT", f"{notes}/{note['id']}", body)

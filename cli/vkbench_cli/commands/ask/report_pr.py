@@ -87,7 +87,7 @@ def pr(
 
     \b
     vkbench report pr last --against main
-    vkbench report pr last --post github --repository OWNER/NAME --number 12 --commit SHA
+    vkbench report pr last --post github --repository OWNER/NAME --number 12
 
     Exit codes: 0 nothing became worse, 1 slower, 3 wrong, 4 a case fails, 7 nothing was compared,
     8 nothing became worse, and the forge cannot be reached or does not take it.
