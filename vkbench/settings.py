@@ -108,6 +108,11 @@ def settings() -> Settings:
     return read(os.environ)
 
 
+def read_variables() -> Mapping[str, str]:
+    """The variables of this process that are not ours: what a forge's runner says of itself."""
+    return os.environ
+
+
 def read(environ: Mapping[str, str]) -> Settings:
     """Settings from variables; an unknown VKBENCH_ name or a malformed value is a UsageError."""
     _check_names(environ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,6 +11,7 @@ from vkbench.forges import github, gitlab
 from vkbench.forges.forge import TRIES, Connection, Forge
 from vkbench.forges.github import GitHub
 from vkbench.forges.gitlab import GitLab
+from vkbench.settings import read_variables
 
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)*")
 
@@ -51,11 +51,12 @@ def open_forge(
 
 
 def forge_of_runner(
-    kind: ForgeKind, repository: str, environ: Mapping[str, str] = os.environ
+    kind: ForgeKind, repository: str, variables: Mapping[str, str] | None = None
 ) -> Forge:
     """A repository of the forge whose runner this is: it says URL and token by variables."""
-    token = environ.get(_TOKENS[kind], "")
+    variables = read_variables() if variables is None else variables
+    token = variables.get(_TOKENS[kind], "")
     if not token:
         raise UsageError(f"{_TOKENS[kind]} is not set: posting needs a token")
     name, usual = _URLS[kind]
-    return open_forge(kind, repository, token=token, url=environ.get(name) or usual)
+    return open_forge(kind, repository, token=token, url=variables.get(name) or usual)
