@@ -7,8 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from commands import Captured, run_command
+from databases import Lab
 from fake_forge import TOKEN, FakeForge, forge_running
 from planted_runs import Past
+from planted_tryout import Trial
+from vkbench.job import Mode, PlannedJob
+from vkbench.run import RunWords
+from vkbench_db.database import Database
+from vkbench_scheduler.planning.tryouts import add_round
 
 TO = ("--repository", "a/b", "--number", "7", "--commit", "c0ffee")
 
@@ -47,6 +53,43 @@ def test_a_forge_has_one_comment_which_is_edited(
     assert comment["body"].startswith("<!-- vkbench pr vkbench -->\n### 1 wrong")
     assert len(fake.statuses) == 2
     assert {status["state"] for status in fake.statuses} <= {"failure", "failed"}
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+@pytest.mark.parametrize(
+    ("run", "ended", "code"),
+    [("ci-c0ffee-5", "7", 2), ("ci-c0ffee-5", "0", 2), ("before", "130", 130), ("half", "4", 7)],
+)
+def test_what_was_not_measured_is_no_success(
+    past: Past, capsys: Captured, fake: FakeForge, kind: str, run: str, ended: str, code: int
+) -> None:
+    """A run of before is there, and is fine; that of this job is missing, broken off or waits."""
+    planned = PlannedJob(device=past.device.key, case="copy/f32/n4096", mode=Mode.PERFORMANCE)
+    Lab(past.database).submit_run([planned], words=RunWords(label="half"))
+    told = ("--against", "before", "--ended", ended, "--post", kind, *TO)
+    run_command(capsys, "report", "pr", run, *told, code=code)
+    (status,) = fake.statuses
+    assert status["state"] == {"github": "error", "gitlab": "failed"}[kind]
+    assert status["description"].startswith("not measured: ")
+    assert "### not measured: " in fake.comments[7][0]["body"]
+
+
+def test_a_tryout_is_a_comment_with_the_names_of_its_builds(
+    database: Database, capsys: Captured, fake: FakeForge
+) -> None:
+    lab = Lab(database)
+    trial = Trial(lab, label="ci c0ffee 5")
+    posted = ("ci c0ffee 5", "--post", "github", *TO)
+    trial.do_round()
+    add_round(database, trial.run)  # not measured: it was broken off
+    _, err = run_command(capsys, "report", "pr", *posted, code=7)
+    assert "has not ended" in err
+    while trial.do_round():
+        add_round(database, trial.run)
+    run_command(capsys, "report", "pr", *posted, code=3)
+    (comment,) = fake.comments[7]
+    assert "### b1 → b2: 1 wrong, 1 slower, 1 faster\n" in comment["body"]
+    assert [status["state"] for status in fake.statuses] == ["error", "failure"]
 
 
 def test_a_forge_that_refuses_hides_no_verdict(

@@ -72,10 +72,12 @@ def runner(fake: FakeForge, folder: Path) -> dict[str, str]:
         "GITHUB_REPOSITORY": "a/b",
         "GITHUB_SERVER_URL": "https://github.com",
         "GITHUB_RUN_ID": "5",
+        "GITHUB_RUN_ATTEMPT": "1",
         "CI_API_V4_URL": fake.url,
         "CI_PROJECT_PATH": "a/b",
         "CI_MERGE_REQUEST_IID": "7",
         "CI_COMMIT_SHA": "c0ffee",
+        "CI_JOB_ID": "5",
         "CI_JOB_URL": "https://gitlab.com/a/b/-/jobs/5",
         "GITLAB_TOKEN": TOKEN,
     }
@@ -104,13 +106,18 @@ def test_action_and_template_comment_once_and_set_the_status(
             assert code in (0, 1, 7), said  # a busy machine may be slower, or too noisy
         code, said = run_steps(template_steps({"VK_OPTIONS": options}), tmp_path, words)
         assert code in (0, 1, 7), said
-        with_trouble = action_steps(inputs | {"options": "--case no/such/case"})
+        # runs of before are in the database, and the step that measures fails: no success
+        with_trouble = action_steps(inputs | {"options": "--case no/such/case --label main"})
         code, said = run_steps(with_trouble, tmp_path, words)
         assert code == 2, said
+        unmeasured = template_steps({"VK_OPTIONS": "--case no/such/case", "CI_JOB_ID": "6"})
+        code, said = run_steps(unmeasured, tmp_path, words)
+        assert code == 2, said
     action, template = fake.comments[7]
-    assert action["edits"] == 1
-    assert action["body"].startswith("<!-- vkbench pr vkbench action -->\n### ")
+    assert action["edits"] == 2
+    assert action["body"].startswith("<!-- vkbench pr vkbench action -->\n### not measured: ")
     assert "[The whole report](https://github.com/a/b/actions/runs/5)" in action["body"]
     assert "jobs/5/artifacts/browse" in template["body"]
-    assert [status["commit"] for status in fake.statuses] == ["c0ffee"] * 3
+    assert [status["commit"] for status in fake.statuses] == ["c0ffee"] * 5
+    assert [status["state"] for status in fake.statuses[3:]] == ["error", "failed"]
     assert "<svg" in (tmp_path / "vkbench.html").read_text()

@@ -38,6 +38,16 @@ def test_the_comment_of_a_marker_is_written_once_and_then_edited(kind: ForgeKind
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_comment_whose_answer_was_lost_is_not_written_twice(kind: ForgeKind) -> None:
+    with forge_running() as fake:
+        fake.lost = 1
+        place = opened(fake, kind).write_comment(7, "pr x", "text")
+    (comment,) = fake.comments[7]
+    assert comment["body"] == "<!-- vkbench pr x -->\ntext"
+    assert str(comment["id"]) in place
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_status_says_how_a_commit_is(kind: ForgeKind) -> None:
     status = CommitStatus(
         commit="c0ffee", state=CommitState.FAILURE, name="vkbench", description="d" * 999

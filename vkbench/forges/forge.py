@@ -35,11 +35,20 @@ class ForgeError(ServiceUnreachable):
     """The forge did not do what it was asked for."""
 
 
+class _PassingTrouble(Exception):
+    """The same request may be answered otherwise after a wait."""
+
+    def __init__(self, message: str, wait: float) -> None:
+        super().__init__(message)
+        self.wait = wait  # seconds
+
+
 class CommitState(StrEnum):
     """What a status says of a commit."""
 
     SUCCESS = "success"
     FAILURE = "failure"
+    ERROR = "error"  # nothing is known: it was not measured
     PENDING = "pending"
 
 
@@ -107,7 +116,14 @@ class Connection:
 
     def ask(self, method: str, path: str, values: Mapping[str, Any] | None = None) -> Any:
         """What the forge answers to a request; ForgeError unless it is answered with 2xx."""
-        return _parse(self.name, self._answer(method, path, values))
+        return self._repeat(lambda: self._ask_once(method, path, values))
+
+    def edit_or_post(self, path: str, values: Mapping[str, Any], edit: Callable[[], Any]) -> Any:
+        """What an edit of ours answers, or a POST where `edit` finds nothing (None).
+
+        It looks before each try: a POST whose answer was lost may have been done.
+        """
+        return self._repeat(lambda: edit() or self._ask_once("POST", path, values))
 
     def list(self, path: str) -> Iterator[dict[str, Any]]:
         """The entries of a list, page by page."""
@@ -118,23 +134,31 @@ class Connection:
             if len(entries) < PAGE:
                 return
 
-    def _answer(self, method: str, path: str, values: Mapping[str, Any] | None) -> Answer:
-        body = None if values is None else json.dumps(values).encode()
-        what = f"{self.name}: {method} {path.partition('?')[0]}"
+    def _repeat(self, attempt: Callable[[], Any]) -> Any:
+        """What an attempt answers; one that fails by what may pass is made again."""
         for left in reversed(range(self.tries)):
             try:
-                answer = self._send(method, path, body)
-            except Unanswered as error:
-                trouble, wait = f"{what}: {self.url} {error}", 1.0
-            else:
-                if 200 <= answer.code < 300:
-                    return answer
-                trouble, wait = _describe(what, answer), _pause_seconds(answer)
-                if not _is_passing(answer):
-                    raise ForgeError(trouble)
-            if left:
-                self.pause(min(wait, LONGEST_PAUSE_SECONDS))
-        raise ForgeError(trouble if self.tries == 1 else f"{trouble} ({self.tries} tries)")
+                return attempt()
+            except _PassingTrouble as trouble:
+                if not left:
+                    tries = f" ({self.tries} tries)" if self.tries > 1 else ""
+                    raise ForgeError(f"{trouble}{tries}") from trouble
+                self.pause(min(trouble.wait, LONGEST_PAUSE_SECONDS))
+        raise AssertionError("a connection makes at least one try")
+
+    def _ask_once(self, method: str, path: str, values: Mapping[str, Any] | None) -> Any:
+        body = None if values is None else json.dumps(values).encode()
+        what = f"{self.name}: {method} {path.partition('?')[0]}"
+        try:
+            answer = self._send(method, path, body)
+        except Unanswered as error:
+            raise _PassingTrouble(f"{what}: {self.url} {error}", 1.0) from error
+        if 200 <= answer.code < 300:
+            return _parse(self.name, answer)
+        trouble = _describe(what, answer)
+        if _is_passing(answer):
+            raise _PassingTrouble(trouble, _pause_seconds(answer))
+        raise ForgeError(trouble)
 
     def _send(self, method: str, path: str, body: bytes | None) -> Answer:
         headers = {

@@ -23,11 +23,15 @@ class GitHub:
         """Write or edit the comment with a marker on a pull request or issue; its link."""
         comments = self._path(f"/issues/{number}/comments")
         body = {"body": put_marker(marker, text)}
-        for comment in self.connection.list(comments):
-            if (comment["body"] or "").startswith(mark(marker)):
-                place = self._path(f"/issues/comments/{comment['id']}")
-                return str(self.connection.ask("PATCH", place, body)["html_url"])
-        return str(self.connection.ask("POST", comments, body)["html_url"])
+
+        def edit() -> Any:
+            for comment in self.connection.list(comments):
+                if (comment["body"] or "").startswith(mark(marker)):
+                    place = self._path(f"/issues/comments/{comment['id']}")
+                    return self.connection.ask("PATCH", place, body)
+            return None
+
+        return str(self.connection.edit_or_post(comments, body, edit)["html_url"])
 
     def set_status(self, status: CommitStatus) -> None:
         """Set the status of a commit."""

@@ -19,7 +19,11 @@ from vkbench.forges.forge import (
 
 URL = "https://gitlab.com/api/v4"
 MOST_DESCRIPTION = 255  # characters of a status
-_STATES = {CommitState.FAILURE: "failed", CommitState.PENDING: "running"}
+_STATES = {
+    CommitState.FAILURE: "failed",
+    CommitState.ERROR: "failed",  # it has no other
+    CommitState.PENDING: "running",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +71,15 @@ class GitLab:
     def _write_note(self, place: str, marker: str, text: str) -> str:
         notes = self._path(f"{place}/notes")
         body = {"body": put_marker(marker, text)}
-        for note in self.connection.list(f"{notes}?sort=asc"):
-            if note["body"].startswith(mark(marker)):
-                self.connection.ask("PUT", f"{notes}/{note['id']}", body)
-                return f"{self.repository}{place}#note_{note['id']}"
-        note = self.connection.ask("POST", notes, body)
+
+        def edit() -> Any:
+            for note in self.connection.list(f"{notes}?sort=asc"):
+                if note["body"].startswith(mark(marker)):
+                    self.connection.ask("PUT", f"{notes}/{note['id']}", body)
+                    return note
+            return None
+
+        note = self.connection.edit_or_post(notes, body, edit)
         return f"{self.repository}{place}#note_{note['id']}"
 
     def _path(self, rest: str) -> str:
