@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -58,12 +59,23 @@ def test_a_forge_has_one_comment_which_is_edited(
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 @pytest.mark.parametrize(
     ("run", "ended", "code"),
-    [("ci-c0ffee-5", "7", 2), ("ci-c0ffee-5", "0", 2), ("before", "130", 130), ("half", "4", 7)],
+    [
+        ("ci-c0ffee-5", "7", 2),
+        ("ci-c0ffee-5", "0", 2),
+        ("before", "130", 130),
+        ("half", "4", 7),
+        ("elsewhere", "0", 2),  # on another device, of which nothing says that it is slower
+        ("others", "0", 7),  # no case in common
+    ],
 )
 def test_what_was_not_measured_is_no_success(
     past: Past, capsys: Captured, fake: FakeForge, kind: str, run: str, ended: str, code: int
 ) -> None:
-    """A run of before is there, and is fine; that of this job is missing, broken off or waits."""
+    """A run of before is there, and is fine; that of this job is missing, broken off or another."""
+    there = replace(past.device, key="0123456789ab", index=1, name="Planted 1")
+    past.add_device(there)
+    past.run("elsewhere", *[past.done(1e-9)] * 3, device=there.key)
+    past.run("others", past.done(1e-9), cases=["copy/f32/n8192"])
     planned = PlannedJob(device=past.device.key, case="copy/f32/n4096", mode=Mode.PERFORMANCE)
     Lab(past.database).submit_run([planned], words=RunWords(label="half"))
     told = ("--against", "before", "--ended", ended, "--post", kind, *TO)

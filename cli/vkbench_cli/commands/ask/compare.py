@@ -169,7 +169,7 @@ def compare(
     metrics = [names.pick(name, METRICS, "metric") for name in metric]
     with reading(store.settings()) as tx:
         compared = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
-        _check(compared, mix=mix, fail_on=fail_on)
+        check(compared, mix=mix, fail_on=fail_on)
         moved = list_moved_statistics(tx, compared.pairs)
         chosen = (
             compared.pairs
@@ -204,7 +204,8 @@ def _with_peers(words: str, run: str, store: Store, output: Output) -> bool:
         return show_peers(tx, output, peers, find_run(tx, run).id if run else None)
 
 
-def _check(compared: Comparison, *, mix: bool, fail_on: FailOn) -> None:
+def check(compared: Comparison, *, mix: bool, fail_on: FailOn) -> None:
+    """UsageError where two sides cannot be judged so; NothingToDo if they share no case."""
     if not (compared.pairs or compared.changes):
         raise NothingToDo(
             f"{comparison_words.sides(compared)}: no timed case in common"
