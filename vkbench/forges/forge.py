@@ -85,7 +85,7 @@ class Forge(Protocol):
         """The issue whose text has this marker."""
 
     def open_issue(self, title: str, marker: str, text: str) -> Issue:
-        """Open an issue."""
+        """Open an issue with a title and a text."""
 
     def note_issue(self, number: int, marker: str, text: str) -> None:
         """Write or edit the comment with a marker on an issue."""

@@ -51,7 +51,7 @@ class GitHub:
         return None
 
     def open_issue(self, title: str, marker: str, text: str) -> Issue:
-        """Open an issue."""
+        """Open an issue with a title and a text."""
         values = {"title": title, "body": put_marker(marker, text), "labels": [LABEL]}
         return _issue_of(self.connection.ask("POST", self._path("/issues"), values))
 

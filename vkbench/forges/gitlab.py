@@ -55,7 +55,7 @@ class GitLab:
         return None
 
     def open_issue(self, title: str, marker: str, text: str) -> Issue:
-        """Open an issue."""
+        """Open an issue with a title and a text."""
         values = {"title": title, "description": put_marker(marker, text), "labels": LABEL}
         return _issue_of(self.connection.ask("POST", self._path("/issues"), values))
 

@@ -199,7 +199,7 @@ def _read_tryout(store: Store, run_name: str) -> Verdict:
 def _compare(store: Store, old: str, new: str) -> Verdict:
     """What `vkbench compare` finds of two runs, all rows in it."""
     from vkbench.run import COMPARED
-    from vkbench_cli.commands.ask.compare import FailOn, check, exit_code
+    from vkbench_cli.options.gate import FailOn, check_comparison, exit_code
     from vkbench_db.ask import queries
     from vkbench_detection.compare.comparison import compare, with_noise
     from vkbench_detection.compare.drift import drifts
@@ -212,7 +212,7 @@ def _compare(store: Store, old: str, new: str) -> Verdict:
         if run.progress.state != "finished":
             raise NothingToDo(f"run {run.id} has not ended: it is {run.progress.state}")
         compared = compare(tx, find(tx, old), find_of_run(tx, str(run.id)))
-        check(compared, mix=False, fail_on=FailOn.REGRESSION)
+        check_comparison(compared, mix=False, fail_on=FailOn.REGRESSION)
         pairs = sorted(with_noise(tx, compared.pairs), key=comparison.by_change)
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         canaries = drifts(tx, compared.pairs)
