@@ -72,6 +72,9 @@ class Settings:
     alert_webhook: str = field(default="", repr=False)  # URL that regressions are told to
     alert_secret: str = field(default="", repr=False)  # what the webhook's messages are signed with
     alert_urls: str = field(default="", repr=False)  # chat or mail: URLs of apprise, by blanks
+    issues: str = ""  # where regressions are issues: github:OWNER/NAME or gitlab:GROUP/NAME
+    issues_token: str = field(default="", repr=False)  # that may write issues there
+    issues_url: str = ""  # of the forge's API; default: that of github.com or gitlab.com
 
     # of the role of PostgreSQL that runs what people query on the pages; default: the database
     query_database: str = field(default="", repr=False)
@@ -105,6 +108,11 @@ def settings() -> Settings:
     return read(os.environ)
 
 
+def read_variables() -> Mapping[str, str]:
+    """The variables of this process that are not ours: what a forge's runner says of itself."""
+    return os.environ
+
+
 def read(environ: Mapping[str, str]) -> Settings:
     """Settings from variables; an unknown VKBENCH_ name or a malformed value is a UsageError."""
     _check_names(environ)
@@ -122,6 +130,8 @@ def _check_settings(settings: Settings) -> Settings:
     if settings.log_format not in (log.TEXT, log.JSON):
         raise UsageError(f"VKBENCH_LOG_FORMAT={settings.log_format!r} is neither text nor json")
     _check_webhook(settings)
+    if settings.issues and not settings.issues_token:
+        raise UsageError("VKBENCH_ISSUES needs VKBENCH_ISSUES_TOKEN, which may write issues there")
     return replace(settings, redis=_with_ca(settings)) if settings.redis_ca else settings
 
 

@@ -97,7 +97,7 @@ COMMANDS = (
     ),
     Command(
         name="report",
-        help="Summarise a run or losses; write the lab as a page.",
+        help="Summarise a run, a change or losses; write the lab as a page.",
         function="app",
         module="ask.report",
     ),

@@ -12,11 +12,10 @@ from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert
 
 from listener import SECRET, Listener, listening, settings_for
+from planted_news import NOW, deliveries, happens, moves
 from vkbench.settings import read
-from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.upkeep import alerts
 from vkbench_detection.regress.announcements import unannounced_news
@@ -36,43 +35,12 @@ from vkbench_scheduler.watch.alerts import (
 # what apprise imports is its own affair
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:apprise", "ignore:'imghdr'")
 
-NOW = 1_790_000_000.0
 PAGE = Path(__file__).parents[2] / "docs/alerts.md"
-
-
-def happens(
-    database: Database, state: str = "open", *, direction: str = "slower", at: float = NOW
-) -> int:
-    """A regression that comes into a state."""
-    with database.transaction() as tx:
-        row = {
-            "group_key": "k",
-            "direction": direction,
-            "cause": "kernel",
-            "title": "copy f32 is 10 % slower",
-            "state": state,
-            "opened_at": at,
-            "changed_at": at,
-        }
-        made = insert(schema.regression).values(**row).returning(schema.regression.c.id)
-        regression = int(tx.execute(made).scalar_one())
-        moves(tx, regression, state, at)
-    return regression
-
-
-def moves(tx: Connection, regression: int, state: str, at: float = NOW, note: str = "") -> None:
-    event = {"regression_id": regression, "at": at, "state": state, "user_name": "", "note": note}
-    tx.execute(insert(schema.regression_event).values(**event))
 
 
 def said(listener: Listener) -> list[dict[str, Any]]:
     """The messages that a listener heard."""
     return [json.loads(body) for _, body in listener.heard]
-
-
-def deliveries(database: Database, regression: int) -> list[alerts.Delivery]:
-    with database.reading() as tx:
-        return alerts.deliveries(tx, regression)
 
 
 def verifier() -> dict[str, Any]:

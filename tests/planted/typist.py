@@ -45,6 +45,7 @@ ELSEWHERE = {
     "vkbench bisect --case mul_mat_vec/q4_0/m4096_n1_k14336 --builds": "tests/e2e/test_builds.py",
     "vkbench bisect --regression": "tests/cli/test_bisect.py",
     "vkbench compare build:": "tests/e2e/test_builds.py",
+    "vkbench compare main last --metric hot --fail-on": "tests/cli/test_gate.py",
     "vkbench try": "tests/e2e/test_builds.py",
     "vkbench calibrate --submit": "tests/cli/test_calibrate.py",
     "vkbench regressions scan --all": "tests/cli/test_regressions.py",

@@ -9,7 +9,10 @@ from typer import Option
 
 from vkbench.case import parse_shape
 from vkbench.errors import UsageError
+from vkbench.process.user import user_name
+from vkbench.run import RunWords
 from vkbench_cli.options.choices import seconds_of
+from vkbench_cli.options.effort import RunLabel
 from vkbench_cli.options.records import Devices, Formats, Kernels, Shapes, Suite
 from vkbench_cli.show.printing import Output
 from vkbench_scheduler.planning.selection import AUTO, Selection
@@ -36,6 +39,7 @@ class TryOptions:
         float,
         Option(metavar="S", min=0.001, help="Seconds to sample each side of a pair."),
     ] = 0.3
+    label: RunLabel = ""
     all_rows: Annotated[
         bool, Option("--all/--changed", help="Show cases that did not change too.")
     ] = False
@@ -52,6 +56,10 @@ class TryOptions:
     def limit_seconds(self) -> float:
         """After how long no pair begins any more."""
         return seconds_of(self.budget, "--budget")
+
+    def say_words(self, old: str, new: str) -> RunWords:
+        """What is said of the run of these two arms."""
+        return RunWords(user=user_name(), label=self.label or f"try {old} {new}")
 
     def check(self, output: Output) -> None:
         """UsageError where options ask for output in two forms."""

@@ -14,7 +14,7 @@
                                       └── confirmation (a run of pairs)
 
     upkeep  device ── calibration, canary, tuned     regression ── bisection ── bisection_step
-            schedule ── schedule_slot ── run                    └── alert_delivery
+            schedule ── schedule_slot ── run                    └── alert_delivery, forge_issue
             scheduler              job ── peer_standing  token     refused
 
 A series is what stays the same (device, case, code path, metric, side, environment class, track)
@@ -59,6 +59,7 @@ from vkbench_db.schema.upkeep import (
     bisection_step,
     calibration,
     canary,
+    forge_issue,
     peer_standing,
     refused,
     schedule,

@@ -226,6 +226,18 @@ alert_delivery = Table(
 )
 
 
+class ForgeIssueColumns(Columns):
+    """An issue that a regression has on a forge."""
+
+    regression_id: Named[int] = Column(ForeignKey("regression.id"), primary_key=True)
+    channel: Named[str] = Column(Text, primary_key=True)  # as deliveries of alerts name it
+    number: Named[int]
+    link: Named[str] = Column(Text)
+
+
+forge_issue = Table("forge_issue", TABLES, ForgeIssueColumns)
+
+
 class PeerStandingColumns(Columns):
     """Whether a comparison with a peer found a ratio that fell; each is judged once."""
 

@@ -65,6 +65,7 @@ class TriedCase:
     old_seconds: float | None = None  # medians
     new_seconds: float | None = None
     note: str = ""
+    history: tuple[float, ...] = ()  # new over old of each pair, in their order
 
     @property
     def pairs(self) -> int:
@@ -188,6 +189,7 @@ def _judge_case(case: str, device: NamedDevice, results: PairResults) -> TriedCa
         old_seconds=median(results.old) if results.old else None,
         new_seconds=median(results.new) if results.new else None,
         note=note,
+        history=tuple(new / old for old, new in zip(results.old, results.new, strict=True)),
     )
 
 

@@ -3,6 +3,7 @@
     channel        is set by
     webhook        VKBENCH_ALERT_WEBHOOK, signed with VKBENCH_ALERT_SECRET
     scheme-digest  one of VKBENCH_ALERT_URLS, through apprise
+    issues-digest  VKBENCH_ISSUES: an issue of each regression, by `watch/issues.py`
 
 A delivery is recorded once. On the wire it may come twice, when this process dies between sending
 and recording: the message's id is the same then.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
@@ -32,7 +33,7 @@ from vkbench_detection.regress import news
 from vkbench_detection.regress.announcements import announcements, unannounced_news
 from vkbench_detection.regress.stages import GROWN
 from vkbench_scheduler.errors import AlertFailed
-from vkbench_scheduler.watch import webhook
+from vkbench_scheduler.watch import issues, webhook
 from vkbench_scheduler.watch.messages import Message, RegressionAlert, digest_of, message_of
 
 FIRST_RETRY_SECONDS = 30.0  # after the first try; each wait is four times the one before
@@ -51,7 +52,8 @@ Send: TypeAlias = Callable[[Message, float], None]  # raises AlertFailed
 
 def step(database: Database, settings: Settings, now: float) -> None:
     """Send what is due to each channel; one that fails waits for its next try."""
-    channels = channels_of(settings)
+    issues_here = issues.channels_of(database, settings)
+    channels = channels_of(settings) | issues_here
     if not channels:
         return
     with database.reading() as tx:
@@ -62,7 +64,7 @@ def step(database: Database, settings: Settings, now: float) -> None:
     with database.reading() as tx:
         due = alerts.due_deliveries(tx, list(channels), now, most_tries=MOST_TRIES, limit=MOST_DUE)
     broken: set[str] = set()
-    for together in islice(_messages(due), AT_ONCE):
+    for together in islice(_messages(due, issues_here), AT_ONCE):
         channel = together[0].channel
         if channel not in broken and not _deliver(database, together, channels[channel], now):
             broken.add(channel)
@@ -111,8 +113,10 @@ def _expect(tx: Connection, missing: Sequence[tuple[int, str, str]], now: float)
     alerts.expect(tx, [key for key in missing if waits(key)], now, gathered)
 
 
-def _messages(due: Sequence[Delivery]) -> Iterator[list[Delivery]]:
+def _messages(due: Sequence[Delivery], apart: Container[str]) -> Iterator[list[Delivery]]:
     """The deliveries of each message: those of a regression, or all of many regressions.
+
+    Channels that take each regression `apart` have no digests.
 
     What was told together and failed is told together again, with the same id.
     """
@@ -122,10 +126,11 @@ def _messages(due: Sequence[Delivery]) -> Iterator[list[Delivery]]:
             delivery
         )
     for together in groups.values():
-        apart: dict[int, list[Delivery]] = {}
+        by_regression: dict[int, list[Delivery]] = {}
         for delivery in together:
-            apart.setdefault(delivery.regression, []).append(delivery)
-        yield from [together] if len(apart) > MOST_APART else apart.values()
+            by_regression.setdefault(delivery.regression, []).append(delivery)
+        is_digest = len(by_regression) > MOST_APART and together[0].channel not in apart
+        yield from [together] if is_digest else by_regression.values()
 
 
 def _deliver(database: Database, together: Sequence[Delivery], send: Send, now: float) -> bool:

@@ -33,6 +33,7 @@ class Message:
     title: str
     text: str  # Markdown
     body: Mapping[str, Any]  # for programs
+    news: RegressionNews | None = None  # of a message about one regression
 
 
 def write_message(
@@ -86,7 +87,7 @@ def message_of(alert: RegressionAlert) -> Message:
     summary = summaries.of_regression(news)
     shown = [asdict(change) for change in news.changes[:MOST_CHANGES]]
     more = {"changes": shown, "change_count": len(news.changes), "summary": summary}
-    return write_message(
+    message = write_message(
         alert.identity,
         f"regression.{alert.kind}",
         news.changed_at,
@@ -94,6 +95,7 @@ def message_of(alert: RegressionAlert) -> Message:
         text=summary,
         data=asdict(news) | more,
     )
+    return replace(message, news=news)
 
 
 def digest_of(alerts: Sequence[RegressionAlert]) -> Message:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vkbench_detection.compare.drift import Drift
 
 Rows = Sequence[Mapping[str, Cell]]
+_OPEN = ("Verdicts", "Slower", "Faster")  # chapters whose rows show; the others are folded
 
 
 def in_markdown(compared: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
@@ -26,13 +27,19 @@ def in_markdown(compared: Comparison, shown: Table, drifts: Sequence[Drift]) -> 
     parts = [words, "\n".join(f"- {markdown.escape_text(line)}" for line in lines)]
     for title, rows in _chapters(compared, shown.rows):
         if rows:
+            heading = f"{title}: {len(rows)}"
+            listed = markdown_table(_short(compared, shown, rows))
+            is_folded = title.partition(" ")[0] not in _OPEN
             parts.append(
-                f"**{title}: {len(rows)}**\n\n{markdown_table(_short(compared, shown, rows))}"
+                f"<details><summary>{heading}</summary>\n\n{listed}\n</details>"
+                if is_folded
+                else f"**{heading}**\n\n{listed}"
             )
-    return markdown.summary(_headline(compared), [part for part in parts if part])
+    return markdown.summary(headline(compared), [part for part in parts if part])
 
 
-def _headline(compared: Comparison) -> str:
+def headline(compared: Comparison) -> str:
+    """The counts of what changed, the gravest first, in a line."""
     ends = comparison_words.ends_of(compared)
     verdicts = {
         "wrong": ends[JobState.WRONG],

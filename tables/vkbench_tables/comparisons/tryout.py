@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from vkbench.words import markdown
+from vkbench.words.sparklines import sparkline
 from vkbench.words.units import count_of, ratio
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_tables.written.text import markdown_table
@@ -28,7 +29,9 @@ COLUMNS = (
     Column(key="pairs", heading="pairs", kind=ValueKind.COUNT),
     Column(key="note", heading="why", prose=True),
 )
-SHORT = ("case", "verdict", "old_seconds", "new_seconds", "ratio", "pairs", "note")  # of a review
+DRAWN = Column(key="drawn", heading="each pair")  # of a review: a sparkline of new/old
+# of a review
+SHORT = ("case", "verdict", "old_seconds", "new_seconds", "ratio", "drawn", "pairs", "note")
 SECTIONS = (  # of a review: what it says first, and the verdicts that it lists there
     ("Wrong or failed", ("wrong", "failed")),
     ("Slower", ("slower",)),
@@ -70,17 +73,23 @@ def in_markdown(tryout: Tryout) -> str:
     if rest := [tried for tried in tryout.cases if tried not in listed]:
         fold = f"<details><summary>{count_of(len(rest), 'other case')}</summary>\n\n"
         parts.append(f"{fold}{_short(tryout, rest)}\n</details>")
-    return markdown.summary(_headline(tryout), parts)
+    return markdown.summary(headline(tryout), parts)
 
 
-def _short(tryout: Tryout, cases: Iterable[TriedCase]) -> str:
+def _short(tryout: Tryout, cases: Sequence[TriedCase]) -> str:
     whole = table(tryout, cases)
     keys = ("device_name", *SHORT) if len(tryout.by_device()) > 1 else SHORT
-    columns = [column for column in whole.columns if column.key in keys]
-    return markdown_table(Table(columns=columns, rows=whole.rows))
+    columns = [column for column in (*whole.columns, DRAWN) if column.key in keys]
+    drawn = [
+        {**row, "drawn": sparkline(tried.history)}
+        for row, tried in zip(whole.rows, cases, strict=True)
+    ]
+    columns.sort(key=lambda column: keys.index(column.key))
+    return markdown_table(Table(columns=columns, rows=drawn))
 
 
-def _headline(tryout: Tryout) -> str:
+def headline(tryout: Tryout) -> str:
+    """Both arms and the counts of what has to be looked at, in a line."""
     counts = {str(verdict): count for verdict, count in tryout.counts.items()}
     grave = [verdict for _, verdicts in SECTIONS for verdict in verdicts if verdict in counts]
     words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in grave)

@@ -12,16 +12,13 @@ from typer import Argument, Option
 from vkbench.errors import (
     EXIT_OK,
     EXIT_REGRESSION,
-    NothingToDo,
     UsageError,
-    VkbenchError,
-    WrongResult,
 )
-from vkbench.job import JobState
 from vkbench.peers import BY_NAME
 from vkbench.result import COMPILE, COPIES, SUBMIT
 from vkbench.words import names
 from vkbench.words.units import count_of
+from vkbench_cli.options.gate import FailOn, check_comparison, exit_code
 from vkbench_cli.options.records import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
@@ -30,21 +27,13 @@ from vkbench_tables.comparisons import comparison, comparison_markdown, comparis
 from vkbench_tables.statistics import table_of_moved
 
 if TYPE_CHECKING:
-    from vkbench_detection.compare.compared import Comparison, Pair
+    from vkbench_detection.compare.compared import Pair
 
 METRICS = ("hot", "cold", COPIES, COMPILE, SUBMIT)
 _FORMS = (
     "a run (number, label, UUID, last), a baseline's name, bundle:SHA, build:NAME, "
     "driver:VERSION, date:2026-11-01 or device:SELECTOR."
 )
-
-
-class FailOn(StrEnum):
-    """What makes the command exit with an error."""
-
-    REGRESSION = "regression"  # 1; 3 where something became wrong, 4 where it fails now
-    WRONG = "wrong"  # 3
-    NEVER = "never"
 
 
 class Sort(StrEnum):
@@ -169,7 +158,7 @@ def compare(
     metrics = [names.pick(name, METRICS, "metric") for name in metric]
     with reading(store.settings()) as tx:
         compared = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
-        _check(compared, mix=mix, fail_on=fail_on)
+        check_comparison(compared, mix=mix, fail_on=fail_on)
         moved = list_moved_statistics(tx, compared.pairs)
         chosen = (
             compared.pairs
@@ -192,7 +181,7 @@ def compare(
             f"  {count_of(len(moved), 'statistic')} of drivers changed: --statistics shows them"
         )
     tell("\n".join([comparison_words.summary(compared), *lines]))
-    return _exit_code(compared, fail_on)
+    return exit_code(compared, fail_on)
 
 
 def _with_peers(words: str, run: str, store: Store, output: Output) -> bool:
@@ -202,25 +191,6 @@ def _with_peers(words: str, run: str, store: Store, output: Output) -> bool:
     peers = [names.pick(name, BY_NAME, "peer") for name in words.split(",") if name]
     with reading(store.settings()) as tx:
         return show_peers(tx, output, peers, find_run(tx, run).id if run else None)
-
-
-def _check(compared: Comparison, *, mix: bool, fail_on: FailOn) -> None:
-    if not (compared.pairs or compared.changes):
-        raise NothingToDo(
-            f"{comparison_words.sides(compared)}: no timed case in common"
-            f"{comparison_words.one_sided_cases(compared)}"
-        )
-    if compared.is_across and fail_on is FailOn.REGRESSION:
-        raise UsageError(
-            f"{comparison_words.sides(compared)}: a slower device is no regression; "
-            "--fail-on regression needs a device in common, --fail-on wrong does not"
-        )
-    if compared.policies and not mix:
-        changes = "; ".join(f"{key} {old} and now {new}" for key, old, new in compared.policies)
-        raise UsageError(
-            f"the timings were taken under different clock policies ({changes.strip()}): "
-            "--mix compares them all the same"
-        )
 
 
 _ORDERS: Mapping[Sort, Callable[[Pair], tuple[object, ...]]] = {
@@ -233,16 +203,3 @@ _ORDERS: Mapping[Sort, Callable[[Pair], tuple[object, ...]]] = {
 def _p(pair: Pair) -> float:
     ratio = pair.ratio
     return ratio.p if ratio else inf
-
-
-def _exit_code(compared: Comparison, fail_on: FailOn) -> int:
-    is_wrong = any(change.new is JobState.WRONG for change in compared.changes)
-    if is_wrong and fail_on is not FailOn.NEVER:
-        return WrongResult.exit_code
-    if fail_on is not FailOn.REGRESSION:
-        return EXIT_OK
-    if any(change.new is JobState.FAILED for change in compared.changes):
-        return VkbenchError.exit_code
-    if compared.pairs and not compared.counting:
-        raise NothingToDo(f"no timing was compared: {comparison_words.counted_words(compared)}")
-    return EXIT_REGRESSION if any(pair.is_slower for pair in compared.pairs) else EXIT_OK

@@ -13,6 +13,7 @@ from typer import Argument, Option, Typer
 from vkbench.words import names
 from vkbench.words.markdown import APART
 from vkbench.words.units import count_of, rate_column
+from vkbench_cli.commands.ask.report_pr import pr
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import RUN_HELP, Devices, Formats, Store
 from vkbench_cli.options.spreading import spread
@@ -29,7 +30,7 @@ app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_ar
 
 @app.callback()
 def group() -> None:
-    """Summarise a run or losses; write the lab as a page."""
+    """Summarise a run, a change or losses; write the lab as a page."""
 
 
 @app.command()
@@ -105,6 +106,9 @@ def accuracy(
         if (not model or row.model in models) and (not format or row.format in formats)
     ]
     show(Table(columns=KEPT_COLUMNS, rows=rows, nothing=NO_ACCURACY), output)
+
+
+app.command()(pr)
 
 
 def _choose_names(globs: Sequence[str], known: Collection[str], what: str) -> set[str]:

@@ -12,8 +12,6 @@ from typer import Argument, Option, Typer
 
 from vkbench.drivers.packages import unpack_release
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
-from vkbench.process.user import user_name
-from vkbench.run import RunWords
 from vkbench.settings import settings
 from vkbench_cli.drivers import find_both_routes, kept_drivers, store_host_devices
 from vkbench_cli.groups import CommandGroup
@@ -201,7 +199,8 @@ def _time_here(
     devices = [route.facts for route in routes]
     store_host_devices(database, routes)
     tried = TriedDrivers(old=old.sha, new=new.sha)
-    run = submit_tryout(database, tried, selection, devices, _words(old.name, new.name)).id
+    words = options.say_words(old.name, new.name)
+    run = submit_tryout(database, tried, selection, devices, words).id
     view = partial(RunProgress, database)
     ended = time_rounds(database, current, run, devices, options.limit_seconds, view)
     return run, (old.name, new.name), ended
@@ -230,13 +229,10 @@ def _time_in_fleet(
         raise _refuse_equal(*pair)
     (old, old_name), (new, new_name) = arms.items()
     tried, chosen = TriedDrivers(old=old, new=new), replace(selection, devices=tuple(keys))
-    run = submit_tryout(database, tried, chosen, known, _words(old_name, new_name)).id
+    words = options.say_words(old_name, new_name)
+    run = submit_tryout(database, tried, chosen, known, words).id
     warn(database, f"run {run}", run=run)
     return run, (old_name, new_name), await_rounds(database, run, end)
-
-
-def _words(old: str, new: str) -> RunWords:
-    return RunWords(user=user_name(), label=f"try {old} {new}")
 
 
 @app.command("rm")

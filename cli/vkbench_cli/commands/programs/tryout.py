@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UnknownName, UsageError
-from vkbench.process.user import user_name
-from vkbench.run import RunWords
 from vkbench_cli.builds import (
     choose_cases,
     find_for_fleet,
@@ -86,7 +84,7 @@ def try_builds(
         lab = _Fleet(database) if submit else _Here(database, settings)
         builds = _choose_builds(lab, program, old, new)
         chosen = choose_cases(options.choose(SUITE), builds.new, is_open=options.is_open)
-        run = lab.begin(builds, chosen, options.device)
+        run = lab.begin(builds, chosen, options)
         ended = lab.time_rounds(run, end)
         with database.reading() as tx:
             tried = tryout_of(tx, run, old=builds.old.label, new=builds.new.label)
@@ -106,16 +104,17 @@ class _Here:
         """The build of a name, among those of a program, or all, kept here."""
         return kept_builds(self._settings).find(word, program)
 
-    def begin(self, builds: TriedBuilds, selection: Selection, selectors: Sequence[str]) -> int:
+    def begin(self, builds: TriedBuilds, selection: Selection, options: TryOptions) -> int:
         """Store a first round on the chosen devices; the number of its run."""
         from vkbench_db.work.devices import store_device
         from vkbench_local.machine import chosen_devices
 
-        self._devices = chosen_devices(list(selectors), self._settings)
+        self._devices = chosen_devices(list(options.device), self._settings)
         with self._database.transaction() as tx:
             for facts in self._devices:
                 store_device(tx, facts)
-        return submit_tryout(self._database, builds, selection, self._devices, _words(builds)).id
+        words = options.say_words(builds.old.label, builds.new.label)
+        return submit_tryout(self._database, builds, selection, self._devices, words).id
 
     def time_rounds(self, run: int, end: float) -> bool:
         """Time pairs until nothing is open or a moment of the monotonic clock; False: stopped."""
@@ -137,7 +136,7 @@ class _Fleet:
         """The build of a name, of a program or any, kept here or known to the database."""
         return find_for_fleet(self._database, word, program)
 
-    def begin(self, builds: TriedBuilds, selection: Selection, selectors: Sequence[str]) -> int:
+    def begin(self, builds: TriedBuilds, selection: Selection, options: TryOptions) -> int:
         """Store a first round on the chosen devices; the number of its run."""
         from vkbench_cli.show.waiting import warn
         from vkbench_db.ask import queries
@@ -145,10 +144,11 @@ class _Fleet:
 
         with self._database.reading() as tx:
             known = [row.facts for row in queries.devices(tx)]
-            keys = tuple(served_keys(tx, selectors))
+            keys = tuple(served_keys(tx, options.device))
         give_to_fleet((builds.old, builds.new))
         chosen = replace(selection, devices=keys)
-        run = submit_tryout(self._database, builds, chosen, known, _words(builds)).id
+        words = options.say_words(builds.old.label, builds.new.label)
+        run = submit_tryout(self._database, builds, chosen, known, words).id
         warn(self._database, f"run {run}", run=run)
         return run
 
@@ -181,7 +181,3 @@ def _find_build(lab: _Here | _Fleet, word: str, program: str) -> Build:
             raise unknown from None
         reason = f"{other.label} is a build of {other.program}, not of {program}"
         raise UsageError(reason) from unknown
-
-
-def _words(builds: TriedBuilds) -> RunWords:
-    return RunWords(user=user_name(), label=f"try {builds.old.label} {builds.new.label}")

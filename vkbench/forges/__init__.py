@@ -1,0 +1,1 @@
+"""Forges, GitHub and GitLab: comments, statuses and issues, by their HTTP interfaces."""
