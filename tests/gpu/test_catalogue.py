@@ -268,7 +268,15 @@ def lacks(device: VulkanDevice, case: str, variant: str) -> str:
 
 
 def check(device: VulkanDevice, bundle: Bundle, case: str, variant: str) -> None:
-    job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant=variant)
+    # A CPU driver may compile for a minute where others use the cores too.
+    job = Job(
+        id=1,
+        token=1,
+        case=case,
+        mode=Mode.CORRECTNESS,
+        variant=variant,
+        limit_seconds=1200,
+    )
     result = execute(device, bundle, job)
     if lacking := lacks(device, case, variant):
         assert result.outcome is Outcome.SKIPPED
