@@ -19,7 +19,8 @@ run --suite quant` and `--suite transformer` run.
 
 All that is half an hour of a core, and CI may be three times as slow. So of kernels all of whose
 paths were right before, byte for byte, CI runs a fifth, another one whenever the worker's code
-changes; of any other bundle, and elsewhere, all of them run. Says CONTRIBUTING when to write a bundle into VERIFIED.
+changes; of any other bundle, and elsewhere, all of them run. CONTRIBUTING says when to write a
+bundle into VERIFIED.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ def test_what_is_left_to_later_changes_is_counted() -> None:
         return
     assert abs(count - total / PARTS) <= 2
     pytest.skip(
-        f"{total - count} of {total} paths of the verified bundle are left to other commits"
+        f"{total - count} of {total} paths of the verified bundle are left to later changes"
     )
 
 
