@@ -69,12 +69,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         del short[:room]
     items[:] = [item for part in parts for item in part]
     if os.environ.get("CI"):
-        _allow_more_time(items, float(items[0].config.getini("timeout")) if items else 0.0)
+        _allow_more_time(items)
 
 
-def _allow_more_time(items: list[pytest.Item], default: float) -> None:
+def _allow_more_time(items: list[pytest.Item]) -> None:
     """A shared machine of CI may be three times as slow as one on which limits were chosen."""
     for item in items:
+        default = float(item.config.getoption("timeout") or item.config.getini("timeout"))
         mark = item.get_closest_marker("timeout")
         item.add_marker(pytest.mark.timeout(3 * (mark.args[0] if mark else default)), append=False)
 
