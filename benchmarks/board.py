@@ -22,6 +22,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -37,6 +38,7 @@ DEVICE, ENVIRONMENT = "THE-DEVICE", "THE-ENVIRONMENT"  # what recorded jobs name
 MOST_SECONDS, MOST_MEMORY, MOST_PAGE = 600.0, 200 << 20, 300 << 10
 
 
+@cache
 def read_recorded() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
     """A run, a device, an environment, and the jobs of exports that are there, as text."""
     jobs: list[str] = []
@@ -56,7 +58,7 @@ def read_recorded() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], lis
 
 def make_export(number: int, results: int) -> Iterator[str]:
     """The lines of one lab's export."""
-    run, device, environment, jobs = read_recorded_once()
+    run, device, environment, jobs = read_recorded()
     random = Random(number)
     kind, driver = number % CLASSES, random.randrange(DRIVERS)
     host, own_uuid = f"lab-{number}", f"{number:032x}"
@@ -130,16 +132,6 @@ def build(exports: Path, out: Path) -> dict[str, float]:
         "largest_bytes": max(pages),
         "all_bytes": sum(pages),
     }
-
-
-_recorded: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = []
-
-
-def read_recorded_once() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
-    """What `read_recorded` returns, read once."""
-    if not _recorded:
-        _recorded.append(read_recorded())
-    return _recorded[0]
 
 
 def _text(**record: Any) -> str:

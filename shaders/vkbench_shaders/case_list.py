@@ -1,7 +1,7 @@
-"""A kernel's cases, which are made when somebody first asks for them.
+"""A kernel's list of cases, made when the list is first read.
 
-Every process that runs or chooses one kernel loads all of them; making the ten thousand cases of
-all takes longer than that.
+A process that needs one kernel imports the modules of all kernels. To make the ten thousand cases
+of all of them would take longer than these imports.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ LINES: Mapping[str, str] = {
 @pytest.mark.parametrize("name", LINES)
 def test_an_import_with(name: str) -> None:
     with refused(ImportRefused):
-        list(transcript.read([LINES[name]]))
+        list(transcript.read_records([LINES[name]]))
 
 
 def string(text: bytes) -> bytes:

@@ -71,7 +71,7 @@ def test_all_of_a_result_is_kept(lab: Lab, job: Job) -> None:
         lines = list(exchange.export_run(tx, job.run))
         stored = tx.execute(select(schema.measurement.c.samples)).scalars().first()
         [attempt] = tx.execute(select(schema.attempt)).all()
-    [line] = [line.record for line in transcript.read(lines) if line.kind == "job"]
+    [line] = [line.record for line in transcript.read_records(lines) if line.kind == "job"]
     assert line.verdict == result.verdict
     assert line.statistics == statistics
     assert [(row.name, row.value, row.job) for row in seen] == [

@@ -16,7 +16,7 @@ from vkbench_db.database import Database
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.exchange import export_run, import_lines
 from vkbench_db.transfer.lines import SignatureLine
-from vkbench_db.transfer.transcript import read
+from vkbench_db.transfer.transcript import read_records
 from vkbench_db.work import store
 
 pytestmark = one_engine
@@ -36,7 +36,7 @@ def signed(lab: Lab, tmp_path: Path) -> list[str]:
 
 
 def test_the_reader_names_the_key(signed: list[str]) -> None:
-    [line] = [line for line in read(signed) if line.kind == "signature"]
+    [line] = [line for line in read_records(signed) if line.kind == "signature"]
     assert isinstance(line.record, SignatureLine)
     assert line.record.key.startswith("ED25519 SHA256:")
 
@@ -49,19 +49,19 @@ def test_an_import_takes_what_is_signed(signed: list[str], elsewhere: Database) 
 def test_a_signature_of_other_lines_is_refused(signed: list[str]) -> None:
     forged = [line.replace('"state":"passed"', '"state":"wrong"') for line in signed[:-1]]
     with pytest.raises(ImportRefused, match=r"line \d+: the signature is not of these lines"):
-        list(read([*sealed(forged), signed[-1]]))
+        list(read_records([*sealed(forged), signed[-1]]))
 
 
 def test_a_signature_for_something_else_is_refused(signed: list[str], tmp_path: Path) -> None:
     [*lines, _] = signed
-    end = next(line.record for line in read(lines) if line.kind == "end")
+    end = next(line.record for line in read_records(lines) if line.kind == "end")
     other = sign_text(end.statement, tmp_path / "ann", "vkbench-build", "it")
     words = json.dumps({"signature": {"signature": other}}) + "\n"
     with pytest.raises(ImportRefused, match="the signature is not of these lines"):
-        list(read([*lines, words]))
+        list(read_records([*lines, words]))
 
 
 def test_a_signature_follows_an_end(signed: list[str]) -> None:
     for lines in ([signed[-1]], [*signed, signed[-1]], [*signed[:-2], signed[-1]]):
         with pytest.raises(ImportRefused, match="a line 'signature' cannot follow"):
-            list(read(lines))
+            list(read_records(lines))

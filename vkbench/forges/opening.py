@@ -23,10 +23,9 @@ class ForgeKind(StrEnum):
     GITLAB = "gitlab"
 
 
-_URLS = {
-    ForgeKind.GITHUB: ("GITHUB_API_URL", github.URL),
-    ForgeKind.GITLAB: ("CI_API_V4_URL", gitlab.URL),
-}
+_MODULES = {ForgeKind.GITHUB: github, ForgeKind.GITLAB: gitlab}
+_NAMES = {ForgeKind.GITHUB: "GitHub", ForgeKind.GITLAB: "GitLab"}
+_URLS = {ForgeKind.GITHUB: "GITHUB_API_URL", ForgeKind.GITLAB: "CI_API_V4_URL"}
 _TOKENS = {ForgeKind.GITHUB: "GITHUB_TOKEN", ForgeKind.GITLAB: "GITLAB_TOKEN"}
 
 
@@ -37,17 +36,14 @@ def open_forge(
     parts = repository.split("/")
     if not _REPOSITORY.fullmatch(repository) or {".", ".."} & set(parts):
         raise UsageError(f"'{repository}' is no repository: write OWNER/NAME")
-    if kind is ForgeKind.GITHUB:
-        if len(parts) != 2:
-            raise UsageError(f"'{repository}' is no repository of GitHub: write OWNER/NAME")
-        place = Connection(
-            name="GitHub", url=url or github.URL, headers=github.headers_of(token), tries=tries
-        )
-        return GitHub(connection=place, repository=repository)
+    if kind is ForgeKind.GITHUB and len(parts) != 2:
+        raise UsageError(f"'{repository}' is no repository of GitHub: write OWNER/NAME")
+    module = _MODULES[kind]
     place = Connection(
-        name="GitLab", url=url or gitlab.URL, headers=gitlab.headers_of(token), tries=tries
+        name=_NAMES[kind], url=url or module.URL, headers=module.headers_of(token), tries=tries
     )
-    return GitLab(connection=place, repository=repository)
+    is_github = kind is ForgeKind.GITHUB
+    return (GitHub if is_github else GitLab)(connection=place, repository=repository)
 
 
 def forge_of_runner(
@@ -58,5 +54,4 @@ def forge_of_runner(
     token = variables.get(_TOKENS[kind], "")
     if not token:
         raise UsageError(f"{_TOKENS[kind]} is not set: posting needs a token")
-    name, usual = _URLS[kind]
-    return open_forge(kind, repository, token=token, url=variables.get(name) or usual)
+    return open_forge(kind, repository, token=token, url=variables.get(_URLS[kind], ""))

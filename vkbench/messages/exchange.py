@@ -81,7 +81,7 @@ class _Sending(Thread):
         handlers = (_NoRedirect, _Http(self._connections), _Https(self._connections))
         try:
             with build_opener(*handlers).open(self._request, timeout=self._seconds) as response:
-                self.answer = _read(response, self._most_bytes)
+                self.answer = _read_answer(response, self._most_bytes)
         except HTTPError as error:
             with error:
                 self._keep_error(error)
@@ -104,7 +104,7 @@ class _Sending(Thread):
         self.answer = Answer(code=error.code, reason=error.reason, headers=headers, body=body)
 
 
-def _read(response: Any, most_bytes: int) -> Answer:
+def _read_answer(response: Any, most_bytes: int) -> Answer:
     return Answer(
         code=response.status,
         reason=response.reason,

@@ -18,7 +18,6 @@ class TimedResult:
     job: int
     measured_at: float
     seconds: float
-    flag: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

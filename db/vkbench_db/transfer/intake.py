@@ -36,7 +36,7 @@ from vkbench_db.transfer.lines import (
     JobLine,
     RunLine,
 )
-from vkbench_db.transfer.transcript import Line, read
+from vkbench_db.transfer.transcript import Line, read_records
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.devices import note_environments, store_device
 from vkbench_db.work.latest import note_runs
@@ -97,7 +97,7 @@ def import_lines(tx: Connection, lines: Iterable[str], now: float) -> Imported:
 
     ImportRefused names the line that is wrong; the caller's transaction then leaves nothing behind.
     """
-    return import_records(tx, read(lines), now)
+    return import_records(tx, read_records(lines), now)
 
 
 def import_records(tx: Connection, records: Iterable[Line], now: float) -> Imported:

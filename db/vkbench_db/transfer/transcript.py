@@ -56,7 +56,7 @@ def lines_of(file: TextIO, most: int = 0) -> Iterator[str]:
         yield text
 
 
-def read(lines: Iterable[str], kinds: Mapping[str, type[Any]] = KINDS) -> Iterator[Line]:
+def read_records(lines: Iterable[str], kinds: Mapping[str, type[Any]] = KINDS) -> Iterator[Line]:
     """The lines' records; ImportRefused names the first line that is wrong.
 
     `kinds` may have types with fewer fields, for who needs no others.

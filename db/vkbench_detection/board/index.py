@@ -113,8 +113,8 @@ class Index:
     def choose(self) -> None:
         """Let each run count once, however many files have it.
 
-        Of the same lines, and of several exports of one run, those that somebody signed win, then
-        those with more jobs. An unsigned file can so displace no signed one.
+        If several files hold the same lines or the same run, a signed file counts before an
+        unsigned one, then the file with more jobs. So an unsigned file displaces no signed one.
         """
         before = self._list_hidden()
         with self._transaction():

@@ -15,7 +15,7 @@ from vkbench.run import RunKind
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.bounds import check_record
 from vkbench_db.transfer.lines import End, EnvironmentLine, RunLine, SignatureLine
-from vkbench_db.transfer.transcript import Line, read
+from vkbench_db.transfer.transcript import Line, read_records
 from vkbench_detection.board.lines import (
     BOARD_KINDS,
     MOST_BYTES,
@@ -61,7 +61,7 @@ class Section:
     builds: dict[str, Build] = field(default_factory=dict)
     jobs: int = 0
     sha: str = ""
-    key: str = ""  # of who signed it; "" if nobody did
+    key: str = ""  # fingerprint of the key that signed the run; "" if it is unsigned
 
 
 def read_sections(lines: Iterable[str]) -> Iterator[tuple[Section, TimingRow | None]]:
@@ -70,7 +70,7 @@ def read_sections(lines: Iterable[str]) -> Iterator[tuple[Section, TimingRow | N
     ImportRefused names the first line that is wrong: nothing of the file is to be used then.
     """
     section: Section | None = None
-    for line in read(lines, BOARD_KINDS):
+    for line in read_records(lines, BOARD_KINDS):
         if isinstance(line.record, BoardJob):
             assert section
             yield from ((section, row) for row in _read_job(line, line.record, section))

@@ -75,7 +75,7 @@ class Export:
     """A run of a file, as a page names it."""
 
     file: str
-    key: str  # "" if nobody signed it
+    key: str  # fingerprint of the key that signed it; "" if it is unsigned
     made_at: float
     timings: int  # on the page
 

@@ -34,11 +34,11 @@ class ChangePicture:
     before: Sequence[tuple[float, float]]
     after: Sequence[tuple[float, float]]
     middle: float  # where the change is
-    old_height: float | None  # of the level before
-    new_height: float | None
+    old_height: float  # of the level before
+    new_height: float
     words: str  # "10.03 → 10.95 us"
-    began: float | None  # when the first of these results was measured
-    ended: float | None
+    began: float  # when the first of these results was measured
+    ended: float
 
 
 def draw_change(both: BothSides, size: Size) -> ChangePicture | None:

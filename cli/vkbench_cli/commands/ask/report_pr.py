@@ -127,10 +127,9 @@ def pr(
     except VkbenchError as error:
         if not posting.post:
             raise
-        line = f"not measured: {error}"
         # of an exit code that a verdict has too, the state must still be that of an error
         code = NothingToDo.exit_code if error.exit_code in MEASURED else error.exit_code
-        verdict = Verdict(headline=line, text=markdown.summary(line, []), code=code)
+        verdict = _say_not_measured(str(error), code)
     if not posting.post:
         hand_over(verdict.text)
         return verdict.code
@@ -165,9 +164,13 @@ def _post(posting: Posting, kind: ForgeKind, verdict: Verdict) -> None:
 def _judge(store: Store, run_name: str, against: str, ended: int) -> Verdict:
     """The verdict on a run, if it was measured to its end."""
     if ended not in (*MEASURED, NothingToDo.exit_code):
-        line = f"not measured: {run_name} ended with {ended}"
-        return Verdict(headline=line, text=markdown.summary(line, []), code=ended)
+        return _say_not_measured(f"{run_name} ended with {ended}", ended)
     return _compare(store, against, run_name) if against else _read_tryout(store, run_name)
+
+
+def _say_not_measured(why: str, code: int) -> Verdict:
+    line = f"not measured: {why}"
+    return Verdict(headline=line, text=markdown.summary(line, []), code=code)
 
 
 def _read_tryout(store: Store, run_name: str) -> Verdict:

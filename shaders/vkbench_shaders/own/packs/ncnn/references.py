@@ -15,7 +15,7 @@ OPERATIONS = {2: np.floor, 7: np.exp, 14: np.arctan, 16: np.tanh, 18: np.rint}  
 
 
 def relu(inputs: Arrays, given: Given) -> dict[str, Numbers]:
-    """Numbers, of which the negative ones are multiplied by a slope."""
+    """Leaky ReLU: negative numbers are multiplied by a slope, others stay."""
     x = inputs["x"]
     return {"x": np.where(x < 0, x * given["slope"], x)}
 
