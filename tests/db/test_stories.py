@@ -126,7 +126,7 @@ def test_how_devices_did_lately_and_how_fast(lab: Lab) -> None:
     jobs = lab.pick(device)
     lab.record(*(lab.answer(job) for job in jobs))
     with lab.database.reading() as tx:
-        assert lately(tx) == {device: Lately(ended=2, failed=0), idle: Lately()}
+        assert lately(tx) == {device: Lately(ended=2, newest_at=lab.now), idle: Lately()}
         assert seconds_of(tx, [jobs[0].id, 99]) == {
             (jobs[0].id, "hot"): 1e-3,
             (jobs[0].id, "cold"): 2e-3,
