@@ -1,9 +1,14 @@
-"""The page of what builds of a program did on one GPU, from their exports, the oldest first."""
+"""The page of what builds of a program did on one GPU, from their exports, the oldest first.
+
+A file of pairs holds a line for each two releases, as `vkbench try --json` prints it.
+"""
 
 from __future__ import annotations
 
+import json
+import lzma
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +24,7 @@ REMARKS = (
     "and sines of such angles are rough on this GPU. No model goes so far, and the limit is 1e-3 "
     "since. In attention b4980 is off by 1.6e-5 to 2.7e-5, and the limit is 1e-5."
 )
+PAIRS = "-pairs.jsonl.xz"  # how the name of a file of pairs ends
 LEAST_CHANGE = 1.05  # of a time, that the story names
 
 
@@ -36,7 +42,34 @@ class BuildResult:
         return micro(self.seconds) if self.seconds else WORDS.get(self.state, self.state)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairedRatio:
+    """What pairs of two builds tell of a case: the newer build's time by the older one's."""
+
+    verdict: str
+    ratio: float
+    low: float | None  # None: too few pairs for an interval
+    high: float | None
+
+    @property
+    def text(self) -> str:
+        """What stands behind a change of a single run, in times slower or faster."""
+        is_slower = self.ratio >= 1
+        bounds = sorted(
+            (bound if is_slower else 1 / bound) for bound in (self.low, self.high) if bound
+        )
+        size = times(self.ratio if is_slower else 1 / self.ratio)
+        between = f", {times(bounds[0])} to {times(bounds[1])}" if len(bounds) == 2 else ""
+        word = "slower" if is_slower else "faster"
+        if self.verdict in {"slower", "faster"}:
+            return f"confirmed by pairs: {size} times {word}{between}"
+        if self.verdict == "same":
+            return f"not confirmed: pairs say the same ({size} times {word}{between})"
+        return f"undecided by pairs: {size} times {word}{between}"
+
+
 Results = Mapping[str, Mapping[str, BuildResult]]  # by build's name, then by case
+Pairs = Mapping[tuple[str, str], Mapping[str, PairedRatio]]  # by old and new build, then by case
 
 
 def read_builds(paths: Sequence[Path]) -> tuple[Results, Machine]:
@@ -60,7 +93,24 @@ def _result(job: Mapping[str, Any]) -> BuildResult:
     )
 
 
-def changes(results: Results) -> Iterator[str]:
+def read_pairs(path: Path) -> Pairs:
+    """What pairs told of each two builds."""
+    ratios: dict[tuple[str, str], dict[str, PairedRatio]] = {}
+    for line in lzma.decompress(path.read_bytes()).splitlines():
+        answer = json.loads(line)
+        of_case = ratios.setdefault((answer["summary"]["old"], answer["summary"]["new"]), {})
+        for row in answer["rows"]:
+            if row["ratio"] is not None:
+                of_case[row["case"]] = PairedRatio(
+                    verdict=row["verdict"],
+                    ratio=row["ratio"],
+                    low=row["ratio_low"],
+                    high=row["ratio_high"],
+                )
+    return ratios
+
+
+def changes(results: Results, pairs: Pairs) -> Iterator[str]:
     """What each build did otherwise than the one before: ended otherwise, slower, faster."""
     names = list(results)
     for before, after in pairwise(names):
@@ -72,14 +122,16 @@ def changes(results: Results) -> Iterator[str]:
                 ends.append(f"`{case}` {old.state} → {new.state}{why}")
             elif old.seconds and new.seconds:
                 ratio = new.seconds / old.seconds
+                paired = pairs.get((before, after), {}).get(case)
+                said = f"`{case}` ({paired.text})" if paired else f"`{case}`"
                 if ratio >= LEAST_CHANGE:
-                    slower.append((ratio, case))
+                    slower.append((ratio, said))
                 elif 1 / ratio >= LEAST_CHANGE:
-                    faster.append((1 / ratio, case))
+                    faster.append((1 / ratio, said))
         yield f"\n### {before} → {after}\n"
         for word, moved in (("slower", slower), ("faster", faster)):
-            for ratio, case in sorted(moved, reverse=True):
-                yield f"- {times(ratio)} times {word}: `{case}`"
+            for ratio, said in sorted(moved, reverse=True):
+                yield f"- {times(ratio)} times {word}: {said}"
         yield from (f"- {end}" for end in ends)
         if not (slower or faster or ends):
             yield "- Nothing by 5 % or more."
@@ -89,8 +141,8 @@ def _shorten(reason: str) -> str:
     return reason.partition(";")[0]
 
 
-def page(results: Results, machine: Machine) -> Iterator[str]:
-    """The whole page."""
+def page(results: Results, machine: Machine, pairs: Pairs) -> Iterator[str]:
+    """The whole page; without pairs it says that its changes are suspicions."""
     names = list(results)
     yield f"# Builds of ggml-vulkan: {machine}\n"
     yield from wrap(
@@ -114,12 +166,17 @@ def page(results: Results, machine: Machine) -> Iterator[str]:
     yield "## What each brought\n"
     yield "Of 5 % or more. These are single runs of each build, not pairs: what they say of one"
     yield "release against the one before is a suspicion, until `vkbench try` or `regressions"
-    yield "confirm` measures both in turns."
-    yield from changes(results)
+    yield "confirm` measures both in turns" + (
+        ", as it did where a line says so." if pairs else "."
+    )
+    yield from changes(results, pairs)
 
 
-def main(arguments: Sequence[str]) -> None:
-    print("\n".join(page(*read_builds([Path(name) for name in arguments]))))
+def main(arguments: Iterable[str]) -> None:
+    paths = [Path(name) for name in arguments]
+    pairs = [path for path in paths if path.name.endswith(PAIRS)]
+    results, machine = read_builds([path for path in paths if path not in pairs])
+    print("\n".join(page(results, machine, read_pairs(pairs[0]) if pairs else {})))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The page of measured figures is what its files say, and all of them can be imported."""
 
 import json
+import lzma
 import runpy
 import subprocess
 import sys
@@ -151,6 +152,48 @@ def test_a_page_beside_torch_says_where_the_sides_are_unlike(
     rounded = {row[0]: row[2] for row in rows_under("h100-quant-perf.md", "## mul_mat from")}
     time = "150.0 us here" if is_timed else f"{rounded['bf16']} us on [an H100]"
     assert f"is taken by its name alone: {time}" in said
+
+
+BUILDS = str(ROOT / "benchmarks/results/builds_table.py")
+
+
+def test_a_change_between_builds_says_what_pairs_made_of_it(tmp_path: Path) -> None:
+    cases = ("add/f32/b1_c1_h1_w8", "exp/f32/b1_c1_h1_w8", "neg/f32/b1_c1_h1_w8")
+    exports = [tmp_path / "old.jsonl", tmp_path / "new.jsonl"]
+    for export, name, times in zip(
+        exports, ("b1", "b2"), ((1e-5, 1e-5, 2e-5), (2e-5, 1.1e-5, 1e-5)), strict=True
+    ):
+        text = planted(export, dict(zip(cases, times, strict=True))).read_text()
+        export.write_text(text + json.dumps({"build": {"name": name}}) + "\n")
+    rows = [
+        row(cases[0], "slower", 1.9, 1.8, 2.0),
+        row(cases[1], "same", 1.01, None, None),
+        row(cases[2], "faster", 0.5, 0.4, 0.625),
+        row("sin/f32/b1_c1_h1_w8", "not reached", None, None, None),
+    ]
+    pairs = tmp_path / "b-pairs.jsonl.xz"
+    answer = {"rows": rows, "summary": {"old": "b1", "new": "b2"}}
+    pairs.write_bytes(lzma.compress(json.dumps(answer).encode()))
+    command = [sys.executable, BUILDS, *map(str, exports)]
+    alone = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = subprocess.run([*command, str(pairs)], capture_output=True, text=True, check=True).stdout
+    for size, case, said in (
+        ("2.00 times slower", cases[0], "confirmed by pairs: 1.90 times slower, 1.80 to 2.00"),
+        ("1.10 times slower", cases[1], "not confirmed: pairs say the same (1.01 times slower)"),
+        ("2.00 times faster", cases[2], "confirmed by pairs: 2.00 times faster, 1.60 to 2.50"),
+    ):
+        assert f"- {size}: `{case}` ({said})\n" in page
+        assert f"- {size}: `{case}`\n" in alone
+    assert "measures both in turns, as it did where a line says so." in page
+    assert "measures both in turns.\n" in alone
+
+
+def row(
+    case: str, verdict: str, ratio: float | None, low: float | None, high: float | None
+) -> Mapping[str, object]:
+    """A row of `try --json`, as much of it as the page reads."""
+    bounds = {"ratio_low": low, "ratio_high": high}
+    return {"case": case, "verdict": verdict, "ratio": ratio} | bounds
 
 
 def rows_under(page: str, heading: str) -> list[list[str]]:
