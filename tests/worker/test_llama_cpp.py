@@ -18,6 +18,7 @@ from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.process import system
 from vkbench.result import unpack_samples
 from vkbench.settings import settings
+from vkbench_worker.peers.kept import KeptBench
 from vkbench_worker.peers.llama_cpp.execute import Ggml
 from vkbench_worker.peers.llama_cpp.models import BENCH
 from vkbench_worker.peers.llama_cpp.program import environ
@@ -69,7 +70,7 @@ def plant_bench(tmp_path: Path) -> Callable[..., Ggml]:
         )
         program.chmod(0o755)
         ready = Ready(facts=facts, environment=NULL.environment)
-        return Ggml(ready, replace(settings(), ggml=str(tmp_path)))
+        return Ggml(ready, replace(settings(), ggml=str(tmp_path)), KeptBench())
 
     return planted
 
@@ -110,7 +111,7 @@ def plant_climbing(folder: Path, token_seconds: str = "2e-3") -> Ggml:
     program.chmod(0o755)
     card = replace(NULL.facts, name="a card", type="discrete")
     ready = Ready(facts=card, environment=NULL.environment)
-    return Ggml(ready, replace(settings(), ggml=str(folder)))
+    return Ggml(ready, replace(settings(), ggml=str(folder)), KeptBench())
 
 
 def of_model(case: str = MODEL) -> Job:

@@ -18,6 +18,7 @@ from vkbench_shaders.bundle import packaged
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
+from vkbench_worker.peers.kept import KeptBench
 from vkbench_worker.peers.library import CannotDo, Library
 from vkbench_worker.peers.numpy_library import FUNCTIONS, NumpyLibrary
 from vkbench_worker.peers.table import ROWS, row_of
@@ -72,6 +73,61 @@ def test_a_peer_is_timed_by_the_steps_of_a_kernel() -> None:
     assert timing.seconds == pytest.approx(np.median(unpack_samples(timing.samples)), rel=1e-6)
     assert timing.flops == problem(PRODUCT).flops
     assert result.settings.startswith(f"version={np.__version__}")
+
+
+class Counting(NumpyLibrary):
+    """numpy, which counts the memory that lives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = 0
+
+    def memory(self, nbytes: int) -> np.ndarray:
+        self.made += nbytes > 0
+        return super().memory(nbytes)
+
+
+def test_what_was_checked_stays_between_the_visits_of_a_job() -> None:
+    library, null, kept = Counting(), NullDevice(), KeptBench()
+    device = PeerDevice(library, null.facts, null.environment)
+    job = Job(id=4, token=2, case=PRODUCT, mode=Mode.CORRECTNESS, measure_seconds=0.05)
+
+    def visit(job: Job, mode: Mode = Mode.PERFORMANCE, *, stays: bool = True) -> int:
+        before, kept.stays = library.made, stays
+        asked = replace(job, mode=mode, hot_only=True)
+        result = execute_peer(library, device, packaged(), asked, kept=kept)
+        assert (result.outcome, len(result.timings)) == (
+            Outcome.PASSED,
+            0 if mode is Mode.CORRECTNESS else 1,
+        )
+        return library.made - before
+
+    buffers = visit(job, Mode.CORRECTNESS)
+    assert buffers >= 3  # w, x and y
+    assert visit(job) == 0
+    assert visit(replace(job, token=3)) == buffers
+    assert visit(replace(job, token=3), stays=False) == 0
+    assert visit(replace(job, token=3)) == buffers
+    kept.let_go()
+    assert visit(replace(job, token=3)) == buffers
+
+
+def test_an_output_that_changes_in_a_later_visit_is_wrong() -> None:
+    library, null, kept = NumpyLibrary(), NullDevice(), KeptBench()
+    device = PeerDevice(library, null.facts, null.environment)
+    kept.stays = True
+    case = "add/f32/b1_c1_h1_w4096"
+    job = Job(id=4, token=2, case=case, mode=Mode.PERFORMANCE, hot_only=True, measure_seconds=0.05)
+
+    def ask() -> Result:
+        return execute_peer(library, device, packaged(), job, kept=kept)
+
+    assert ask().outcome is Outcome.PASSED
+    with kept.have(job, lambda stack: pytest.fail("the bench was let go")) as checked:
+        checked.bench.buffer("a").upload(np.ones(4096, np.float32))
+    result = ask()
+    assert result.outcome is Outcome.WRONG
+    assert "while it was timed" in result.reason
 
 
 class Gpu(NumpyLibrary):

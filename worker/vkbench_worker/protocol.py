@@ -1,10 +1,13 @@
 """What a runner and its supervisor say to each other: one JSON record a line.
 
 Out, first: `Ready`. In: one `Job` a line, as many as one likes ahead. Out: one `Result` a line, in
-the same order; before it, now and then, how far the job's `Stage` is, behind the word STAGE. End
-of file on stdin ends the runner with exit status 0; a lost device with
-DEVICE_LOST_STATUS, after its Result. Standard error is free text; its last line says why a runner
-died, and a line that begins with NOTICE goes to the supervisor's log.
+the same order; before it, now and then, how far the job's `Stage` is, behind the word STAGE. End of
+file on stdin ends the runner with exit status 0; a lost device with DEVICE_LOST_STATUS, after its
+Result. Standard error is free text; its last line says why a runner died, and a line that begins
+with NOTICE goes to the supervisor's log.
+
+A peer's process is told the `Ready` and the jobs in the same way. A job behind the word VISIT comes
+again: what was checked of it stays until an empty line comes.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ FAILED_STATUS = 70  # the device could not be opened; the last line of stderr sa
 PROCESSOR = "cpu"  # the hardware of all CPU drivers
 NOTICE = "notice: "
 STAGE = b"stage "
+VISIT = b"visit "  # before a job that comes to a peer several times
+LET_GO = b"\n"  # after the last of its visits
 TELLABLE = (*SETTLED, Outcome.ERROR, Outcome.DEVICE_LOST)  # outcomes that a runner can report
 
 
@@ -66,6 +71,11 @@ class Stage:
     what: str  # and of which file
     done: int
     total: int
+
+
+def visit_line(job: Job) -> bytes:
+    """A visit of a job as one line, newline included."""
+    return VISIT + line_of(job)
 
 
 def line_of(record: Ready | Job | Result) -> bytes:

@@ -106,6 +106,12 @@ class Child:
             self._ready.register(self._stdin, selectors.EVENT_WRITE)
         self._outbox += data
 
+    def send_now(self, data: bytes) -> None:
+        """Write `data`, what fits the pipe, without a wait for an answer."""
+        self.send(data)
+        with suppress(Silence, Gone):
+            self._turn(0.0)
+
     def line(self, deadline: float) -> bytes:
         """The next line without its end that tells no stage, which `tell` hears.
 

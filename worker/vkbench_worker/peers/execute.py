@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from vkbench_shaders.kernel import Problem
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.peers.device import PeerDevice
+from vkbench_worker.peers.kept import CheckedBench, KeptBench
 from vkbench_worker.peers.library import Library
 from vkbench_worker.peers.table import path_of, row_of, working_format
 from vkbench_worker.phases import closing_stack
@@ -33,11 +35,14 @@ def execute_peer(
     bundle: Bundle,
     job: Job,
     pose: Callable[[str], Problem] = problem,
+    kept: KeptBench | None = None,
 ) -> Result:
     """Check a case by a peer, and time it if it is right; whatever happens is in the result.
 
-    A case that is none of the catalogue's is posed by another function.
+    A case that is none of the catalogue's is posed by another function. What `kept` has of the job
+    was checked at its last visit.
     """
+    benches = kept or KeptBench()
 
     def do_job(blank: Result) -> Result:
         posed = pose(job.case)
@@ -56,12 +61,15 @@ def execute_peer(
             if (fmt := working_format(row, library, posed, name)) != posed.types[name]:
                 about[name] = fmt
         result = replace(blank, variant=library.name, settings=text_of(about))
-        with closing_stack() as stack:
+
+        def check_bench(stack: ExitStack) -> CheckedBench:
             bench = Bench(device, plan, prepared.storages, stack)
-            checked = check(bench, path, prepared)
-            verdict = checked.verdict
+            return CheckedBench(bench=bench, judged=check(bench, path, prepared))
+
+        with benches.have(job, check_bench) as checked, closing_stack() as stack:
+            verdict = checked.judged.verdict
             if verdict.passed and job.mode is Mode.PERFORMANCE:
-                timed = time_work(device, bench, checked, job, stack)
+                timed = time_work(device, checked.bench, checked.judged, job, stack)
                 verdict = timed.verdict
                 result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
         outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG

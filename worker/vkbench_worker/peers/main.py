@@ -3,8 +3,9 @@
     python -m vkbench_worker.peers.main --peer NAME [--folder BUILD] [--program JSON] --parent PID
 
 It reads a `Ready`, which says which device is meant, then a `Job` a line, and answers each with a
-`Result`. No driver of Vulkan is loaded here, and no peer's libraries into a runner. A program that
-a user declared is a process of its own, contained, whose answers this one judges.
+`Result`; what it checked of a job that comes again stays. No driver of Vulkan is loaded here, and
+no peer's libraries into a runner. A program that a user declared is a process of its own,
+contained, whose answers this one judges.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from vkbench.settings import settings
 from vkbench_shaders.bundle import packaged
 from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
+from vkbench_worker.peers.kept import KeptBench
 from vkbench_worker.peers.library import CannotDo, Library
-from vkbench_worker.protocol import FAILED_STATUS, Ready, line_of, read_line
+from vkbench_worker.protocol import FAILED_STATUS, VISIT, Ready, line_of, read_line
 from vkbench_worker.runner.inbox import Inbox
 
 Answer = Callable[[Job], Result]
+Begin = Callable[[str, Ready, str, KeptBench], Answer]
 
 
 def numpy_for(facts: DeviceFacts) -> Library[Any]:
@@ -55,27 +58,27 @@ LIBRARIES: Final[Mapping[str, Callable[[DeviceFacts], Library[Any]]]] = {
 }
 
 
-def of_library(peer: str, ready: Ready, folder: str) -> Answer:
+def of_library(peer: str, ready: Ready, folder: str, kept: KeptBench) -> Answer:
     """Answer jobs by a library's functions."""
     device = PeerDevice(library := LIBRARIES[peer](ready.facts), ready.facts, ready.environment)
-    return lambda job: execute_peer(library, device, packaged(), job)
+    return lambda job: execute_peer(library, device, packaged(), job, kept=kept)
 
 
-def of_ggml(peer: str, ready: Ready, folder: str) -> Answer:
+def of_ggml(peer: str, ready: Ready, folder: str, kept: KeptBench) -> Answer:
     """Answer jobs by llama.cpp's libraries and programs, of a build or of this host."""
     from vkbench_worker.peers.llama_cpp.execute import Ggml
 
-    return Ggml(ready, settings(), build=folder)
+    return Ggml(ready, settings(), kept, build=folder)
 
 
-def of_declared(text: str) -> Callable[[str, Ready, str], Answer]:
+def of_declared(text: str) -> Begin:
     """Answer jobs by a program that a user declared, as JSON says it."""
     from vkbench_worker.peers.programs.execute import DeclaredProgram
 
-    return lambda peer, ready, folder: DeclaredProgram(text, ready, folder)
+    return lambda peer, ready, folder, kept: DeclaredProgram(text, ready, folder)
 
 
-PEERS: Final[Mapping[str, Callable[[str, Ready, str], Answer]]] = {
+PEERS: Final[Mapping[str, Begin]] = {
     **dict.fromkeys(LIBRARIES, of_library),
     "ggml": of_ggml,
 }
@@ -98,19 +101,22 @@ def main() -> int:
     inbox = Inbox(sys.stdin.fileno())
     ready = read_line(next(inbox), Ready)
     begin = of_declared(options.program) if options.program else PEERS[options.peer]
-    do = _answering(begin, options.peer, ready, options.folder)
+    kept = KeptBench()
+    do = _answering(begin, options.peer, ready, options.folder, kept)
     for line in inbox:
-        answers.write(line_of(do(read_line(line, Job))))
+        if not line:
+            kept.let_go()
+            continue
+        kept.stays = line.startswith(VISIT)
+        answers.write(line_of(do(read_line(line.removeprefix(VISIT), Job))))
         answers.flush()
     return 0
 
 
-def _answering(
-    begin: Callable[[str, Ready, str], Answer], peer: str, ready: Ready, folder: str
-) -> Answer:
+def _answering(begin: Begin, peer: str, ready: Ready, folder: str, kept: KeptBench) -> Answer:
     """Answer jobs by the peer, or with the reason why there is none here."""
     try:
-        return begin(peer, ready, folder)
+        return begin(peer, ready, folder, kept)
     except CannotDo as error:
         blank = Result(job=0, token=0, outcome=Outcome.SKIPPED, reason=str(error), variant=peer)
         return lambda job: replace(blank, job=job.id, token=job.token, case=job.case)

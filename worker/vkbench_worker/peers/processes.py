@@ -37,11 +37,13 @@ from vkbench_worker.owner.child import Child, NoAnswer
 from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.program import places_read
 from vkbench_worker.peers.turns import Ask, in_turns, pair_arms, rounds_on
-from vkbench_worker.protocol import Ready, line_of, read_line
+from vkbench_worker.protocol import LET_GO, Ready, line_of, read_line, visit_line
 
 ProgramOf = Callable[[Build], Program]  # of a build, as it was declared
 
 _MODULE: Final = "vkbench_worker.peers.main"
+# ends of a pair that may be due to what the other build keeps on the device
+_MEMORY_MAY_LACK: Final = (Outcome.SKIPPED, Outcome.ERROR, Outcome.CRASHED)
 
 
 class Peers:
@@ -88,11 +90,25 @@ class Peers:
         if job.pair.metric != HOT:
             began = time.monotonic()
             return result_of_end(job, Outcome.SKIPPED, "a build is timed hot alone", began)
-        ask = partial(self._ask_build, ready=ready, is_over=is_over)
-        return pair_arms(job, ask, ready.facts, is_new=is_new and not is_model(job.case))
+        result = self._pair_builds(job, ready, is_over, is_new=is_new, keeps=True)
+        if result is None or result.outcome not in _MEMORY_MAY_LACK:
+            return result
+        return self._pair_builds(job, ready, is_over, is_new=False, keeps=False)
+
+    def _pair_builds(
+        self, job: Job, ready: Ready, is_over: Callable[[], bool], *, is_new: bool, keeps: bool
+    ) -> Result | None:
+        """The result of a pair; both builds may keep what they checked from visit to visit."""
+        ask = partial(self._ask_build, ready=ready, is_over=is_over, keeps=keeps)
+        try:
+            return pair_arms(job, ask, ready.facts, is_new=is_new and not is_model(job.case))
+        finally:
+            for sha in job.builds:
+                if child := self._children.get(_name_process(sha, job)):
+                    child.send_now(LET_GO)
 
     def _ask_build(
-        self, arm: Arm, job: Job, ready: Ready, is_over: Callable[[], bool]
+        self, arm: Arm, job: Job, ready: Ready, is_over: Callable[[], bool], *, keeps: bool = False
     ) -> Result | None:
         """A build's result of a job: it checks and times the case by itself."""
         began = time.monotonic()
@@ -100,7 +116,7 @@ class Peers:
         try:
             command = partial(self._build_command, arm.name, job)
             name = _name_process(arm.name, job)
-            result = self._ask(name, command, visit, ready, is_over)
+            result = self._ask(name, command, visit, ready, is_over, keeps=keeps)
         except VkbenchError as error:
             return result_of_end(job, Outcome.ERROR, str(error), began)
         return result and replace(result, variant=job.variant, kernel_sha=arm.name, bundle=arm.name)
@@ -135,6 +151,8 @@ class Peers:
         job: Job,
         ready: Ready,
         is_over: Callable[[], bool],
+        *,
+        keeps: bool = False,
     ) -> Result | None:
         """A process's result of a job on a device; None once the job is over for others."""
         began = time.monotonic()
@@ -142,7 +160,7 @@ class Peers:
         try:
             child = self._have_child(name, command, ready)
             self._met[name].add(job.case)
-            child.send(line_of(job))
+            child.send(visit_line(job) if keeps else line_of(job))
             result = child.answer(job, lambda line: read_line(line, Result), deadline, is_over)
         except NoAnswer as error:
             self._end(name)

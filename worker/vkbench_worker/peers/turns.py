@@ -4,8 +4,8 @@ The order is theirs, ours, theirs, with twice as long a visit in the middle, so 
 meanwhile meets both alike; on a CPU, which others use too, it is gone through several times. It is
 gone through again until the medians of both sides are known well, or the time for that is over.
 Both are judged at every visit. The peer begins, so that a case that it cannot do costs nothing
-else. Builds take the turns of a pair, whose two visits in a row are one, too: each visit writes the
-inputs anew and waits for the clock, which takes longer than the samples.
+else. Builds take the turns of a pair, whose two visits in a row are one, too: each visit waits for
+the clock, which takes longer than the samples. They keep what they checked from visit to visit.
 
 A backend compiles what a case needs when it first meets it, which may take ten times as long as a
 visit. So both builds of a pair first check a case that is new to one of them, at the same time.

@@ -22,6 +22,7 @@ from vkbench_shaders.bundle import packaged
 from vkbench_worker.ended import result_of_end
 from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
+from vkbench_worker.peers.kept import KeptBench
 from vkbench_worker.peers.library import CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER
 from vkbench_worker.peers.llama_cpp.arrays import GgmlMemory
@@ -41,9 +42,11 @@ SAID_OF_MODELS: Final = "timed by llama-bench, by the host's clock, and not judg
 class Ggml:
     """llama.cpp's libraries and programs on the device of a runner."""
 
-    def __init__(self, ready: Ready, settings: Settings, *, build: str = "") -> None:
+    def __init__(
+        self, ready: Ready, settings: Settings, kept: KeptBench, *, build: str = ""
+    ) -> None:
         """Those of this host, as its settings name them, or those in a build's folder."""
-        self._ready, self._build = ready, build
+        self._ready, self._kept, self._build = ready, kept, build
         self._settings = replace(settings, ggml=build) if build else settings
 
     @cached_property
@@ -78,7 +81,7 @@ class Ggml:
                 return self._of_model(job, began)
             if program_of(job.case):
                 return self._of_own_case(job)
-            return execute_peer(self._library, self._device, packaged(), job)
+            return execute_peer(self._library, self._device, packaged(), job, kept=self._kept)
         except CannotDo as error:
             crashed = self._build and isinstance(error, Died)
             outcome = Outcome.CRASHED if crashed else Outcome.SKIPPED
@@ -90,7 +93,7 @@ class Ggml:
 
     def _of_own_case(self, job: Job) -> Result:
         posing = partial(pose, self._library)
-        result = execute_peer(self._library, self._device, packaged(), job, posing)
+        result = execute_peer(self._library, self._device, packaged(), job, posing, self._kept)
         return tell_judge(result, self._library)
 
     def _of_model(self, job: Job, began: float) -> Result:
