@@ -18,16 +18,16 @@ tiles and threads by name, which change the speed alone. Every case on every pat
 run --suite quant` and `--suite transformer` run.
 
 All that is half an hour of a core, and CI may be three times as slow. So of kernels all of whose
-paths were right before, byte for byte, CI runs a fifth, another one whenever the worker's code
-changes; of any other bundle, and elsewhere, all of them run. CONTRIBUTING says when to write a
-bundle into VERIFIED.
+paths were right before with the very same launches, CI runs a fifth, another one whenever code of
+the worker or the kernels changes; of other kernels, and elsewhere, all run. CONTRIBUTING says how
+the kernels get into the list of those.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import cycle, groupby, islice
@@ -36,9 +36,10 @@ from pathlib import Path as FilePath
 
 import pytest
 
+from verified_kernels import digest_kernels, read_verified, write_verified
 from vkbench.case import Value
 from vkbench.job import Job, Mode, Outcome
-from vkbench_shaders.bundle import Bundle, packaged
+from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Kernel, Problem
@@ -49,9 +50,7 @@ from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 ROOT = FilePath(__file__).parents[2]
-# The bundle whose every path was right.
-VERIFIED = "6075de7e02cfd631af97f27d4b06cc4470da259ed8729d2ca3322727f2adc8d1"
-PARTS = 5  # of its paths, of which CI runs one
+PARTS = 5  # of the paths of verified kernels, of which CI runs one
 
 Path = tuple[Problem, str]  # and the variant's name
 Types = Mapping[str, str]
@@ -223,35 +222,49 @@ SWEEPS = {
 LAVAPIPE, SWIFTSHADER = map(chosen, SWEEPS.values())
 
 
-def find_part() -> int | None:
-    """Which of PARTS this run is about; None if all are to run."""
-    if not os.environ.get("CI") or packaged().sha != VERIFIED:
-        return None
-    code = b"".join(path.read_bytes() for path in sorted((ROOT / "worker").rglob("*.py")))
+def find_part() -> int:
+    """Which of PARTS of the verified kernels' paths a run in CI is about."""
+    folders = (ROOT / "worker", ROOT / "shaders")
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    code = b"".join(path.read_bytes() for path in files)
     return int(sha256(code).hexdigest()[:8], 16) % PARTS
 
 
+DIGESTS = digest_kernels([*LAVAPIPE.values(), *SWIFTSHADER.values()])
+VERIFIED = read_verified() if os.environ.get("CI") else {}
 PART = find_part()
 
 
-def test_what_is_left_to_later_changes_is_counted() -> None:
+def is_verified(kernel: Kernel) -> bool:
+    return VERIFIED.get(kernel.name) == DIGESTS[kernel.name]
+
+
+def test_what_is_left_to_later_changes_is_counted(renew: bool) -> None:
+    if renew:
+        write_verified(DIGESTS)
     total = len(LAVAPIPE) + len(SWIFTSHADER)
     count = len(due(LAVAPIPE)) + len(due(SWIFTSHADER))
-    if PART is None:
+    if not VERIFIED:
         assert count == total
         return
-    assert abs(count - total / PARTS) <= 2
+    changed = {kernel.name for kernel in KERNELS if not is_verified(kernel)}
+    paths = [*LAVAPIPE.values(), *SWIFTSHADER.values()]
+    anew = sum(posed.kernel.name in changed for posed, _ in paths)
+    assert abs(count - anew - (total - anew) / PARTS) <= 2
     pytest.skip(
-        f"{total - count} of {total} paths of the verified bundle are left to later changes"
+        f"{total - count} of {total} paths, all of verified kernels, are left to later changes; "
+        f"{len(changed)} kernels changed since"
     )
 
 
-def due(paths: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def due(paths: Mapping[tuple[str, str], Path]) -> list[tuple[str, str]]:
     """The paths that this run is about."""
-    return [path for at, path in enumerate(paths) if PART is None or at % PARTS == PART]
+    verified = [key for key, (posed, _) in paths.items() if is_verified(posed.kernel)]
+    left = {key for at, key in enumerate(verified) if at % PARTS != PART}
+    return [key for key in paths if key not in left]
 
 
-def each(every: Iterable[tuple[str, str]]) -> pytest.MarkDecorator:
+def each(every: Mapping[tuple[str, str], Path]) -> pytest.MarkDecorator:
     paths = due(every)
     ids = [f"{case}-{variant}" for case, variant in paths]
     return pytest.mark.parametrize(("case", "variant"), paths, ids=ids)
