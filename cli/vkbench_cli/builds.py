@@ -63,11 +63,11 @@ def maker_of(
     program: str, repository: Path, settings: Settings, limit_seconds: float = 0.0
 ) -> Maker:
     """What makes builds of a program, given by its name or file, from a repository's revisions."""
-    from vkbench.programs.making import LIMIT_SECONDS, Maker
+    from vkbench.programs.making import LIMIT_SECONDS, Maker, ProgramProduct
 
+    chosen = program_chosen(program, settings)
     return Maker(
-        store=kept_builds(settings),
-        program=program_chosen(program, settings),
+        product=ProgramProduct(program=chosen, store=kept_builds(settings)),
         repository=repository,
         logs=settings.build_folder() / "logs",
         tell=tell,

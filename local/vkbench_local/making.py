@@ -12,7 +12,14 @@ from pathlib import Path
 
 from vkbench.process.git import Revision, find_revision
 from vkbench.programs.build import Build
-from vkbench.programs.making import Maker, MakingStopped, NotBuilt, Tell, never
+from vkbench.programs.making import (
+    Maker,
+    MakingStopped,
+    NotBuilt,
+    ProgramProduct,
+    Tell,
+    never,
+)
 from vkbench.programs.registry import ProgramStore
 from vkbench.programs.store import BuildStore
 from vkbench.settings import Settings
@@ -44,8 +51,10 @@ class Workshop:
     ) -> Build:
         """The build of a revision, delivered; NotBuilt says why there is none."""
         maker = Maker(
-            store=BuildStore(self.settings.build_folder()),
-            program=ProgramStore(self.settings.program_folder()).find(source.program),
+            product=ProgramProduct(
+                program=ProgramStore(self.settings.program_folder()).find(source.program),
+                store=BuildStore(self.settings.build_folder()),
+            ),
             repository=Path(source.repository),
             logs=self.settings.build_folder() / "logs",
             tell=self.tell,

@@ -6,6 +6,7 @@ ggml-vulkan is known by itself. A user declares others, each in a TOML file
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,11 @@ class Recipe:
 
     command: str  # for sh -e, in the checkout
     folder: str  # where the build's files lie afterwards, below the checkout
+
+    @property
+    def sha(self) -> str:
+        """SHA-256 of what it says: another recipe makes a revision anew."""
+        return hashlib.sha256(f"{self.command}\0{self.folder}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,7 +62,7 @@ def make_build(
         tell(f"building {chosen.label}" + (f", with {ccache}" if ccache else ", without ccache"))
     with Elapsed(f"building {chosen.name}"):
         build = maker.make(chosen, name)
-    tell(f"{build.name}: {maker.program.name} of {chosen.label}")
+    tell(f"{build.name}: {maker.product.name} of {chosen.label}")
     say(build.sha)
 
 
