@@ -12,10 +12,11 @@ from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
     from vkbench.programs.build import Build
-    from vkbench.programs.making import Maker
+    from vkbench.programs.making import Product
     from vkbench.programs.program import Program
     from vkbench.programs.registry import ProgramStore
     from vkbench.programs.store import BuildStore
+    from vkbench_cli.options.making import MakeOptions
     from vkbench_db.database import Database
     from vkbench_local.making import Workshop
     from vkbench_scheduler.planning.selection import Selection
@@ -59,20 +60,28 @@ def program_chosen(word: str, settings: Settings) -> Program:
     return kept_programs(settings).find(word)
 
 
-def maker_of(
-    program: str, repository: Path, settings: Settings, limit_seconds: float = 0.0
-) -> Maker:
-    """What makes builds of a program, given by its name or file, from a repository's revisions."""
-    from vkbench.programs.making import LIMIT_SECONDS, Maker, ProgramProduct
+def make_build(product: Product, logs: Path, options: MakeOptions) -> Build:
+    """Make a build of a product from a revision, and say so, unless it is kept already."""
+    from vkbench.process.git import find_revision, is_changed
+    from vkbench.programs.making import Maker, find_ccache
 
-    chosen = program_chosen(program, settings)
-    return Maker(
-        product=ProgramProduct(program=chosen, store=kept_builds(settings)),
-        repository=repository,
-        logs=settings.build_folder() / "logs",
+    maker = Maker(
+        product=product,
+        repository=options.repository,
+        logs=logs,
         tell=tell,
-        limit_seconds=limit_seconds or LIMIT_SECONDS,
+        limit_seconds=options.minutes * 60,
     )
+    chosen = find_revision(options.repository, options.revision)
+    if is_changed(options.repository):
+        tell(f"{options.repository} has changes that are in no revision: they are not built")
+    if not maker.find_made(chosen):
+        ccache = find_ccache()
+        tell(f"building {chosen.label}" + (f", with {ccache}" if ccache else ", without ccache"))
+    with Elapsed(f"building {chosen.name}"):
+        build = maker.make(chosen, options.name)
+    tell(f"{build.name}: {product.name} of {chosen.label}")
+    return build
 
 
 def workshop_of(settings: Settings, *, of_fleet: bool = False) -> Workshop:
