@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.settings import Settings, settings
+from vkbench_cli.drivers import kept_drivers
 from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
@@ -156,6 +157,13 @@ def give_to_fleet(builds: Iterable[Build]) -> None:
 
 
 def _send_build(build: Build, settings: Settings) -> None:
+    """Send a build of a program, or the files of a driver."""
+    from vkbench.programs.program import DRIVER, declare_driver
+
+    if build.program == DRIVER:
+        drivers = kept_drivers(settings).builds
+        send_signed(build, declare_driver(build.name), drivers, settings)
+        return
     program = kept_programs(settings).find(build.program)
     send_signed(build, program, kept_builds(settings), settings)
 

@@ -62,6 +62,10 @@ class Product(Protocol):
         """How it is built; UsageError where its declaration does not say."""
         ...
 
+    def check_name(self, name: str) -> None:
+        """UsageError unless a build that is to be made can have a name."""
+        ...
+
     def list_kept(self) -> list[Build]:
         """The builds of it that are kept."""
         ...
@@ -96,6 +100,9 @@ class ProgramProduct:
                 "command and folder to its declaration, or give builds by `program build add`"
             )
         return self.program.build
+
+    def check_name(self, name: str) -> None:
+        """Any name will do: builds of a program are told by their hashes."""
 
     def list_kept(self) -> list[Build]:
         """The builds of the program that are kept."""
@@ -132,6 +139,8 @@ class Maker:
         """The build of a revision, made if it is not kept; NotBuilt says why there is none."""
         if made := self.find_made(revision):
             return self.product.rename(made, name) if name else made
+        if name:
+            self.product.check_name(name)
         self._tell_submodules(revision)
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{self.product.name}-{revision.sha[:10]}.log"

@@ -93,9 +93,14 @@ def declare_driver(name: str) -> Program:
     return Program(name=DRIVER, description=name, adapter="", needs=("icd.json",))
 
 
+def is_driver_name(name: str) -> bool:
+    """Whether a driver may have a name."""
+    return bool(_DRIVER_NAME.fullmatch(name))
+
+
 def check_driver_name(name: str) -> str:
     """A name that a driver may have; UsageError for any other."""
-    if not _DRIVER_NAME.fullmatch(name):
+    if not is_driver_name(name):
         raise UsageError(
             f"{name[:60]!a} is no driver's name: give up to 40 letters, digits, dots, dashes "
             "and underscores, such as mesa-26.1"

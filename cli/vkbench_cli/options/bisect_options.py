@@ -17,7 +17,13 @@ from vkbench.case import is_own, program_of
 from vkbench.errors import UsageError
 from vkbench.process.user import user_name
 from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
-from vkbench_cli.options.bisect_drivers import check_drivers, choose_device_of_drivers, find_drivers
+from vkbench_cli.options.bisect_checks import check
+from vkbench_cli.options.bisect_drivers import (
+    choose_device_of_drivers,
+    find_driver_revisions,
+    find_drivers,
+    make_driver_ends,
+)
 from vkbench_cli.options.bisect_regression import find_change, order_of
 from vkbench_cli.show.telling import tell
 
@@ -75,6 +81,13 @@ class BisectOptions:
         Option(
             metavar="PROGRAM|FILE",
             help="Program of which --revisions are built: its name, or its TOML file.",
+        ),
+    ] = ""
+    driver_file: Annotated[
+        str,
+        Option(
+            metavar="FILE",
+            help="TOML file that says how a driver is built of each of --revisions.",
         ),
     ] = ""
     revisions: Annotated[
@@ -147,6 +160,11 @@ class BisectOptions:
         return replace(filled, bundles=bundles, builds=builds, variant=variant)
 
     @property
+    def makes_arms(self) -> bool:
+        """Whether this machine makes what is searched, when its turn comes."""
+        return bool(self.program or self.driver_file)
+
+    @property
     def names(self) -> list[str]:
         """The names in --bundles, in their order."""
         return _split_names(self.bundles)
@@ -169,14 +187,24 @@ def begin_here(
 
     with database.reading() as tx:
         selectors = list(selectors) or options.devices(tx)
-    if options.drivers:
+    if options.drivers or options.driver_file:
         check(options)
-        facts = choose_device_of_drivers(_split_names(options.drivers), selectors, settings)
+        good, bad = _find_driver_ends(options)
+        facts = choose_device_of_drivers(good, bad, selectors, settings)
     else:
         facts, *_ = chosen_devices(selectors, settings)
     with database.transaction() as tx:
         store_device(tx, facts)
     return begin(database, options, [facts.key])
+
+
+def _find_driver_ends(options: BisectOptions) -> tuple[str, str]:
+    """The names or hashes of the first driver and the last; those of --driver-file are made."""
+    if options.drivers:
+        words = _split_names(options.drivers)
+        return words[0], words[-1]
+    ends = make_driver_ends(options.driver_file, _range_of(options), of_fleet=False)
+    return ends.good.sha, ends.bad.sha
 
 
 def begin(
@@ -217,7 +245,11 @@ def _store_candidates(database: Database, options: BisectOptions, fleet: Sequenc
     """The candidates, for devices of the fleet (keys) or of this machine; they are stored."""
     of_fleet = bool(fleet)
     if options.program:
-        return store_revisions(database, options.case, _range_of(options), of_fleet=of_fleet)
+        span = _range_of(options)
+        return store_revisions(database, options.case, options.program, span, of_fleet=of_fleet)
+    if options.driver_file:
+        span, word = _range_of(options), options.driver_file
+        return find_driver_revisions(database, options.case, options.variant, word, span, fleet)
     if options.drivers:
         words = _split_names(options.drivers)
         return find_drivers(database, options.case, options.variant, words, fleet)
@@ -267,47 +299,6 @@ def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) ->
         for build in builds:
             store_build(tx, build)
     return Search(case=case, variant=builds[0].program, candidates=candidates)
-
-
-def check(options: BisectOptions) -> None:
-    """UsageError unless the options name a case and one order of candidates."""
-    if not options.case:
-        raise UsageError("--case NAME is missing: give the full name of the case")
-    if options.metric not in ("hot", "cold"):
-        raise UsageError(f"--metric is hot or cold, not '{options.metric}'")
-    if options.program and (options.bundles or options.builds or options.kernel_file):
-        raise UsageError(
-            "--program is built from --revisions: leave out --bundles, --builds and --kernel-file"
-        )
-    orders = [options.bundles, options.builds, options.drivers, options.revisions]
-    orders = list(filter(None, orders))
-    if len(orders) > 1:
-        raise UsageError("give one of --bundles, --builds, --drivers and --revisions")
-    _check_builds(options)
-    if options.drivers:
-        others = (options.good, options.bad, options.kernel_file, options.program)
-        check_drivers(options.case, options.metric, any(others))
-    if (program := program_of(options.case)) and not (options.builds or options.program):
-        raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
-    if not orders and not (options.good and options.bad):
-        raise UsageError(
-            "nothing to search: give --bundles SHA,SHA,..., --builds NAME,NAME,..., --drivers "
-            "NAME,NAME,... or --revisions GOOD..BAD"
-        )
-    if options.bundles and not all(options.names):
-        raise UsageError(f"--bundles has an empty name: '{options.bundles}'")
-
-
-def _check_builds(options: BisectOptions) -> None:
-    word = "--builds" if options.builds else "--program"
-    is_of_program = bool(options.builds or options.program)
-    if is_of_program and (options.variant != "auto" or options.metric != "hot"):
-        raise UsageError(f"{word} has no code paths and times hot: leave out --variant, --metric")
-    if options.builds and (options.good or options.bad or options.kernel_file):
-        raise UsageError(
-            "--builds begins with the good one and ends with the bad one: leave out --good, --bad "
-            "and --kernel-file"
-        )
 
 
 def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
@@ -370,7 +361,6 @@ def _of_declarations(options: BisectOptions) -> list[Built]:
 def _range_of(options: BisectOptions) -> RevisionRange:
     good, bad = _ends(options)
     return RevisionRange(
-        program=options.program,
         repository=options.repository,
         good=good,
         bad=bad,

@@ -199,7 +199,7 @@ def _describe_build(build: Build) -> dict[str, Cell]:
         "files": len(build.files),
         "bytes": build.nbytes,
         "added_at": build.added_at,
-        "commit": ", ".join(f"{commit.sha[:10]} {commit.subject}" for commit in build.commits),
+        "commit": build.made_of,
         "folder": build.folder,
     }
 
