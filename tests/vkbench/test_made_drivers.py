@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,12 @@ import pytest
 
 from planted_git import git
 from planted_sources import commit_text, start_repository
-from vkbench.drivers.declaration import DeclaredDriver, DeclaredDrivers, DriverRecipe
+from vkbench.drivers.declaration import (
+    DeclaredDriver,
+    DeclaredDrivers,
+    DriverRecipe,
+    read_declared_driver,
+)
 from vkbench.drivers.making import DriverProduct
 from vkbench.drivers.store import DriverStore
 from vkbench.errors import UsageError
@@ -149,6 +156,23 @@ def test_a_file_that_declares_no_driver_is_one_line(
     with pytest.raises(UsageError) as raised:
         DeclaredDrivers(tmp_path / "declared").add(path)
     assert str(raised.value).startswith(complaint.format(path=path))
+
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "drivers"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_examples_declare_drivers(path: Path) -> None:
+    declared = read_declared_driver(path)
+    assert declared.name == path.stem
+    assert subprocess.run(["sh", "-n", "-c", declared.build.command], check=False).returncode == 0
+
+
+def test_the_page_shows_an_example_as_it_is() -> None:
+    page = (EXAMPLES.parents[1] / "howto" / "bisect-mesa.md").read_text()
+    [example] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    lines = (EXAMPLES / "lavapipe.toml").read_text().splitlines(keepends=True)
+    assert example == "".join(line for line in lines if not line.startswith("#"))
 
 
 def test_a_declaration_is_kept_as_it_was(tmp_path: Path) -> None:
