@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vkbench.drivers.declaration import DeclaredDriver
+    from vkbench.drivers.declared import DeclaredDriver
     from vkbench.drivers.store import Driver, DriverStore
     from vkbench.settings import Settings
     from vkbench_db.database import Database

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vkbench.drivers.declaration import declared_drivers
-from vkbench.drivers.making import DriverProduct
-from vkbench.drivers.store import DriverStore
+from vkbench.drivers.store import DriverProduct, DriverStore
 from vkbench.process.git import Revision, find_revision
 from vkbench.programs.build import Build
 from vkbench.programs.making import (

@@ -13,14 +13,9 @@ import pytest
 
 from planted_git import git
 from planted_sources import commit_text, start_repository
-from vkbench.drivers.declaration import (
-    DeclaredDriver,
-    DeclaredDrivers,
-    DriverRecipe,
-    read_declared_driver,
-)
-from vkbench.drivers.making import DriverProduct
-from vkbench.drivers.store import DriverStore
+from vkbench.drivers.declaration import DeclaredDrivers, read_declared_driver
+from vkbench.drivers.declared import DeclaredDriver, DriverRecipe
+from vkbench.drivers.store import DriverProduct, DriverStore
 from vkbench.errors import UsageError
 from vkbench.process.git import find_revision
 from vkbench.programs.build import Build

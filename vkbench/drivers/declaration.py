@@ -1,50 +1,22 @@
-"""Declares how a driver is built from a checkout, in a TOML file, and keeps what users declared."""
+"""Reads and keeps the files in which users declare how a driver is built from a checkout."""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vkbench.drivers.declared import DeclaredDriver
 from vkbench.errors import UnknownName, UsageError
 from vkbench.process.declared_files import DeclaredFiles
 from vkbench.process.toml_file import read_toml
-from vkbench.programs.build import Commit
 from vkbench.programs.declaration import check_recipe
-from vkbench.programs.program import Recipe, is_driver_name
 from vkbench.settings import Settings
 from vkbench.words import names
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,23}")  # that of a revision comes behind it
 _MANIFEST: Final = re.compile(r"[A-Za-z0-9._*?-]{1,100}")
 _DECLARED: Final = "driver's file"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriverRecipe(Recipe):
-    """How a driver is built from a clean checkout of its sources."""
-
-    icd: str = ""  # name of its manifest below the folder, with *; "": the only *icd*.json there
-
-    @property
-    def sha(self) -> str:
-        """SHA-256 of what it says: another recipe makes a revision anew."""
-        return hashlib.sha256(f"{self.command}\0{self.folder}\0{self.icd}".encode()).hexdigest()
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaredDriver:
-    """A driver that is built from revisions; its fields are those of its TOML file."""
-
-    name: str
-    build: DriverRecipe
-
-    def name_commit(self, commit: Commit) -> str:
-        """What the driver of a commit is called: by its tag, or by its hash."""
-        by_tag = f"{self.name}-{commit.name}"
-        return by_tag if is_driver_name(by_tag) else f"{self.name}-{commit.sha[:10]}"
 
 
 def read_declared_driver(path: Path) -> DeclaredDriver:

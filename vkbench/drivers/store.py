@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from vkbench.device import HostDriver
+from vkbench.drivers.declared import DeclaredDriver
 from vkbench.drivers.icd import Icd, read_icd
 from vkbench.drivers.packages import libraries_of, list_manifests
 from vkbench.errors import UsageError
 from vkbench.process.plain_file import open_plain
-from vkbench.programs.build import SHA_SHOWN, Build, Commit, OpenFile
-from vkbench.programs.program import DRIVER, check_driver_name
+from vkbench.programs.build import SHA_SHOWN, Build, Commit, NoBuild, OpenFile
+from vkbench.programs.program import DRIVER, Recipe, check_driver_name
 from vkbench.programs.sources import FolderSource
 from vkbench.programs.store import BuildStore, DamagedBuild
 from vkbench.settings import Settings
@@ -198,6 +199,46 @@ class DriverStore:
         return next(free for free in names if free not in taken)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriverProduct:
+    """The drivers that are made of revisions by what one file declares."""
+
+    declared: DeclaredDriver
+    store: DriverStore
+
+    @property
+    def name(self) -> str:
+        """What the file calls them."""
+        return self.declared.name
+
+    @property
+    def recipe(self) -> Recipe:
+        """How such a driver is built."""
+        return self.declared.build
+
+    def check_name(self, name: str) -> None:
+        """UsageError unless a driver that is to be made can have a name."""
+        self.store.check_name(name)
+
+    def list_kept(self) -> list[Build]:
+        """The files of all drivers that are kept here."""
+        return [driver.build for driver in self.store.list_drivers()]
+
+    def keep(self, folder: Path, commit: Commit, name: str) -> Build:
+        """Copy the driver in a folder; the same files are the driver that they were before."""
+        try:
+            manifest = _find_named_manifest(folder, self.declared.build.icd)
+            called = self.declared.name_commit(commit)
+            made = self.store.add_made(called, folder, manifest, commit).build
+        except UsageError as error:  # says it of a checkout, which goes with all its folders
+            raise NoBuild(str(error).replace(f"{folder.resolve()}/", "")) from error
+        return self.rename(made, name) if name else made
+
+    def rename(self, build: Build, name: str) -> Build:
+        """Call a driver that is kept by another name, which no other driver has."""
+        return self.store.rename(build, name)
+
+
 def drivers_of(settings: Settings) -> DriverStore:
     """The drivers of this machine: those that were added, and those that came for jobs."""
     return DriverStore(settings.driver_folder(), settings.build_folder())
@@ -218,6 +259,17 @@ def _find_manifest(folder: Path) -> Path:
     if len(manifests) > 1:
         several = " and ".join(str(path) for path in manifests[:2])
         raise UsageError(f"{folder} has several drivers, {several}: give one by --icd")
+    return manifests[0]
+
+
+def _find_named_manifest(folder: Path, pattern: str) -> Path | None:
+    """The only manifest of a name below a folder; None where the declaration names none."""
+    if not pattern:
+        return None
+    manifests = sorted(path for path in folder.resolve().rglob(pattern) if path.is_file())
+    if len(manifests) != 1:
+        several = " and ".join(str(path) for path in manifests[:2]) or "none"
+        raise UsageError(f"its icd {pattern} should be one manifest: there is {several}")
     return manifests[0]
 
 

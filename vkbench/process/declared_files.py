@@ -38,5 +38,5 @@ class DeclaredFiles:
             raise VkbenchError(f"{self.what} cannot be kept in {self.folder}: {error}") from error
 
     def remove(self, name: str) -> None:
-        """Forget a declaration."""
+        """Forget the declaration of a name."""
         self.place_of(name).unlink(missing_ok=True)

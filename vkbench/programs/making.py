@@ -88,7 +88,7 @@ class ProgramProduct:
 
     @property
     def name(self) -> str:
-        """The program's name."""
+        """What the program is called."""
         return self.program.name
 
     @property

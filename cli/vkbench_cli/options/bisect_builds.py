@@ -1,9 +1,10 @@
-"""The candidates of `vkbench bisect` that are builds of a program, made from revisions."""
+"""The candidates of `vkbench bisect` that are builds: given by name, or made from revisions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,3 +98,22 @@ def store_revisions(
         for build in (ends.good, ends.bad):
             store_build(tx, build)
     return search
+
+
+def store_builds(database: Database, case: str, names: Sequence[str], *, of_fleet: bool) -> Search:
+    """The candidates of --builds; the database notes which they are."""
+    from vkbench.settings import settings
+    from vkbench_cli.builds import find_for_fleet, give_to_fleet, kept_builds
+    from vkbench_db.work.builds import store_build
+    from vkbench_scheduler.planning.programs import candidates_of, name_case
+
+    find = partial(find_for_fleet, database) if of_fleet else kept_builds(settings()).find
+    builds = [find(name) for name in names]
+    candidates = candidates_of(builds)
+    case = name_case(case, builds[0].program, "--builds are")
+    if of_fleet:
+        give_to_fleet(builds)
+    with database.transaction() as tx:
+        for build in builds:
+            store_build(tx, build)
+    return Search(case=case, variant=builds[0].program, candidates=candidates)

@@ -14,8 +14,7 @@ from vkbench.process.user import user_name
 from vkbench_cli.builds import workshop_of
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import open_alone
-from vkbench_cli.options.bisect_checks import check
-from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here
+from vkbench_cli.options.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest

@@ -136,7 +136,7 @@ def make_driver(
     vkbench driver make mesa.toml --repository ~/mesa --revision mesa-26.1.0
     vkbench driver make mesa.toml --repository ~/mesa --revision HEAD --name mine
     """
-    from vkbench.drivers.making import DriverProduct
+    from vkbench.drivers.store import DriverProduct
 
     current = settings()
     declared = driver_declared(word, current)
