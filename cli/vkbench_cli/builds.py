@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.settings import Settings, settings
+from vkbench_cli.drivers import kept_drivers
 from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
     from vkbench.programs.build import Build
-    from vkbench.programs.making import Maker
+    from vkbench.programs.making import Product
     from vkbench.programs.program import Program
     from vkbench.programs.registry import ProgramStore
     from vkbench.programs.store import BuildStore
+    from vkbench_cli.options.making import MakeOptions
     from vkbench_db.database import Database
     from vkbench_local.making import Workshop
     from vkbench_scheduler.planning.selection import Selection
@@ -59,20 +61,28 @@ def program_chosen(word: str, settings: Settings) -> Program:
     return kept_programs(settings).find(word)
 
 
-def maker_of(
-    program: str, repository: Path, settings: Settings, limit_seconds: float = 0.0
-) -> Maker:
-    """What makes builds of a program, given by its name or file, from a repository's revisions."""
-    from vkbench.programs.making import LIMIT_SECONDS, Maker
+def make_build(product: Product, logs: Path, options: MakeOptions) -> Build:
+    """Make a build of a product from a revision, and say so, unless it is kept already."""
+    from vkbench.process.git import find_revision, is_changed
+    from vkbench.programs.making import Maker, find_ccache
 
-    return Maker(
-        store=kept_builds(settings),
-        program=program_chosen(program, settings),
-        repository=repository,
-        logs=settings.build_folder() / "logs",
+    maker = Maker(
+        product=product,
+        repository=options.repository,
+        logs=logs,
         tell=tell,
-        limit_seconds=limit_seconds or LIMIT_SECONDS,
+        limit_seconds=options.minutes * 60,
     )
+    chosen = find_revision(options.repository, options.revision)
+    if is_changed(options.repository):
+        tell(f"{options.repository} has changes that are in no revision: they are not built")
+    if not maker.find_made(chosen):
+        ccache = find_ccache()
+        tell(f"building {chosen.label}" + (f", with {ccache}" if ccache else ", without ccache"))
+    with Elapsed(f"building {chosen.name}"):
+        build = maker.make(chosen, options.name)
+    tell(f"{build.name}: {product.name} of {chosen.label}")
+    return build
 
 
 def workshop_of(settings: Settings, *, of_fleet: bool = False) -> Workshop:
@@ -147,6 +157,13 @@ def give_to_fleet(builds: Iterable[Build]) -> None:
 
 
 def _send_build(build: Build, settings: Settings) -> None:
+    """Send a build of a program, or the files of a driver."""
+    from vkbench.programs.program import DRIVER, declare_driver
+
+    if build.program == DRIVER:
+        drivers = kept_drivers(settings).builds
+        send_signed(build, declare_driver(build.name), drivers, settings)
+        return
     program = kept_programs(settings).find(build.program)
     send_signed(build, program, kept_builds(settings), settings)
 

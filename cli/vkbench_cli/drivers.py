@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vkbench.drivers.declared import DeclaredDriver
     from vkbench.drivers.store import Driver, DriverStore
     from vkbench.settings import Settings
     from vkbench_db.database import Database
@@ -18,6 +20,14 @@ def kept_drivers(settings: Settings) -> DriverStore:
     from vkbench.drivers.store import DriverStore
 
     return DriverStore(settings.driver_folder())
+
+
+def driver_declared(word: str, settings: Settings) -> DeclaredDriver:
+    """The declared driver of a name, or the one of a TOML file, which is kept from then on."""
+    from vkbench.drivers.declaration import declared_drivers
+
+    kept = declared_drivers(settings)
+    return kept.add(Path(word)) if word.endswith(".toml") else kept.find(word)
 
 
 def find_driver_routes(word: str, selectors: Sequence[str], settings: Settings) -> list[Route]:

@@ -47,6 +47,18 @@ def find_fleet_drivers(database: Database, word: str, keys: Sequence[str]) -> Fl
 
     The word is a name, the beginning of a hash, or `*` for every driver.
     """
+    able = find_able_devices(database, keys)
+    drivers = _find_copy(word, list(able)) or _find_announced(word, able)
+    if left_out := [key for key in keys if key not in drivers.keys]:
+        what = "a driver that was added" if word == EVERY else f"the driver {word}"
+        tell(f"left out, since their hosts do not have {what}: {', '.join(left_out)}")
+    return drivers
+
+
+def find_able_devices(
+    database: Database, keys: Sequence[str]
+) -> Mapping[str, Sequence[HostDriver]]:
+    """The drivers of each device whose worker knows drivers; NothingToDo where none does."""
     from vkbench_db.ask.devices.drivers import drivers_of_devices
 
     with database.reading() as tx:
@@ -54,11 +66,7 @@ def find_fleet_drivers(database: Database, word: str, keys: Sequence[str]) -> Fl
     able = {key: there for key, there in known.items() if there is not None}
     if not able:
         raise NothingToDo("the workers of these devices are of a version that knows no drivers")
-    drivers = _find_copy(word, list(able)) or _find_announced(word, able)
-    if left_out := [key for key in keys if key not in drivers.keys]:
-        what = "a driver that was added" if word == EVERY else f"the driver {word}"
-        tell(f"left out, since their hosts do not have {what}: {', '.join(left_out)}")
-    return drivers
+    return able
 
 
 def find_fleet_arms(

@@ -10,9 +10,19 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from vkbench.drivers.declaration import declared_drivers
+from vkbench.drivers.store import DriverProduct, DriverStore
 from vkbench.process.git import Revision, find_revision
 from vkbench.programs.build import Build
-from vkbench.programs.making import Maker, MakingStopped, NotBuilt, Tell, never
+from vkbench.programs.making import (
+    Maker,
+    MakingStopped,
+    NotBuilt,
+    Product,
+    ProgramProduct,
+    Tell,
+    never,
+)
 from vkbench.programs.registry import ProgramStore
 from vkbench.programs.store import BuildStore
 from vkbench.settings import Settings
@@ -44,10 +54,9 @@ class Workshop:
     ) -> Build:
         """The build of a revision, delivered; NotBuilt says why there is none."""
         maker = Maker(
-            store=BuildStore(self.settings.build_folder()),
-            program=ProgramStore(self.settings.program_folder()).find(source.program),
+            product=self._find_product(source),
             repository=Path(source.repository),
-            logs=self.settings.build_folder() / "logs",
+            logs=self._folder_of(source) / "logs",
             tell=self.tell,
             is_over=is_over,
         )
@@ -57,6 +66,18 @@ class Workshop:
             build = maker.make(revision)
         self.deliver(build)
         return build
+
+    def _find_product(self, source: Source) -> Product:
+        folder = self._folder_of(source)
+        if source.driver:
+            declared = declared_drivers(self.settings).find(source.driver)
+            return DriverProduct(declared=declared, store=DriverStore(folder))
+        program = ProgramStore(self.settings.program_folder()).find(source.program)
+        return ProgramProduct(program=program, store=BuildStore(folder))
+
+    def _folder_of(self, source: Source) -> Path:
+        """Where what is made is kept."""
+        return self.settings.driver_folder() if source.driver else self.settings.build_folder()
 
     def make_next(
         self, database: Database, bisection: Bisection, is_over: Callable[[], bool]
@@ -83,5 +104,6 @@ class Workshop:
                 bisections.change_candidate(tx, bisection.id, place, note=why)
             return
         with database.transaction() as tx:
-            store_build(tx, build)
+            if not bisection.source.driver:
+                store_build(tx, build)
             bisections.change_candidate(tx, bisection.id, place, sha=build.sha)

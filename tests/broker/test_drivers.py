@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from cluster import Lab, kill, until
+from planted_driver_tree import plant_driver_tree
 from planted_drivers import plant_driver
 from ssh_keys import allow, new_ssh_key
 from vkbench.device import DeviceFacts
@@ -144,6 +145,15 @@ def check_drivers_travel(lab: Lab, key: Path) -> None:
     ).strip()
     shown = ("bisect", "show", number, "--json")
     until(lambda: vkbench(lab, *shown)[-1]["verdict"] == "wrong", "no bisection ends", 60)
+    repository = plant_driver_tree(lab.folder, ["none", "wrong", "wrong"])
+    declared = ("--driver-file", str(lab.folder / "wrapped.toml"), "--repository", str(repository))
+    rows = vkbench(
+        lab, "bisect", *declared, "--revisions", "r0..r2", *pair, *chosen, code=0, user=user
+    )
+    assert [(row["verdict"], row["is_first_bad"]) for row in rows[1:]] == [
+        ("wrong", True),
+        ("wrong", False),
+    ]
 
 
 def check_others_are_skipped(lab: Lab, key: Path, allowed: Path) -> None:

@@ -52,12 +52,18 @@ int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) {{
 """
 
 
+def shim_of(fault: str, manifest: Path = LAVAPIPE) -> str:
+    """The source in C of a library that is another driver's with a fault."""
+    icd = json.loads(manifest.read_text())
+    library = (manifest.parent / icd["ICD"]["library_path"]).resolve()
+    return _SHIM.format(library=library, fault=FAULTS[fault])
+
+
 def plant_driver(fault: str, folder: Path, manifest: Path = LAVAPIPE) -> Path:
     """The manifest of a driver that is another one's with a fault, made in a folder."""
     folder.mkdir()
     icd = json.loads(manifest.read_text())
-    library = (manifest.parent / icd["ICD"]["library_path"]).resolve()
-    (folder / "shim.c").write_text(_SHIM.format(library=library, fault=FAULTS[fault]))
+    (folder / "shim.c").write_text(shim_of(fault, manifest))
     command = ["gcc", "-shared", "-fPIC", "-O1", "-nostdlib", "-o", f"lib{fault}.so", "shim.c"]
     subprocess.run(command, cwd=folder, check=True)
     icd["ICD"]["library_path"] = f"./lib{fault}.so"

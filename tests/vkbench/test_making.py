@@ -16,8 +16,8 @@ from planted_sources import PROGRAM, RECIPE, commit_text, commit_value, start_re
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.process.git import find_revision
 from vkbench.programs import making
-from vkbench.programs.making import Maker, NotBuilt
-from vkbench.programs.program import GGML_VULKAN, Recipe
+from vkbench.programs.making import Maker, NotBuilt, ProgramProduct
+from vkbench.programs.program import GGML_VULKAN, Program, Recipe
 from vkbench.programs.store import BuildStore
 
 Make = Callable[..., Maker]
@@ -36,8 +36,7 @@ def told() -> list[str]:
 @pytest.fixture
 def maker(tmp_path: Path, repository: Path, told: list[str]) -> Maker:
     return Maker(
-        store=BuildStore(tmp_path / "store"),
-        program=PROGRAM,
+        product=ProgramProduct(program=PROGRAM, store=BuildStore(tmp_path / "store")),
         repository=repository,
         logs=tmp_path / "logs",
         tell=told.append,
@@ -46,7 +45,16 @@ def maker(tmp_path: Path, repository: Path, told: list[str]) -> Maker:
 
 def with_command(maker: Maker, command: str, folder: str = "out") -> Maker:
     recipe = Recipe(command=command, folder=folder)
-    return replace(maker, program=replace(PROGRAM, build=recipe))
+    return of_program(maker, replace(PROGRAM, build=recipe))
+
+
+def of_program(maker: Maker, program: Program) -> Maker:
+    return replace(maker, product=ProgramProduct(program=program, store=store_of(maker)))
+
+
+def store_of(maker: Maker) -> BuildStore:
+    assert isinstance(maker.product, ProgramProduct)
+    return maker.product.store
 
 
 def test_a_build_knows_its_commit_and_is_made_once(
@@ -61,13 +69,13 @@ def test_a_build_knows_its_commit_and_is_made_once(
     [commit] = build.commits
     assert (commit.sha, commit.subject) == (sha, "the first one")
     assert abs(commit.committed_at - time.time()) < 1000
-    laid_out = counted.store.lay_out(build)
+    laid_out = store_of(counted).lay_out(build)
     assert subprocess.run([laid_out / "bench"], check=False).returncode == 3
     assert counted.make(head) == build
     assert count.read_text() == "\n"
     assert counted.make(head, "mine").name == "mine"
     assert count.read_text() == "\n"
-    assert counted.store.find("mine") == counted.store.find(sha[:12])
+    assert store_of(counted).find("mine") == store_of(counted).find(sha[:12])
     other = with_command(maker, f"{RECIPE.command}; echo >> {count}; true")
     assert other.make(head).sha == build.sha  # another recipe is another way to the same files
     assert count.read_text() == "\n\n"
@@ -83,7 +91,7 @@ def test_revisions_of_the_same_files_are_one_build(maker: Maker, repository: Pat
     assert builds[0].sha == builds[1].sha
     assert builds[1].name == "b1"
     assert [commit.name for commit in builds[1].commits] == ["b1", "b2"]
-    assert maker.store.find("b2") == builds[1]
+    assert store_of(maker).find("b2") == builds[1]
 
 
 def test_neither_the_work_tree_nor_the_repository_changes(maker: Maker, repository: Path) -> None:
@@ -112,7 +120,7 @@ def test_a_command_that_fails_shows_its_last_lines_and_its_log(
     assert "nothing" in "\n".join(rest)
     log = Path(first.partition("(log: ")[2].rstrip(")"))
     assert "error: " in log.read_text()
-    assert maker.store.list_builds() == []
+    assert store_of(maker).list_builds() == []
     assert list((repository / ".git").glob("worktrees/*")) == []
 
 
@@ -141,7 +149,7 @@ def test_what_leaves_no_build_is_told(
     commit_value(repository, "one", 1)
     with pytest.raises(NotBuilt, match=why):
         with_command(maker, command, folder).make(find_revision(repository, "HEAD"))
-    assert maker.store.list_builds() == []
+    assert store_of(maker).list_builds() == []
 
 
 def test_a_command_that_hangs_is_ended_with_all_that_it_started(
@@ -214,11 +222,11 @@ def test_ccache_is_told_to_cmake_where_it_is_installed(
 def test_what_is_no_checkout_of_llama_cpp_is_told(maker: Maker, repository: Path) -> None:
     commit_value(repository, "one", 1)
     with pytest.raises(NotBuilt, match=r"\n  this is no checkout of llama.cpp or ggml"):
-        replace(maker, program=GGML_VULKAN).make(find_revision(repository, "HEAD"))
+        of_program(maker, GGML_VULKAN).make(find_revision(repository, "HEAD"))
 
 
 def test_a_program_may_not_say_how_it_is_built(maker: Maker, repository: Path) -> None:
     commit_value(repository, "one", 1)
-    silent = replace(maker, program=replace(PROGRAM, build=None))
+    silent = of_program(maker, replace(PROGRAM, build=None))
     with pytest.raises(UsageError, match="bench does not say how it is built"):
         silent.make(find_revision(repository, "HEAD"))

@@ -12,17 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from os.path import commonpath, relpath
 from pathlib import Path
 from typing import Final
 
 from vkbench.device import HostDriver
+from vkbench.drivers.declared import DeclaredDriver
 from vkbench.drivers.icd import Icd, read_icd
 from vkbench.drivers.packages import libraries_of, list_manifests
 from vkbench.errors import UsageError
 from vkbench.process.plain_file import open_plain
-from vkbench.programs.build import SHA_SHOWN, Build, OpenFile
-from vkbench.programs.program import DRIVER, check_driver_name
+from vkbench.programs.build import SHA_SHOWN, Build, Commit, NoBuild, OpenFile
+from vkbench.programs.program import DRIVER, Recipe, check_driver_name
 from vkbench.programs.sources import FolderSource
 from vkbench.programs.store import BuildStore, DamagedBuild
 from vkbench.settings import Settings
@@ -73,7 +75,7 @@ class DriverStore:
 
     def add(self, name: str, manifest: Path) -> Driver:
         """Note an installed driver: its manifest and its library, which stay where they are."""
-        self._check_name(name)
+        self.check_name(name)
         icd = read_icd(manifest)
         places = (icd.manifest, icd.library)
         folder = Path(commonpath([place.parent for place in places]))
@@ -84,17 +86,30 @@ class DriverStore:
 
     def add_folder(self, name: str, folder: Path, manifest: Path | None) -> Driver:
         """Copy a driver: all libraries of a folder, with its manifest or the only one in it."""
-        self._check_name(name)
+        self.check_name(name)
         if not folder.is_dir():
             raise UsageError(f"there is no folder {folder}")
-        icd = read_icd(manifest or _find_manifest(folder), folder)
-        if not icd.library.is_relative_to(folder.resolve()):
-            raise UsageError(f"{icd.manifest} names {icd.library}, which is not in {folder}")
-        return self._keep(name, _open_copies(folder, icd), None)
+        return self._keep(name, _open_folder(folder, manifest), None)
+
+    def add_made(self, name: str, folder: Path, manifest: Path | None, commit: Commit) -> Driver:
+        """Copy a driver of a folder that was made of a commit.
+
+        Its name is another one if that is taken; a driver that has these files stays what it is.
+        """
+        known = {driver.sha for driver in self.list_drivers()}
+        build = self._builds.add(DRIVER, _open_folder(folder, manifest), commit=commit)
+        is_new = build.sha not in known
+        return _driver_of(self._builds.rename(build, self._free_name(name)) if is_new else build)
+
+    def rename(self, build: Build, name: str) -> Build:
+        """Call a driver by another name; UsageError where another driver has it."""
+        if name != build.name:
+            self.check_name(name)
+        return self._builds.rename(build, name)
 
     def add_packages(self, name: str, suite: str, manifest: str, unpacked: Path) -> Driver:
         """Copy a driver of an unpacked release, with its C library and all else that it needs."""
-        self._check_name(name)
+        self.check_name(name)
         manifests = {path.name: path for path in list_manifests(unpacked)}
         if manifest not in manifests:
             several = ", ".join(manifests) or "no driver"
@@ -169,12 +184,59 @@ class DriverStore:
             raise UsageError(f"these files are the driver {known} already")
         return _driver_of(build)
 
-    def _check_name(self, name: str) -> None:
+    def check_name(self, name: str) -> None:
+        """UsageError unless a new driver can have a name."""
         check_driver_name(name)
         if any(driver.name == name for driver in self.list_drivers()):
             raise UsageError(
                 f"there is a driver {name} already: `vkbench driver rm {name}` forgets it"
             )
+
+    def _free_name(self, name: str) -> str:
+        """A name that no driver has: this one, or with a number behind it."""
+        taken = {driver.name for driver in self.list_drivers()}
+        names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+        return next(free for free in names if free not in taken)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverProduct:
+    """The drivers that are made of revisions by what one file declares."""
+
+    declared: DeclaredDriver
+    store: DriverStore
+
+    @property
+    def name(self) -> str:
+        """What the file calls them."""
+        return self.declared.name
+
+    @property
+    def recipe(self) -> Recipe:
+        """How such a driver is built."""
+        return self.declared.build
+
+    def check_name(self, name: str) -> None:
+        """UsageError unless a driver that is to be made can have a name."""
+        self.store.check_name(name)
+
+    def list_kept(self) -> list[Build]:
+        """The files of all drivers that are kept here."""
+        return [driver.build for driver in self.store.list_drivers()]
+
+    def keep(self, folder: Path, commit: Commit, name: str) -> Build:
+        """Copy the driver in a folder; the same files are the driver that they were before."""
+        try:
+            manifest = _find_named_manifest(folder, self.declared.build.icd)
+            called = self.declared.name_commit(commit)
+            made = self.store.add_made(called, folder, manifest, commit).build
+        except UsageError as error:  # says it of a checkout, which goes with all its folders
+            raise NoBuild(str(error).replace(f"{folder.resolve()}/", "")) from error
+        return self.rename(made, name) if name else made
+
+    def rename(self, build: Build, name: str) -> Build:
+        """Call a driver that is kept by another name, which no other driver has."""
+        return self.store.rename(build, name)
 
 
 def drivers_of(settings: Settings) -> DriverStore:
@@ -198,6 +260,25 @@ def _find_manifest(folder: Path) -> Path:
         several = " and ".join(str(path) for path in manifests[:2])
         raise UsageError(f"{folder} has several drivers, {several}: give one by --icd")
     return manifests[0]
+
+
+def _find_named_manifest(folder: Path, pattern: str) -> Path | None:
+    """The only manifest of a name below a folder; None where the declaration names none."""
+    if not pattern:
+        return None
+    manifests = sorted(path for path in folder.resolve().rglob(pattern) if path.is_file())
+    if len(manifests) != 1:
+        several = " and ".join(str(path) for path in manifests[:2]) or "none"
+        raise UsageError(f"its icd {pattern} should be one manifest: there is {several}")
+    return manifests[0]
+
+
+def _open_folder(folder: Path, manifest: Path | None) -> dict[str, OpenFile]:
+    """The files of a driver in a folder, with its manifest or the only one there."""
+    icd = read_icd(manifest or _find_manifest(folder), folder)
+    if not icd.library.is_relative_to(folder.resolve()):
+        raise UsageError(f"{icd.manifest} names {icd.library}, which is not in {folder}")
+    return _open_copies(folder, icd)
 
 
 def _open_copies(folder: Path, icd: Icd) -> dict[str, OpenFile]:

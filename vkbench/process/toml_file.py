@@ -62,7 +62,7 @@ def _check_fields(table: object, kind: type, where: str) -> None:
 def _tables_of(kind: type) -> Iterator[tuple[str, type]]:
     """The fields of a record that are tables, and the records of these."""
     for name, hint in _hints(kind).items():
-        for item in get_args(hint):
+        for item in (hint, *get_args(hint)):
             if isinstance(item, type) and is_dataclass(item):
                 yield name, item
 

@@ -68,6 +68,11 @@ class Build:
         return self.name or self.sha[:12]
 
     @property
+    def made_of(self) -> str:
+        """The commits that gave these files, if it was made on this machine."""
+        return ", ".join(f"{commit.sha[:10]} {commit.subject}" for commit in self.commits)
+
+    @property
     def is_name_alone(self) -> bool:
         """Whether none of its files is known: its results come from imports."""
         return [file.path for file in self.files] == [NAME_ALONE]

@@ -42,7 +42,7 @@ def check_program(program: Program) -> Program:
     if program.adapter != GGML:
         _check_command("run", program.run)
     if program.build:
-        _check_recipe(program.build)
+        check_recipe(program.build)
     if program.cases:
         _check_cases(program.name, program.cases)
     return program
@@ -101,7 +101,8 @@ def _check_command(key: str, words: Sequence[str]) -> None:
         raise UsageError(f"{key}: {error}") from error
 
 
-def _check_recipe(recipe: Recipe) -> None:
+def check_recipe(recipe: Recipe) -> None:
+    """UsageError where a command is none, or its folder is not below the checkout."""
     command = recipe.command
     if not command.strip() or len(command) > MOST_COMMAND or "\0" in command:
         raise UsageError(f"build: give a command of up to {MOST_COMMAND} characters")

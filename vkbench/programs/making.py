@@ -1,11 +1,10 @@
-"""Makes builds of a program from git revisions, by the command that its declaration names.
+"""Makes builds from git revisions, by the command that a declaration names.
 
 The command runs as `make` would: by the user, with the user's rights, in a clean checkout.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.process.git import Revision, list_submodules, work_tree
@@ -50,17 +49,47 @@ def never() -> bool:
     return False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Maker:
-    """Makes builds of one program from the revisions of a repository."""
+class Product(Protocol):
+    """What is made of revisions, and kept by the hashes of its files."""
 
-    store: BuildStore
+    @property
+    def name(self) -> str:
+        """What its declaration is called."""
+        ...
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is built; UsageError where its declaration does not say."""
+        ...
+
+    def check_name(self, name: str) -> None:
+        """UsageError unless a build that is to be made can have a name."""
+        ...
+
+    def list_kept(self) -> list[Build]:
+        """The builds of it that are kept."""
+        ...
+
+    def keep(self, folder: Path, commit: Commit, name: str) -> Build:
+        """Keep what the recipe left in a folder; NoBuild says why that is no build."""
+        ...
+
+    def rename(self, build: Build, name: str) -> Build:
+        """Call a build that is kept by another name."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramProduct:
+    """The builds of a program, which a store keeps."""
+
     program: Program
-    repository: Path
-    logs: Path  # folder
-    tell: Tell
-    limit_seconds: float = LIMIT_SECONDS
-    is_over: Callable[[], bool] = never  # whether the build is not wanted any more
+    store: BuildStore
+
+    @property
+    def name(self) -> str:
+        """What the program is called."""
+        return self.program.name
 
     @property
     def recipe(self) -> Recipe:
@@ -72,27 +101,56 @@ class Maker:
             )
         return self.program.build
 
+    def check_name(self, name: str) -> None:
+        """Any name will do: builds of a program are told by their hashes."""
+
+    def list_kept(self) -> list[Build]:
+        """The builds of the program that are kept."""
+        return [build for build in self.store.list_builds() if build.program == self.name]
+
+    def keep(self, folder: Path, commit: Commit, name: str) -> Build:
+        """Keep the files that the program names; NoBuild says which is missing."""
+        with open_build(folder, self.program) as opens:
+            return self.store.add(self.name, opens, name, commit=commit)
+
+    def rename(self, build: Build, name: str) -> Build:
+        """Call a build that is kept by another name."""
+        return self.store.rename(build, name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maker:
+    """Makes one product from the revisions of a repository."""
+
+    product: Product
+    repository: Path
+    logs: Path  # folder
+    tell: Tell
+    limit_seconds: float = LIMIT_SECONDS
+    is_over: Callable[[], bool] = never  # whether the build is not wanted any more
+
     def find_made(self, revision: Revision) -> Build | None:
         """The build that was made of a revision by this recipe, if it is kept."""
-        made = self._commit_of(revision)
-        builds = self.store.list_builds()
-        return next((build for build in builds if _is_made_of(build, self.program, made)), None)
+        commit = self._commit_of(revision)
+        kept = self.product.list_kept()
+        return next((build for build in kept if _is_made_of(build, commit)), None)
 
     def make(self, revision: Revision, name: str = "") -> Build:
         """The build of a revision, made if it is not kept; NotBuilt says why there is none."""
         if made := self.find_made(revision):
-            return self.store.rename(made, name) if name else made
+            return self.product.rename(made, name) if name else made
+        if name:
+            self.product.check_name(name)
         self._tell_submodules(revision)
         self.logs.mkdir(parents=True, exist_ok=True)
-        log = self.logs / f"{self.program.name}-{revision.sha[:10]}.log"
+        log = self.logs / f"{self.product.name}-{revision.sha[:10]}.log"
+        folder = self.product.recipe.folder
         with work_tree(self.repository, revision) as tree:
-            trouble = self._run_recipe(tree, log) or _find_no_folder(tree, self.recipe.folder)
+            trouble = self._run_recipe(tree, log) or _find_no_folder(tree, folder)
             try:
                 if trouble:
                     raise NoBuild(trouble)
-                with open_build(tree / self.recipe.folder, self.program) as opens:
-                    commit = self._commit_of(revision)
-                    build = self.store.add(self.program.name, opens, name, commit=commit)
+                build = self.product.keep(tree / folder, self._commit_of(revision), name)
             except NoBuild as error:
                 _check_room(tree)
                 raise NotBuilt(_describe_failure(revision, str(error), log)) from error
@@ -103,7 +161,7 @@ class Maker:
         """Run the command in a checkout; how it failed, or "". All that it started ends."""
         with log.open("wb") as output:
             process = subprocess.Popen(
-                ["sh", "-e", "-c", self.recipe.command],
+                ["sh", "-e", "-c", self.product.recipe.command],
                 cwd=tree,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -133,13 +191,12 @@ class Maker:
         raise MakingStopped
 
     def _commit_of(self, revision: Revision) -> Commit:
-        recipe = f"{self.recipe.command}\0{self.recipe.folder}"
         return Commit(
             sha=revision.sha,
             name=revision.name,
             subject=revision.subject,
             committed_at=revision.committed_at,
-            recipe=hashlib.sha256(recipe.encode()).hexdigest(),
+            recipe=self.product.recipe.sha,
         )
 
     def _tell_submodules(self, revision: Revision) -> None:
@@ -195,7 +252,5 @@ def _describe_failure(revision: Revision, trouble: str, log: Path) -> str:
     return "\n".join([f"{revision.label} does not build: {trouble} (log: {log})", *lines])
 
 
-def _is_made_of(build: Build, program: Program, made: Commit) -> bool:
-    return build.program == program.name and any(
-        (commit.sha, commit.recipe) == (made.sha, made.recipe) for commit in build.commits
-    )
+def _is_made_of(build: Build, commit: Commit) -> bool:
+    return any((other.sha, other.recipe) == (commit.sha, commit.recipe) for other in build.commits)

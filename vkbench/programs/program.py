@@ -6,6 +6,7 @@ ggml-vulkan is known by itself. A user declares others, each in a TOML file
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,11 @@ class Recipe:
 
     command: str  # for sh -e, in the checkout
     folder: str  # where the build's files lie afterwards, below the checkout
+
+    @property
+    def sha(self) -> str:
+        """SHA-256 of what it says: another recipe makes a revision anew."""
+        return hashlib.sha256(f"{self.command}\0{self.folder}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +93,14 @@ def declare_driver(name: str) -> Program:
     return Program(name=DRIVER, description=name, adapter="", needs=("icd.json",))
 
 
+def is_driver_name(name: str) -> bool:
+    """Whether a driver may have a name."""
+    return bool(_DRIVER_NAME.fullmatch(name))
+
+
 def check_driver_name(name: str) -> str:
     """A name that a driver may have; UsageError for any other."""
-    if not _DRIVER_NAME.fullmatch(name):
+    if not is_driver_name(name):
         raise UsageError(
             f"{name[:60]!a} is no driver's name: give up to 40 letters, digits, dots, dashes "
             "and underscores, such as mesa-26.1"

@@ -1,13 +1,16 @@
-"""The candidates of `vkbench bisect` that are drivers, and the device that they all show."""
+"""The candidates of `vkbench bisect` that are drivers, and the device that they all show.
+
+They were added (--drivers), or are made of revisions by what a file declares (--driver-file).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vkbench.case import is_own
+from vkbench.case import is_own, program_of
 from vkbench.errors import UsageError
-from vkbench_cli.options.bisect_builds import Search
+from vkbench_cli.options.bisect_builds import MadeEnds, RevisionRange, Search, make_ends
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
@@ -15,15 +18,21 @@ if TYPE_CHECKING:
     from vkbench_db.database import Database
 
 
-def check_drivers(case: str, metric: str, has_others: bool) -> None:
-    """UsageError where --drivers meets what bundles, builds or revisions are searched by."""
+def check_drivers(word: str, case: str, metric: str, has_others: bool) -> None:
+    """UsageError where an option for drivers meets what bundles or builds are searched by."""
+    from vkbench_shaders.catalogue import problem
+
     if metric != "hot":
         raise UsageError("two drivers are timed hot alone: leave out --metric")
     if has_others or is_own(case):
-        raise UsageError(
-            "--drivers run the packaged kernels, and begin with the good one: leave out --good, "
-            "--bad, --kernel-file, --program and cases of your own kernels"
-        )
+        run = "run the packaged kernels"
+        reason = {
+            "--drivers": f"--drivers {run}, and begin with the good one: leave out --good, --bad",
+            "--driver-file": f"drivers of --driver-file {run}: leave out --bundles, --builds",
+        }[word]
+        raise UsageError(f"{reason}, --kernel-file, --program and cases of your own kernels")
+    if not program_of(case):
+        problem(case)  # a slip in its name is said before drivers are made
 
 
 def find_drivers(
@@ -57,8 +66,35 @@ def find_drivers(
     return Search(case=problem(case).case.name, variant=variant, candidates=candidates)
 
 
+def find_driver_revisions(
+    database: Database,
+    case: str,
+    variant: str,
+    word: str,
+    span: RevisionRange,
+    fleet: Sequence[str],
+) -> Search:
+    """The candidates of --driver-file, here or on devices of the fleet (keys)."""
+    from vkbench_cli.fleet_drivers import find_able_devices
+    from vkbench_shaders.catalogue import problem
+
+    if fleet:
+        find_able_devices(database, fleet)
+    ends = make_driver_ends(word, span, of_fleet=bool(fleet))
+    return ends.search(problem(case).case.name, variant)
+
+
+def make_driver_ends(word: str, span: RevisionRange, *, of_fleet: bool) -> MadeEnds:
+    """Make the first and the last driver of a range, by a file that declares it or its name."""
+    from vkbench.settings import settings
+    from vkbench_cli.drivers import driver_declared
+
+    declared = driver_declared(word, settings())
+    return make_ends(span, of_fleet=of_fleet, driver=declared.name)
+
+
 def choose_device_of_drivers(
-    words: Sequence[str], selectors: Sequence[str], settings: Settings
+    good: str, bad: str, selectors: Sequence[str], settings: Settings
 ) -> DeviceFacts:
     """The first chosen device of this machine that the first driver and the last one show.
 
@@ -66,5 +102,5 @@ def choose_device_of_drivers(
     """
     from vkbench_cli.drivers import find_both_routes, kept_drivers
 
-    good, bad = (kept_drivers(settings).find(words[place]) for place in (0, -1))
-    return find_both_routes(good, bad, selectors, settings)[0].host_device.facts
+    find = kept_drivers(settings).find
+    return find_both_routes(find(good), find(bad), selectors, settings)[0].host_device.facts

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +14,20 @@ from typer import Option
 from vkbench.case import is_own, program_of
 from vkbench.errors import UsageError
 from vkbench.process.user import user_name
-from vkbench_cli.options.bisect_builds import RevisionRange, Search, store_revisions
-from vkbench_cli.options.bisect_drivers import check_drivers, choose_device_of_drivers, find_drivers
+from vkbench_cli.options.bisect_builds import (
+    RevisionRange,
+    Search,
+    store_builds,
+    store_revisions,
+)
+from vkbench_cli.options.bisect_bundles import choose_bundles, pose_case_to
+from vkbench_cli.options.bisect_drivers import (
+    check_drivers,
+    choose_device_of_drivers,
+    find_driver_revisions,
+    find_drivers,
+    make_driver_ends,
+)
 from vkbench_cli.options.bisect_regression import find_change, order_of
 from vkbench_cli.show.telling import tell
 
@@ -25,10 +35,7 @@ if TYPE_CHECKING:
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
     from vkbench_scheduler.planning.candidates import Built
-    from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.kernel import Problem
-
-PACKAGED = "packaged"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +82,13 @@ class BisectOptions:
         Option(
             metavar="PROGRAM|FILE",
             help="Program of which --revisions are built: its name, or its TOML file.",
+        ),
+    ] = ""
+    driver_file: Annotated[
+        str,
+        Option(
+            metavar="FILE",
+            help="TOML file that says how a driver is built of each of --revisions.",
         ),
     ] = ""
     revisions: Annotated[
@@ -147,6 +161,11 @@ class BisectOptions:
         return replace(filled, bundles=bundles, builds=builds, variant=variant)
 
     @property
+    def makes_arms(self) -> bool:
+        """Whether this machine makes what is searched, when its turn comes."""
+        return bool(self.program or self.driver_file)
+
+    @property
     def names(self) -> list[str]:
         """The names in --bundles, in their order."""
         return _split_names(self.bundles)
@@ -169,14 +188,24 @@ def begin_here(
 
     with database.reading() as tx:
         selectors = list(selectors) or options.devices(tx)
-    if options.drivers:
+    if options.drivers or options.driver_file:
         check(options)
-        facts = choose_device_of_drivers(_split_names(options.drivers), selectors, settings)
+        good, bad = _find_driver_ends(options)
+        facts = choose_device_of_drivers(good, bad, selectors, settings)
     else:
         facts, *_ = chosen_devices(selectors, settings)
     with database.transaction() as tx:
         store_device(tx, facts)
     return begin(database, options, [facts.key])
+
+
+def _find_driver_ends(options: BisectOptions) -> tuple[str, str]:
+    """The names or hashes of the first driver and the last; those of --driver-file are made."""
+    if options.drivers:
+        words = _split_names(options.drivers)
+        return words[0], words[-1]
+    ends = make_driver_ends(options.driver_file, _range_of(options), of_fleet=False)
+    return ends.good.sha, ends.bad.sha
 
 
 def begin(
@@ -217,12 +246,17 @@ def _store_candidates(database: Database, options: BisectOptions, fleet: Sequenc
     """The candidates, for devices of the fleet (keys) or of this machine; they are stored."""
     of_fleet = bool(fleet)
     if options.program:
-        return store_revisions(database, options.case, _range_of(options), of_fleet=of_fleet)
+        span = _range_of(options)
+        return store_revisions(database, options.case, options.program, span, of_fleet=of_fleet)
+    if options.driver_file:
+        span, word = _range_of(options), options.driver_file
+        return find_driver_revisions(database, options.case, options.variant, word, span, fleet)
     if options.drivers:
         words = _split_names(options.drivers)
         return find_drivers(database, options.case, options.variant, words, fleet)
     if options.builds:
-        return _store_builds(database, options, of_fleet)
+        names = _split_names(options.builds)
+        return store_builds(database, options.case, names, of_fleet=of_fleet)
     return _store_bundles(database, options)
 
 
@@ -232,9 +266,10 @@ def _store_bundles(database: Database, options: BisectOptions) -> Search:
     from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
 
     with database.reading() as tx:
-        bundles = _bundles(tx, options)
+        named = options.names if options.bundles else []
+        bundles = choose_bundles(tx, named, options.good, options.bad) if named else []
     declared = _of_declarations(options) if options.kernel_file else []
-    posed = _pose_case(
+    posed = pose_case_to(
         bundles or [candidate.bundle for candidate in declared if candidate.bundle], options.case
     )
     built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, options)
@@ -250,32 +285,14 @@ def _store_bundles(database: Database, options: BisectOptions) -> Search:
     )
 
 
-def _store_builds(database: Database, options: BisectOptions, of_fleet: bool) -> Search:
-    """The candidates of --builds; the database notes which they are."""
-    from vkbench.settings import settings
-    from vkbench_cli.builds import find_for_fleet, give_to_fleet, kept_builds
-    from vkbench_db.work.builds import store_build
-    from vkbench_scheduler.planning.programs import candidates_of, name_case
-
-    find = partial(find_for_fleet, database) if of_fleet else kept_builds(settings()).find
-    builds = [find(name) for name in _split_names(options.builds)]
-    candidates = candidates_of(builds)
-    case = name_case(options.case, builds[0].program, "--builds are")
-    if of_fleet:
-        give_to_fleet(builds)
-    with database.transaction() as tx:
-        for build in builds:
-            store_build(tx, build)
-    return Search(case=case, variant=builds[0].program, candidates=candidates)
-
-
 def check(options: BisectOptions) -> None:
     """UsageError unless the options name a case and one order of candidates."""
     if not options.case:
         raise UsageError("--case NAME is missing: give the full name of the case")
     if options.metric not in ("hot", "cold"):
         raise UsageError(f"--metric is hot or cold, not '{options.metric}'")
-    if options.program and (options.bundles or options.builds or options.kernel_file):
+    is_of_others = bool(options.bundles or options.builds or options.kernel_file)
+    if options.program and is_of_others:
         raise UsageError(
             "--program is built from --revisions: leave out --bundles, --builds and --kernel-file"
         )
@@ -286,7 +303,11 @@ def check(options: BisectOptions) -> None:
     _check_builds(options)
     if options.drivers:
         others = (options.good, options.bad, options.kernel_file, options.program)
-        check_drivers(options.case, options.metric, any(others))
+        is_mixed = any((*others, options.driver_file))
+        check_drivers("--drivers", options.case, options.metric, is_mixed)
+    elif options.driver_file:
+        is_mixed = is_of_others or bool(options.program or options.sources)
+        check_drivers("--driver-file", options.case, options.metric, is_mixed)
     if (program := program_of(options.case)) and not (options.builds or options.program):
         raise UsageError(f"{options.case} is a case of the program {program}: give --builds of it")
     if not orders and not (options.good and options.bad):
@@ -308,34 +329,6 @@ def _check_builds(options: BisectOptions) -> None:
             "--builds begins with the good one and ends with the bad one: leave out --good, --bad "
             "and --kernel-file"
         )
-
-
-def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
-    """The problem of a case, which the first bundle that has it declares, or the catalogue."""
-    from vkbench_shaders import catalogue
-    from vkbench_shaders.own.posing import NotDeclared, pose_case
-
-    for bundle in bundles:
-        with suppress(NotDeclared):
-            return pose_case(bundle, case)
-    if is_own(case):
-        raise UsageError(f"no bundle declares {case}: give --bundles, or --kernel-file")
-    return catalogue.problem(case)
-
-
-def _bundles(tx: Transaction, options: BisectOptions) -> list[Bundle]:
-    """The bundles of --bundles from --good to --bad; none if revisions are searched."""
-    if not options.bundles:
-        return []
-    from vkbench_cli.bundles import bundle_named
-    from vkbench_shaders.bundle import packaged
-
-    named = [
-        bundle_named(tx, "" if name == PACKAGED else name) or packaged() for name in options.names
-    ]
-    first = _place(named, options.good) if options.good else 0
-    last = _place(named, options.bad) if options.bad else len(named) - 1
-    return named[first : last + 1]
 
 
 def _of_revisions(posed: Problem, options: BisectOptions) -> list[Built]:
@@ -370,7 +363,6 @@ def _of_declarations(options: BisectOptions) -> list[Built]:
 def _range_of(options: BisectOptions) -> RevisionRange:
     good, bad = _ends(options)
     return RevisionRange(
-        program=options.program,
         repository=options.repository,
         good=good,
         bad=bad,
@@ -385,13 +377,6 @@ def _ends(options: BisectOptions) -> tuple[str, str]:
     if not all(ends):
         raise UsageError("--revisions needs two ends: GOOD..BAD, or --good and --bad")
     return ends
-
-
-def _place(bundles: Sequence[Bundle], word: str) -> int:
-    places = [place for place, bundle in enumerate(bundles) if bundle.sha.startswith(word.lower())]
-    if len(places) != 1:
-        raise UsageError(f"'{word}' does not name one of --bundles")
-    return places[0]
 
 
 def _tell(done: int, total: int, label: str) -> None:

@@ -61,8 +61,14 @@ class BisectionStep:
 class Source:
     """Where the candidates of a bisection are made: on this machine, from a git repository."""
 
-    program: str
     repository: str
+    program: str = ""  # whose builds they are
+    driver: str = ""  # whose revisions they are, as its file calls it, where they are drivers
+
+    @property
+    def kind(self) -> ArmKind:
+        """What the candidates are."""
+        return ArmKind.DRIVER if self.driver else ArmKind.BUILD
 
 
 @dataclass(frozen=True, kw_only=True)

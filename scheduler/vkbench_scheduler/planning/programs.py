@@ -10,7 +10,7 @@ from vkbench.job import PROPERTIES, ArmKind, Mode
 from vkbench.process.git import Revision
 from vkbench.programs.build import Build
 from vkbench.programs.program import GGML_VULKAN
-from vkbench_db.upkeep.bisections import Candidate
+from vkbench_db.upkeep.bisections import Candidate, Source
 from vkbench_scheduler.planning.selection import AUTO, Selection
 from vkbench_shaders.catalogue import problem
 
@@ -75,7 +75,7 @@ def candidates_of(builds: Sequence[Build]) -> list[Candidate]:
 
 
 def candidates_of_revisions(
-    revisions: Sequence[Revision], good: Build, bad: Build
+    revisions: Sequence[Revision], good: Build, bad: Build, source: Source
 ) -> list[Candidate]:
     """Revisions in order as the candidates of a bisection, of which both ends are made already."""
     if len(revisions) < 2:
@@ -83,10 +83,10 @@ def candidates_of_revisions(
     if good.sha == bad.sha:
         raise UsageError(
             f"{revisions[0].name} and {revisions[-1].name} have the same files in their builds: "
-            f"it is not {good.program} that changed"
+            f"it is not {source.driver or source.program} that changed"
         )
     shas = [good.sha, *[""] * (len(revisions) - 2), bad.sha]
     return [
-        Candidate(sha=sha, label=revision.label, kind=ArmKind.BUILD, revision=revision.sha)
+        Candidate(sha=sha, label=revision.label, kind=source.kind, revision=revision.sha)
         for sha, revision in zip(shas, revisions, strict=True)
     ]

@@ -90,12 +90,13 @@ def bisect(
     Give bundles in order, or builds of a program, or drivers of this machine, or a range of git
     revisions of a shader tree; of each revision only the code of this case is compiled. With
     --program, the revisions are those of a program, and the few that are needed are built by its
-    own command on this machine. Each candidate is timed against the good one in 4 to 48 pairs (old,
+    own command on this machine; with --driver-file they are those of a driver, such as Mesa, which
+    the file says how to build. Each candidate is timed against the good one in 4 to 48 pairs (old,
     new, new, old). A candidate that cannot be judged is skipped. If the last candidate crashes or
     loses the device, the first one that does so is looked for. If the good revision is the newer,
     the one that mended it is. With --submit, identical devices of
-    the fleet share the work; a command with --program stays, and sends them each build when they
-    need it.
+    the fleet share the work; a command that builds stays, and sends them each build when they need
+    it.
 
     \b
     vkbench bisect --case copy/f32/n4096 --revisions v1.0..main --repository .
@@ -103,6 +104,7 @@ def bisect(
     vkbench bisect --case get_rows/q4_K/m32000_n512_k4096 --builds b8121,b8390
     vkbench bisect --case copy/f32/n4096 --drivers mesa-25.0,mesa-26.1
     vkbench bisect --case copy/f32/n4096 --program ggml-vulkan --revisions b8..b9
+    vkbench bisect --case copy/f32/n4096 --driver-file mesa.toml --revisions A..B
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:
@@ -111,7 +113,7 @@ def bisect(
         raise UsageError("--resume continues a bisection unchanged: leave out the other options")
     if not (resume or options.regression):
         check(options)
-    if submit and (resume or options.program):
+    if submit and (resume or options.makes_arms):
         return _feed_fleet(options, device, resume, store, output)
     if submit:
         return _submit(options, device, store)

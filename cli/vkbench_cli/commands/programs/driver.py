@@ -13,9 +13,16 @@ from typer import Argument, Option, Typer
 from vkbench.drivers.packages import unpack_release
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.settings import settings
-from vkbench_cli.drivers import find_both_routes, kept_drivers, store_host_devices
+from vkbench_cli.builds import make_build
+from vkbench_cli.drivers import (
+    driver_declared,
+    find_both_routes,
+    kept_drivers,
+    store_host_devices,
+)
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import open_alone
+from vkbench_cli.options.making import MakeOptions
 from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.options.try_options import TryOptions
@@ -36,6 +43,7 @@ DRIVERS = (
     Column(key="sha", heading="files", kind=ValueKind.TEXT),
     Column(key="bytes", heading="size", kind=ValueKind.BYTES),
     Column(key="added_at", heading="added", kind=ValueKind.TIME),
+    Column(key="commit", heading="made of", prose=True),
     Column(key="manifest", heading="manifest", prose=True),
 )
 FILES = (
@@ -105,6 +113,35 @@ def add_driver(
     else:
         raise UsageError("give the driver's manifest by --icd FILE, or a folder by --folder DIR")
     say(driver.sha)
+
+
+@app.command("make")
+@spread
+def make_driver(
+    word: Annotated[
+        str,
+        Argument(metavar="FILE", help="The file that declares the driver, or the name in it."),
+    ],
+    *,
+    options: MakeOptions,
+) -> None:
+    """Build a driver from a git revision, and add it; prints the hash of its files.
+
+    The file says by which command the driver is built in a clean checkout, and where its libraries
+    and its manifest lie afterwards, which are copied. The command runs in a temporary folder
+    (TMPDIR), on this machine and with your rights, as `make` would: trust it as much. A revision
+    is built once by the same command, and revisions that have the same files are one driver.
+
+    \b
+    vkbench driver make mesa.toml --repository ~/mesa --revision mesa-26.1.0
+    vkbench driver make mesa.toml --repository ~/mesa --revision HEAD --name mine
+    """
+    from vkbench.drivers.store import DriverProduct
+
+    current = settings()
+    declared = driver_declared(word, current)
+    product = DriverProduct(declared=declared, store=kept_drivers(current))
+    say(make_build(product, current.driver_folder() / "logs", options).sha)
 
 
 @app.command("ls")
@@ -250,6 +287,7 @@ def _describe_driver(driver: Driver) -> dict[str, Cell]:
         "sha": driver.sha,
         "bytes": driver.build.nbytes,
         "added_at": driver.build.added_at,
+        "commit": driver.build.made_of,
         "manifest": str(Path(driver.build.folder, driver.manifest))
         if driver.is_in_place
         else "copied",

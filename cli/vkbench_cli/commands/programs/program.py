@@ -13,7 +13,7 @@ from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.words.units import count_of
 from vkbench_cli.builds import keep_program, kept_builds, kept_programs
-from vkbench_cli.commands.programs.program_make import make_build, prune_builds
+from vkbench_cli.commands.programs.program_make import make_program_build, prune_builds
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import Output, show
@@ -152,7 +152,7 @@ def add_build(
     say(build.sha)
 
 
-build_app.command("make")(make_build)
+build_app.command("make")(make_program_build)
 
 
 @build_app.command("ls")
@@ -199,7 +199,7 @@ def _describe_build(build: Build) -> dict[str, Cell]:
         "files": len(build.files),
         "bytes": build.nbytes,
         "added_at": build.added_at,
-        "commit": ", ".join(f"{commit.sha[:10]} {commit.subject}" for commit in build.commits),
+        "commit": build.made_of,
         "folder": build.folder,
     }
 

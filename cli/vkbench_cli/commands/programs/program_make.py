@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from vkbench.settings import settings
 from vkbench.words.units import count_of
-from vkbench_cli.builds import kept_builds, maker_of
+from vkbench_cli.builds import kept_builds, make_build, program_chosen
 from vkbench_cli.options.ages import seconds_of_age
+from vkbench_cli.options.making import MakeOptions
 from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
-from vkbench_cli.show.telling import Elapsed, say, tell
+from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import reading
 
 if TYPE_CHECKING:
@@ -22,23 +22,12 @@ if TYPE_CHECKING:
 
 
 @spread
-def make_build(
+def make_program_build(
     program: Annotated[
         str, Argument(metavar="PROGRAM|FILE", help="Its name, or the file that declares it.")
     ],
     *,
-    revision: Annotated[
-        str, Option(metavar="REV", help="Git revision: a tag, a branch, a hash.")
-    ] = "HEAD",
-    repository: Annotated[
-        Path, Option(metavar="PATH", help="Git repository of the program.", show_default=True)
-    ] = Path(),
-    name: Annotated[
-        str, Option(metavar="NAME", help="What to call it; default: the tag, or the hash.")
-    ] = "",
-    minutes: Annotated[
-        float, Option(metavar="M", min=0.01, help="End the command after M minutes.")
-    ] = 60.0,
+    options: MakeOptions,
 ) -> None:
     """Make a build of a program from a git revision; prints its hash.
 
@@ -50,19 +39,12 @@ def make_build(
     \b
     vkbench program build make ggml-vulkan --revision b9000
     """
-    from vkbench.process.git import find_revision, is_changed
-    from vkbench.programs.making import find_ccache
+    from vkbench.programs.making import ProgramProduct
 
-    maker = maker_of(program, repository, settings(), minutes * 60)
-    chosen = find_revision(repository, revision)
-    if is_changed(repository):
-        tell(f"{repository} has changes that are in no revision: they are not built")
-    if not maker.find_made(chosen):
-        ccache = find_ccache()
-        tell(f"building {chosen.label}" + (f", with {ccache}" if ccache else ", without ccache"))
-    with Elapsed(f"building {chosen.name}"):
-        build = maker.make(chosen, name)
-    tell(f"{build.name}: {maker.program.name} of {chosen.label}")
+    current = settings()
+    chosen = program_chosen(program, current)
+    product = ProgramProduct(program=chosen, store=kept_builds(current))
+    build = make_build(product, current.build_folder() / "logs", options)
     say(build.sha)
 
 
