@@ -138,8 +138,8 @@ def page(compared: Sequence[Comparison], named: Named, about: str, peer: str) ->
     """The whole page."""
     yield f"# Beside {peer}: {about}\n"
     question = (
-        f"How fast are our kernels beside those of {peer} on the same GPU? Times are medians of one "
-        "call in microseconds; theirs/ours above 1 means that ours is faster. Each job timed "
+        f"How fast are our kernels beside those of {peer} on the same GPU? Times are medians of "
+        "one call in microseconds; theirs/ours above 1 means that ours is faster. Each job timed "
         "theirs, ours, ours and theirs on the same inputs, and both results were judged by the "
         "same float64 reference."
     )

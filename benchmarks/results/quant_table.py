@@ -150,8 +150,8 @@ def page(results: Results, machine: Machine) -> Iterator[str]:
     caches = (
         "Hot launches follow each other on the same numbers. The caches of this GPU hold "
         f"{machine.cache_bytes / 1e6:.0f} MB, and weights that fit stay there from one launch to "
-        f"the next. At n 1 only the weights of {', '.join(too_large) or 'no format'} are larger, so "
-        "that their hot times include reading memory; for all others look at `cold`. Other "
+        f"the next. At n 1 only the weights of {', '.join(too_large) or 'no format'} are larger, "
+        "so that their hot times include reading memory; for all others look at `cold`. Other "
         "programs on the same kernels: [ggml](h100-ggml.md), [torch](h100-torch.md)."
     )
     yield from (*wrap(caches, 92), "")

@@ -103,10 +103,10 @@ _HEAD = """\
 # Storage formats
 
 How are numbers stored in each format, how small does that make them, and which kernels take it?
-`make pages` writes this page from `shaders/vkbench_shaders/formats.py` and the catalogue. Layouts are those of GGML,
-byte for byte. Bits are per weight, scales and minima included; the ratio is how many times smaller
-than f32 a format is. `vkbench kernels --formats` prints the same with --json or --csv, and
-`vkbench kernels --grid` says which code path each device takes.
+`make pages` writes this page from `shaders/vkbench_shaders/formats.py` and the catalogue. Layouts
+are those of GGML, byte for byte. Bits are per weight, scales and minima included; the ratio is how
+many times smaller than f32 a format is. `vkbench kernels --formats` prints the same with --json or
+--csv, and `vkbench kernels --grid` says which code path each device takes.
 
 | format | GGML type | block | bytes | bits | ratio | what a block holds |
 |---|--:|--:|--:|--:|--:|---|
