@@ -1,6 +1,7 @@
 """What `make docs` adds to the pages in docs/: reference pages from the code, and links that hold.
 
-MkDocs calls `on_files` and `on_page_markdown`. `python scripts/docs_site.py NAME` prints a page.
+MkDocs calls `on_files`, `on_page_markdown` and `on_page_content`. The search finds no figures.
+`python scripts/docs_site.py NAME` prints a page.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from vkbench_shaders.catalogue import KERNELS
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = 80
+_FIGURES = re.compile(r"<(table|h[2-6])\b")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)]+)\)")
 _FIELD = re.compile(r"^    (\w+): .*?(?:  # (.*))?$", re.MULTILINE)
 
@@ -42,6 +44,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return _LINK.sub(lambda found: _held(found, here), markdown)
 
 
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Keep the figures of a page of results out of the search; its introduction stays in."""
+    if not page.file.src_uri.startswith("results/"):
+        return html
+    return _FIGURES.sub(r'<\1 data-search-exclude="figures"', html)
+
+
 def _held(link: re.Match[str], here: PurePosixPath) -> str:
     words, target = link[1], link[2]
     if re.match(r"\w+:|#", target):
@@ -57,7 +66,8 @@ def _held(link: re.Match[str], here: PurePosixPath) -> str:
 
 def commands() -> str:
     """Every command with its help."""
-    parts = ["# Commands", "", "What `vkbench COMMAND --help` says of each.", ""]
+    question = "Which commands are there, and which options does each take?"
+    parts = ["# Commands", "", f"{question} This is what `vkbench COMMAND --help` says.", ""]
     for row in COMMANDS:
         parts += _command(load(row), ("vkbench", row.name))
     return "\n".join(parts)
@@ -80,7 +90,8 @@ def settings() -> str:
         [f"`{PREFIX}{each.name.upper()}`", notes[each.name], _default(each.default)]
         for each in fields(Settings)
     ]
-    head = "# Settings\n\nEvery setting is an environment variable.\n\n"
+    question = "Which environment variables does vkbench read, and what is each by default?"
+    head = f"# Settings\n\n{question}\n\n"
     return head + table(["variable", "what it says", "default"], rows, most=len(rows)) + "\n"
 
 
@@ -90,7 +101,8 @@ def _default(value: object) -> str:
 
 def kernels() -> str:
     """Every kernel by its group."""
-    parts = ["# Kernels", "", "`vkbench kernels NAME` says more of each.", ""]
+    question = "Which kernels does the catalogue have, and by which variants?"
+    parts = ["# Kernels", "", f"{question} `vkbench kernels NAME` says more of each.", ""]
     for group in dict.fromkeys(kernel.group for kernel in KERNELS):
         rows = [
             [
@@ -116,7 +128,8 @@ def api() -> str:
     from vkbench_web.lab import Lab
 
     described = application(Lab(Settings(host="here"))).openapi()
-    head = "# API\n\n`vkbench web` describes it in OpenAPI at `/api/openapi.json`.\n"
+    question = "Which addresses does the API have, and which parameters do they take?"
+    head = f"# API\n\n{question} `/api/openapi.json` of `vkbench web` says it in OpenAPI.\n"
     parts = [head]
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
@@ -143,7 +156,8 @@ def decisions() -> str:
     """The titles of docs/decisions."""
     pages = sorted((ROOT / "docs/decisions").glob("*.md"))
     titles = [(page.name, page.read_text().partition("\n")[0].lstrip("# ")) for page in pages]
-    return "# Decisions\n\n" + "".join(f"- [{title}]({name})\n" for name, title in titles)
+    head = "# Decisions\n\nWhy are things as they are, and which other ways were weighed?\n\n"
+    return head + "".join(f"- [{title}]({name})\n" for name, title in titles)
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -46,13 +46,14 @@ FOLDERS = {  # those without a docstring of their own
 MODULES = """\
 # Modules
 
-`make pages` writes this page from the first line of each module. [ARCHITECTURE](../ARCHITECTURE.md)
-says how they work together.
+Which module does what, in one line each? `make pages` writes this page from the first line of
+each module. [ARCHITECTURE](../ARCHITECTURE.md) says how they work together.
 """
 SUITES_HEAD = """\
 # Suites
 
-`make pages` writes this page from `scheduler/vkbench_scheduler/planning/suites.py`.
+Which cases does a suite have, and how long does it take? `make pages` writes this page from
+`scheduler/vkbench_scheduler/planning/suites.py`.
 `vkbench run --suite NAME` runs one on this machine, `vkbench submit --suite NAME --device SELECTOR`
 on the fleet. The times are those of two CPU cores with Mesa's CPU driver, unless another device is
 named; kernels are compiled before. Nobody has timed the suites that have none.

@@ -146,10 +146,12 @@ def page(results: Results, machine: Machine, pairs: Pairs) -> Iterator[str]:
     names = list(results)
     yield f"# Builds of ggml-vulkan: {machine}\n"
     yield from wrap(
-        f"What {len(names)} releases from {names[0]} to {names[-1]} make of cases of suite ggml: "
-        "microseconds of one launch, hot, by the host's clock, where our float64 references judged "
-        "the output right. Which commands do this, and what a time includes: [Test builds of "
-        "llama.cpp](../howto/builds.md).",
+        f"Which release of ggml-vulkan from {names[0]} to {names[-1]} made what faster, slower or "
+        f"wrong on this GPU? The table has the cases of suite ggml by {len(names)} releases: "
+        "microseconds of one launch, hot, by the host's clock. A release without a time for a case "
+        "was skipped, failed or was wrong there, by our float64 references. [Test builds of "
+        "llama.cpp](../howto/builds.md) has the commands that do this, and says what a time "
+        "includes.",
         92,
     )
     yield ""

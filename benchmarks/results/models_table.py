@@ -23,9 +23,10 @@ from timings import (
 from vkbench_shaders.models.cases import model_case
 
 _OURS = (
-    "Tokens a second of seeded weights, all on the GPU, one sequence; logits were judged right "
-    "first. A model has the shapes of the real one that its name says, and its mixture of formats. "
-    "What the suite has and does not stand here was not measured."
+    "How many tokens a second do whole models make on this GPU? All weights lie on the GPU, and "
+    "one sequence is computed at a time. Logits were judged right before they were timed. A model "
+    "has the shapes of the real one that its name says, and its mixture of formats; its weights "
+    "are random. Models of the suite that are missing here were not measured."
 )
 _TIMED = (
     "A prompt's tokens are read at once up to the logits of the last one; a generation is timed at "

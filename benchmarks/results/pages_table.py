@@ -12,9 +12,10 @@ from pathlib import Path
 
 _ABOUT = """# Pages on 5,000,000 results
 
-Milliseconds from a request to the last byte of its answer, by `benchmarks/pages.py`: `vkbench web`
-serves a database of 5,000,000 results in 25,000 series on the same machine, which has two cores and
-nothing else to do. CPU is the time of the server; PostgreSQL has its own processes. Each page
+How long does a page of `vkbench web` take where the database is large? The table has milliseconds
+from a request to the last byte of its answer, by `benchmarks/pages.py`: `vkbench web` serves a
+database of 5,000,000 results in 25,000 series on the same machine, which has two cores and nothing
+else to do. CPU is the time of the server; PostgreSQL has its own processes. Each page
 was asked for 12 times, with different devices, runs, series and kernels; the first time, which
 imports what a page needs, is left out.
 

@@ -137,8 +137,13 @@ def keeps_x(comparison: Comparison, paths: Sequence[str], named: Named, peer: st
 def page(compared: Sequence[Comparison], named: Named, about: str, peer: str) -> Iterator[str]:
     """The whole page."""
     yield f"# Beside {peer}: {about}\n"
-    yield "Microseconds of one call, medians. Each job timed theirs, ours, ours and theirs on the"
-    yield "same inputs and GPU, and both results were judged by the same float64 reference.\n"
+    question = (
+        f"How fast are our kernels beside those of {peer} on the same GPU? Times are medians of "
+        "one call in microseconds; theirs/ours above 1 means that ours is faster. Each job timed "
+        "theirs, ours, ours and theirs on the same inputs, and both results were judged by the "
+        "same float64 reference."
+    )
+    yield from (*wrap(question, 92), "")
     for includes in (OURS_INCLUDES, BY_NAME[peer].includes):
         yield from (*wrap(includes, 92), "")
     builds = [comparison.build for comparison in compared]

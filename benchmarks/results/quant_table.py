@@ -29,10 +29,12 @@ MAT = "mul_mat/{}/m4096_n512_k14336"
 MODELS = ("e128_u8_m768_n{}_k2048", "e32_u4_m1792_n{}_k2048")
 ALL = (*formats.PLAIN, *formats.WEIGHTS)
 _ABOUT = (
-    "Microseconds of one launch, the barrier behind it included; GPU timestamps, medians. Every "
-    "output was judged right. A column `x q8_1` is of vectors that are q8_1 already: quantising "
-    "them is a launch of its own, and counts only in the first two tables, by its time in the same "
-    "run."
+    "How fast are products, and copies of rows and blocks, in each format of weights on this GPU? "
+    "Times are medians of one launch in microseconds, by the GPU's timestamps, with the barrier "
+    "behind it. Every output was judged right. x is what the weights are multiplied by. In columns "
+    "`x f32` it comes as f32. In columns `x q8_1` it was rounded to blocks of bytes (q8_1) before, "
+    "by a launch of its own that is not in the time; the first two tables show what that launch "
+    "took, and the sum of both as `q8_1 in all`."
 )
 
 
@@ -146,9 +148,11 @@ def page(results: Results, machine: Machine) -> Iterator[str]:
     too_large = [fmt for fmt, size in sizes.items() if size > machine.cache_bytes]
     yield from (*wrap(_ABOUT, 92), "")
     caches = (
-        f"Hot: whatever fits the {machine.cache_bytes / 1e6:.0f} MB of the device's caches stays "
-        f"there. At n 1 the weights of these are larger: {', '.join(too_large) or 'none'}. "
-        "Beside other programs: [ggml](h100-ggml.md), [torch](h100-torch.md)."
+        "Hot launches follow each other on the same numbers. The caches of this GPU hold "
+        f"{machine.cache_bytes / 1e6:.0f} MB, and weights that fit stay there from one launch to "
+        f"the next. At n 1 only the weights of {', '.join(too_large) or 'no format'} are larger, "
+        "so that their hot times include reading memory; for all others look at `cold`. Other "
+        "programs on the same kernels: [ggml](h100-ggml.md), [torch](h100-torch.md)."
     )
     yield from (*wrap(caches, 92), "")
     builds = [timing.build for timing in results.values()]

@@ -197,7 +197,10 @@ def said_of_builds(builds: Iterable[Build]) -> str:
     """Which build a page's timings are of, and how to tell the rows of others."""
     newest, *older = sorted(set(builds), reverse=True)
     rows = "; rows of an older one name it in the column `older build`" if older else ""
-    return f"Ours is of bundle {newest}{rows}. What has changed since does not show."
+    return (
+        f"Our kernels are those of bundle {newest}{rows}. What has changed in them since does not "
+        "show here."
+    )
 
 
 def table_of_builds(head: Sequence[str], rows: Iterable[Row], newest: Build) -> Iterator[str]:

@@ -47,11 +47,16 @@ def page(results: Results, machine: Machine) -> Iterator[str]:
     copied = posed(COPY).bytes_moved / results[COPY].hot
     cases = len({timing.case for timing in results.values()})
     yield f"# Suite transformer-perf: {machine}, {cases} cases\n"
-    yield "Microseconds of one launch, the barriers behind its dispatches included; GPU timestamps,"
-    yield "medians. Every output was judged right. Bandwidth counts each input read once and each"
-    yield "output written once; its share is of what copying 64 MiB of f32 reaches hot,"
-    yield f"{copied / 1e12:.2f} TB/s. Its caches hold 50 MB: smaller cases stay in them. Beside"
-    yield "other programs: [torch](h100-torch.md), [ggml](h100-ggml.md).\n"
+    about = (
+        "How fast are the other operations of models on this GPU: copies, norms, attention, "
+        "convolutions? Times are medians of one launch in microseconds, by the GPU's timestamps, "
+        "with the barriers behind its dispatches. Every output was judged right. GB/s counts each "
+        "input as read once and each output as written once; `of copy` is its share of what a "
+        f"copy of 64 MiB of f32 reaches hot, {copied / 1e12:.2f} TB/s. The GPU's caches hold 50 "
+        "MB: hot times of smaller cases are those of the caches. Other programs on the same "
+        "kernels: [torch](h100-torch.md), [ggml](h100-ggml.md)."
+    )
+    yield from (*wrap(about, 92, break_on_hyphens=False), "")
     builds = [timing.build for timing in results.values()]
     newest = max(builds)
     yield from (*wrap(said_of_builds(builds), 92), "")

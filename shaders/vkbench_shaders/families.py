@@ -102,11 +102,11 @@ def _checked_cases(kernel: str) -> Mapping[frozenset[tuple[str, str]], list[Case
 _HEAD = """\
 # Storage formats
 
-Written by `make pages` from the table in
-`shaders/vkbench_shaders/formats.py` and the catalogue; a test compares. Layouts are those of GGML,
-byte for byte. Bits are per weight, scales and minima included; the ratio is how many times smaller
-than f32 a format is. `vkbench kernels --formats` prints the same with --json or --csv, and
-`vkbench kernels --grid` says which code path each device takes.
+How are numbers stored in each format, how small does that make them, and which kernels take it?
+`make pages` writes this page from `shaders/vkbench_shaders/formats.py` and the catalogue. Layouts
+are those of GGML, byte for byte. Bits are per weight, scales and minima included; the ratio is how
+many times smaller than f32 a format is. `vkbench kernels --formats` prints the same with --json or
+--csv, and `vkbench kernels --grid` says which code path each device takes.
 
 | format | GGML type | block | bytes | bits | ratio | what a block holds |
 |---|--:|--:|--:|--:|--:|---|

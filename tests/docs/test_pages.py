@@ -32,8 +32,11 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md"])
 WITH_COMMANDS = [page for page in PAGES if any(shown(page))]
-OF_A_LAB = ("operations.md", "regressions.md", "web.md")  # they ask about results of others
-OF_SERVERS = ("compose.md", "gpu-host.md", "postgresql.md")
+OF_A_LAB = (  # they ask about results of others
+    *("driver-update.md", "heat-map.md", "operations.md"),
+    *("regressions.md", "triage.md", "web.md"),
+)
+OF_SERVERS = ("compose.md", "gpu-host.md", "postgresql.md", "small-lab.md")
 FOLLOWED_ALONE = ("tutorial.md",)
 WITH_SQL = [page for page in PAGES if blocks(page, "sql")]
 SECONDS = 300
@@ -103,7 +106,7 @@ def test_a_page_about_a_fleet(
     name: str, tmp_path: Path, redis: RedisServer, postgres: PostgresServer
 ) -> None:
     places = {
-        r"redis://[\w-]+:6379/0": redis.url,
+        r"redis://(:PASSWORD@)?[\w-]+:6379/0": redis.url,
         r"postgresql://[\w:]+@db-host/\w+": postgres.url("vkbench"),
     }
     commands = []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from documented import first_question
 from vkbench.settings import Settings
 from vkbench_cli.table import COMMANDS
 from vkbench_scheduler.planning.suites import SUITES
@@ -73,3 +76,19 @@ def test_every_page_is_reached_from_the_navigation(site: Path) -> None:
     apart = [page for page in pages if page.parts[0] in ("decisions", "results")]
     shown = [page.with_suffix("") for page in pages if page not in apart and page.stem != "index"]
     assert [page for page in shown if f'href="{page}/"' not in linked] == []
+
+
+def test_the_search_finds_no_figures_of_results(site: Path) -> None:
+    index = json.loads((site / "search/search_index.json").read_text())
+    found = [each for each in index["docs"] if each["location"].startswith("results/")]
+    assert len(found) >= 7  # a page each: its title and its introduction
+    assert [each["location"] for each in found if "#" in each["location"]] == []
+    assert [each["location"] for each in found if len(each["text"]) > 4000] == []
+    assert not any("mul_mat_vec/q4_0/m4096_n1_k14336 " in each["text"] for each in found)
+
+
+def test_pages_made_from_the_code_begin_with_a_question() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/docs_site.py"))["PAGES"]
+    of_code = {name: page() for name, page in made.items() if name != "architecture.md"}
+    assert len(of_code) > 4
+    assert [name for name, text in of_code.items() if not first_question(text)] == []

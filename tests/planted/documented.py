@@ -9,6 +9,7 @@ from pathlib import Path
 
 ANYTHING = "..."  # a line of output that stands for others
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_QUESTION = re.compile(r"# [^\n]+\n\n([A-Z][^.?!]*(?:[.!](?! )[^.?!]*)*\?)(?=\s)")
 _CODE = re.compile(r"#.*exit code (\d+)")
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _CHANGING = re.compile(  # hashes, numbers and days
@@ -61,3 +62,9 @@ def shown(page: Path) -> Iterator[Shown]:
                 code=int(code[1]) if code else 0,
                 printed=tuple(printed),
             )
+
+
+def first_question(text: str) -> str:
+    """The question that a page begins with, right below its title; "" if it begins otherwise."""
+    found = _QUESTION.match(text)
+    return " ".join(found[1].split()) if found and "\n\n" not in found[1] else ""

@@ -24,7 +24,7 @@ ELSEWHERE = {
     "sudo": "scripts/packages installs what tests need",
     "source .venv": "the tests have an environment",
     "python3 -m venv": "the tests have an environment",
-    "pip install": "tests/contract/test_wheel.py",
+    "git ": "tests/contract/test_wheel.py builds the wheel of a checkout",
     "docker": "tests/compose/test_compose.py",
     "podman": "tests/compose/test_compose.py",
     "make": "CI's own steps",
