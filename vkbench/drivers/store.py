@@ -174,7 +174,7 @@ class DriverStore:
 
 
 def drivers_of(settings: Settings) -> DriverStore:
-    """The drivers of this machine: added ones, its own as they were, and those that jobs brought."""
+    """The drivers of this machine: those that were added, its own ones, and what jobs brought."""
     others = (settings.own_driver_folder(), settings.build_folder())
     return DriverStore(settings.driver_folder(), *others)
 

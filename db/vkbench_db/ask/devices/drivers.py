@@ -33,7 +33,7 @@ def read_drivers(tx: Connection, keys: Collection[str]) -> list[DeviceDrivers]:
         DeviceDrivers(
             device=row.key,
             added=from_builtins(row.drivers or [], tuple[HostDriver, ...]),
-            own=from_builtins(row.own_drivers, OwnDrivers | None),
+            own=row.own_drivers and from_builtins(row.own_drivers, OwnDrivers),
         )
         for row in rows
     ]
