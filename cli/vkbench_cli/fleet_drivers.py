@@ -50,7 +50,7 @@ def find_fleet_drivers(database: Database, word: str, keys: Sequence[str]) -> Fl
     from vkbench_scheduler.drivers import find_able
 
     with database.reading() as tx:
-        able = find_able(tx, keys)
+        able = find_able(tx, keys, word)
     drivers = _find_copy(word, list(able)) or _find_announced(word, able)
     if left_out := [key for key in keys if key not in drivers.keys]:
         what = "a driver that was added" if word == EVERY else f"the driver {word}"

@@ -12,20 +12,30 @@ from vkbench.device import HostDriver
 from vkbench.errors import NothingToDo, UnknownName
 from vkbench.programs.program import DRIVER
 from vkbench.words.names import nearest, pick_sha
-from vkbench_db.ask.devices.drivers import drivers_of_devices
+from vkbench_db.ask.devices.drivers import drivers_of_devices, read_drivers
 from vkbench_scheduler.planning.selection import Selection
 
 EVERY: Final = "*"  # every driver that the hosts of the chosen devices have
 _SHA_DIGITS: Final = 64
 
 
-def find_able(tx: Connection, keys: Sequence[str]) -> dict[str, tuple[HostDriver, ...]]:
-    """The drivers of each device's host; NothingToDo if no worker of them knows drivers."""
+def find_able(tx: Connection, keys: Sequence[str], word: str) -> dict[str, tuple[HostDriver, ...]]:
+    """The drivers of each device's host; NothingToDo if no worker of them knows drivers.
+
+    `*` means those that users added; a name may be that of a copy of the host's own driver, too.
+    """
     known = drivers_of_devices(tx, keys)
     able = {key: there for key, there in known.items() if there is not None}
     if not able:
         raise NothingToDo("the workers of these devices are of a version that knows no drivers")
-    return able
+    if word == EVERY:
+        return able
+    own = {kept.device: kept.own.copies for kept in read_drivers(tx, keys) if kept.own}
+    copies = {
+        key: tuple(HostDriver(name=copy.name, sha=copy.sha) for copy in copies)
+        for key, copies in own.items()
+    }
+    return {key: (*added, *copies.get(key, ())) for key, added in able.items()}
 
 
 def pick_announced(
@@ -51,7 +61,7 @@ def find_devices(tx: Connection, word: str, keys: Sequence[str]) -> dict[str, li
 
     A whole hash means a driver that goes where its jobs go.
     """
-    able = find_able(tx, keys)
+    able = find_able(tx, keys, word)
     added = {driver.sha for drivers in able.values() for driver in drivers}
     if len(word) == _SHA_DIGITS and word not in added:
         return {word: list(able)}

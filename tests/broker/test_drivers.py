@@ -191,8 +191,13 @@ def check_an_update_is_noticed(lab: Lab, worker: int, folder: Path) -> None:
     assert (found["direction"], found["cause"]) == ("slower", "driver")
     assert found["ratio"] > 1.5
     assert " since driver llvmpipe " in found["title"]
-    own = folder / "data" / "own-drivers" / "builds"
-    assert len(list(own.glob("*.json"))) == 3  # both lavapipes, and SwiftShader
+    [device] = [row for row in vkbench(lab, "devices", "--json") if "llvmpipe" in row["name"]]
+    old, _, new = device["driver_copies"].split(", ")  # beside SwiftShader's
+    told = vkbench(lab, "regressions", "show", str(found["id"]))
+    assert f"vkbench compare driver:{old} driver:{new}" in told
+    assert f"vkbench bisect --case {LARGE} --drivers {old},{new} --device " in told
+    words = ("--case", LARGE, "--drivers", f"{old},{new}", "--device", device["key"], "--submit")
+    assert vkbench(lab, "bisect", *words).strip() == "2"  # drivers that the fleet knows
 
 
 def time_case(lab: Lab) -> None:

@@ -294,7 +294,10 @@ def test_a_schedule_runs_through_the_drivers_that_hosts_have_then(lab: Lab, adde
     assert fire_now("one") == ("main", {(mine, "llvmpipe"), (mine, "Radeon")})
     assert fire_now("each") == ("", {(mine, "llvmpipe"), (mine, "Radeon"), (other, "Arc")})
     assert {driver for driver, _ in fire_now("copied")[1]} == {copied}
-    with lab.database.transaction() as tx, pytest.raises(UnknownName, match="unknown driver 'mien'"):
+    with (
+        lab.database.transaction() as tx,
+        pytest.raises(UnknownName, match="unknown driver 'mien'"),
+    ):
         add(
             tx,
             name="slip",

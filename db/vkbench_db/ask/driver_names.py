@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select
 
 from vkbench.device import DRIVER_NAME, DRIVER_SHA
 from vkbench.errors import UnknownName
+from vkbench.programs.build import SHA_SHOWN
 from vkbench.words import names
 from vkbench_db import schema
 
@@ -58,6 +59,21 @@ def name_drivers(tx: Connection) -> dict[str, tuple[str, ...]]:
         )
         for row in rows
     }
+
+
+def names_of_files(tx: Connection) -> dict[str, str]:
+    """What drivers are called whose files are known, by the first digits of the files' hashes."""
+    extras = [facts.get("extra") or {} for facts in tx.execute(_FACTS).scalars()]
+    ran = {extra[DRIVER_SHA]: extra.get(DRIVER_NAME, "") for extra in extras if DRIVER_SHA in extra}
+    device = schema.device.c
+    there: dict[str, str] = {}
+    for row in tx.execute(select(device.drivers, device.own_drivers)):
+        own = (row.own_drivers or {}).get("copies", ())
+        there |= {known["sha"][:SHA_SHOWN]: known["name"] for known in (*(row.drivers or ()), *own)}
+    return ran | there
+
+
+_FACTS = select(schema.environment.c.facts)
 
 
 def _list_added_names(extra: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ hashes that environments hold name them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,11 @@ from sqlalchemy import Connection, select
 
 from vkbench.device import DRIVER_SHA, ICD_LIBRARY
 from vkbench.job import Arm, ArmKind
+from vkbench.programs.build import SHA_SHOWN
 from vkbench.software import name_drivers
 from vkbench_db import schema
 from vkbench_db.ask.devices.drivers import DeviceDrivers, read_drivers
+from vkbench_db.ask.driver_names import names_of_files
 from vkbench_detection.changes.change_point import ChangePoint, Method
 
 FAILED = "failed"  # verdict of a confirmation of which no pair was measured
@@ -52,6 +54,25 @@ def find_drivers(tx: Connection, change: ChangePoint) -> DriverMove:
         first, second = (Arm(name=sha, kind=ArmKind.DRIVER) for sha in shas)
         return DriverMove(arms=(first, second)) if first != second else NO_MOVE
     return DriverMove(reason=_explain_lack(kept, has_old=bool(shas[0])))
+
+
+def name_timed_drivers(tx: Connection, changes: Collection[int]) -> dict[int, tuple[str, str]]:
+    """What the drivers are called that were timed in turns to confirm changes, old and new."""
+    table, job = schema.confirmation.c, schema.job.c
+    rows = tx.execute(
+        select(table.change_point_id, job.against, job.bundle)
+        .join(schema.job, job.run_id == table.run_id)
+        .where(table.change_point_id.in_(changes), job.arm_kind == ArmKind.DRIVER)
+        .order_by(job.id)
+    ).all()
+    if not rows:
+        return {}
+    names = names_of_files(tx)
+
+    def name(sha: str) -> str:
+        return names.get(sha[:SHA_SHOWN]) or sha[:SHA_SHOWN]
+
+    return {row.change_point_id: (name(row.against), name(row.bundle)) for row in rows}
 
 
 def _explain_lack(kept: DeviceDrivers, *, has_old: bool) -> str:
