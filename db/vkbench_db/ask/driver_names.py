@@ -61,6 +61,17 @@ def name_drivers(tx: Connection) -> dict[str, tuple[str, ...]]:
     }
 
 
+def call_drivers(tx: Connection) -> dict[str, str]:
+    """What people call the driver of each environment: as its user does, or by its version."""
+    known = schema.environment.c
+    rows = tx.execute(select(known.hash, known.driver, known.driver_version, known.facts))
+    return {
+        row.hash: (row.facts.get("extra") or {}).get(DRIVER_NAME)
+        or f"{row.driver} {row.driver_version}"
+        for row in rows
+    }
+
+
 def names_of_files(tx: Connection) -> dict[str, str]:
     """What drivers are called whose files are known, by the first digits of the files' hashes."""
     extras = [facts.get("extra") or {} for facts in tx.execute(_FACTS).scalars()]
