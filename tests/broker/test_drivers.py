@@ -65,7 +65,7 @@ def runner_of(worker: int) -> int:
     return int("".join(path.read_text() for path in children).split()[0])
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("drivers")
 def test_two_devices_three_kills_and_drivers_under_test(
     make_lab: Callable[..., Lab], tmp_path: Path
