@@ -1,7 +1,8 @@
 """Copies of a host's own drivers, so that an update can be timed against the driver before it.
 
 A worker that starts copies the driver that it runs on: the manifest and the library that it names.
-What the library loads from elsewhere, such as LLVM, is not copied.
+What the library loads from elsewhere, such as LLVM, is not copied. A copy of a driver is known by
+the hash of its files, as one that a user added.
 """
 
 from __future__ import annotations
