@@ -11,6 +11,8 @@ from typing import Final
 NVIDIA: Final = 0x10DE  # a vendor's number
 DRIVER_NAME: Final = "driver_name"  # what an environment's `extra` has of a driver that was added
 DRIVER_SHA: Final = "driver_sha"  # first digits of the hash of its files
+ICD: Final = "icd"  # what `extra` has of the loaded driver: the path of its manifest
+ICD_LIBRARY: Final = "icd_library"  # first digits of the hash of its library
 MOST_ALIKE: Final = 64  # devices of one host that report one UUID, as far as keys are checked
 # least and most threads of a subgroup that a pipeline may require, in limits; 0 where it may not
 SUBGROUP_LIMITS: Final = ("min_subgroup_size", "max_subgroup_size")
@@ -65,6 +67,23 @@ class HostDriver:
 
     name: str
     sha: str  # of its files
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverCopy:
+    """A copy that a worker keeps of a driver that its host ran on."""
+
+    name: str
+    sha: str  # of its files
+    library: str  # first digits of the hash of its library
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnDrivers:
+    """The copies that a worker keeps of its host's own drivers, the newest last."""
+
+    copies: tuple[DriverCopy, ...] = ()
+    reason: str = ""  # why the driver that it runs on is not among them
 
 
 def uncached_bytes(llc_bytes: int) -> int:

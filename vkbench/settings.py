@@ -93,6 +93,10 @@ class Settings:
         """Where what users added of drivers is kept."""
         return self.data / "drivers"
 
+    def own_driver_folder(self) -> Path:
+        """Where copies of the drivers that this host ran on are kept."""
+        return self.data / "own-drivers"
+
     def program_folder(self) -> Path:
         """Where what users declared of programs is kept."""
         return self.data / "programs"

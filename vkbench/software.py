@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 Facts: TypeAlias = Mapping[str, Any]  # the fields of a `vkbench.device.Environment`
 # What an environment records where a host tells: one without it says nothing of what it was.
 _TOLD: Final = ("icd", "icd_library", "layers", "power_cap", "resizable_bar", "vbios")
+_DRIVER: Final = ("driver", "driver_version", "driver_info")
+_FILES: Final = ("driver_sha", "icd_library")  # digits of hashes of a driver's files
 _FIRMWARE: Final = "firmware"  # of AMD's, a name for each processor: firmware_smc
 _VERSIONS: Final = ("driver_version", "driver_info", "driver_sha")  # new ones come with new files
 _MOST_SHOWN: Final = 60  # characters of a value
@@ -45,6 +47,33 @@ def list_moved(before: Facts, after: Facts) -> list[Moved]:
     ]
     names = {fact.name for fact in moved}
     return [fact for fact in moved if not _comes_with_driver(fact, names, new)]
+
+
+def name_drivers(before: Facts, after: Facts) -> tuple[str, str] | None:
+    """What people call the drivers of two environments, told apart; None where it is one driver.
+
+    Two builds of one version have digits of their files' hashes.
+    """
+    sides = [_flatten(facts) for facts in (before, after)]
+    moved = {fact.name for fact in list_moved(before, after)}
+    if not moved & {*_DRIVER, *_FILES}:
+        return None
+    old, new = map(_name_driver, sides)
+    if old == new:
+        old, new = (
+            f"{name} ({digits})" if (digits := _pick_digits(side)) else name
+            for name, side in zip((old, new), sides, strict=True)
+        )
+    return old, new
+
+
+def _name_driver(facts: Mapping[str, str]) -> str:
+    own = " ".join(filter(None, (facts.get("driver"), facts.get("driver_version"))))
+    return facts.get("driver_name") or own or "unknown"
+
+
+def _pick_digits(facts: Mapping[str, str]) -> str:
+    return next((facts[name] for name in _FILES if facts.get(name)), "")
 
 
 def _comes_with_driver(moved: Moved, names: set[str], new: Mapping[str, str]) -> bool:

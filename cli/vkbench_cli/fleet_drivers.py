@@ -7,14 +7,13 @@ its host: such a driver is named as that host's user called it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench.errors import UsageError
 from vkbench.programs.build import SHA_SHOWN
-from vkbench.programs.program import DRIVER, declare_driver
+from vkbench.programs.program import declare_driver
 from vkbench.settings import settings
-from vkbench.words.names import nearest, pick_sha
 from vkbench_cli.builds import send_signed
 from vkbench_cli.drivers import kept_drivers
 from vkbench_cli.show.telling import tell
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from vkbench_scheduler.planning.selection import Selection
 
 EVERY: Final = "*"  # every driver that the hosts of the chosen devices have
+NO_HISTORY: Final = "timings through several drivers are no history: they join no track"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,26 +47,15 @@ def find_fleet_drivers(database: Database, word: str, keys: Sequence[str]) -> Fl
 
     The word is a name, the beginning of a hash, or `*` for every driver.
     """
-    able = find_able_devices(database, keys)
+    from vkbench_scheduler.drivers import find_able
+
+    with database.reading() as tx:
+        able = find_able(tx, keys, word)
     drivers = _find_copy(word, list(able)) or _find_announced(word, able)
     if left_out := [key for key in keys if key not in drivers.keys]:
         what = "a driver that was added" if word == EVERY else f"the driver {word}"
         tell(f"left out, since their hosts do not have {what}: {', '.join(left_out)}")
     return drivers
-
-
-def find_able_devices(
-    database: Database, keys: Sequence[str]
-) -> Mapping[str, Sequence[HostDriver]]:
-    """The drivers of each device whose worker knows drivers; NothingToDo where none does."""
-    from vkbench_db.ask.devices.drivers import drivers_of_devices
-
-    with database.reading() as tx:
-        known = drivers_of_devices(tx, keys)
-    able = {key: there for key, there in known.items() if there is not None}
-    if not able:
-        raise NothingToDo("the workers of these devices are of a version that knows no drivers")
-    return able
 
 
 def find_fleet_arms(
@@ -93,14 +82,22 @@ def give_copy(drivers: FleetDrivers) -> None:
         send_signed(driver.build, declare_driver(driver.name), store, settings())
 
 
+def give_own_copy(word: str) -> str:
+    """Send a driver that was copied on this machine, and return its hash; else the word itself."""
+    if drivers := word and _find_copy(word, ()):
+        give_copy(drivers)
+        return next(iter(drivers.devices))
+    return word
+
+
 def choose_through(selection: Selection, drivers: FleetDrivers) -> Selection:
     """The selection for the devices that drivers reach; of several, timings join no history."""
-    chosen = replace(selection, devices=drivers.keys, driver=EVERY)
-    if len(drivers.devices) == 1:
-        return replace(chosen, driver=next(iter(drivers.devices)))
-    if chosen.track:
-        tell("timings through several drivers are no history: they join no track")
-    return replace(chosen, track="")
+    from vkbench_scheduler import drivers as fleet
+
+    chosen = fleet.choose_through(selection, drivers.devices)
+    if selection.track and not chosen.track:
+        tell(NO_HISTORY)
+    return chosen
 
 
 def _find_copy(word: str, keys: Sequence[str]) -> FleetDrivers | None:
@@ -116,23 +113,10 @@ def _find_copy(word: str, keys: Sequence[str]) -> FleetDrivers | None:
 
 def _find_announced(word: str, able: Mapping[str, Sequence[HostDriver]]) -> FleetDrivers:
     """What hosts have: each device by its own host's driver of that name or hash."""
-    all_names = {driver.sha: driver.name for drivers in able.values() for driver in drivers}
-    devices: dict[str, list[str]] = {}
-    for key, drivers in able.items():
-        for sha in _pick(word, {driver.sha: driver.name for driver in drivers}):
-            devices.setdefault(sha, []).append(key)
-    if not devices and word == EVERY:
-        raise NothingToDo("no host of these devices has a driver: `vkbench driver add` there")
-    if not devices:
-        names = list(dict.fromkeys(all_names.values()))
-        raise UnknownName(DRIVER, word, nearest(word, names), tuple(names[-3:]))
-    return FleetDrivers(devices=devices, names={sha: all_names[sha] for sha in devices})
+    from vkbench_scheduler.drivers import pick_announced
 
-
-def _pick(word: str, names: Mapping[str, str]) -> list[str]:
-    if word == EVERY:
-        return list(names)
-    try:
-        return [pick_sha(word, names, DRIVER)]
-    except UnknownName:
-        return []
+    found = pick_announced(word, able)
+    return FleetDrivers(
+        devices={driver.sha: keys for driver, keys in found.items()},
+        names={driver.sha: driver.name for driver in found},
+    )

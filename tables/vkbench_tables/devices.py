@@ -32,6 +32,9 @@ COLUMNS = (
     Column(key="queued", heading="queued", kind=ValueKind.COUNT),
     Column(key="in_flight", heading="in flight", kind=ValueKind.COUNT),
     Column(key="elsewhere", heading="elsewhere", kind=ValueKind.COUNT),
+    Column(key="drivers", heading="drivers added", rank=Rank.MINOR),
+    Column(key="driver_copies", heading="copies of its own driver", rank=Rank.MINOR),
+    Column(key="no_copy", heading="why it has no copy", prose=True, rank=Rank.MINOR),
     Column(key="memory_bytes", heading="memory", kind=ValueKind.BYTES, rank=Rank.MINOR),
     Column(key="subgroup_size", heading="subgroup", kind=ValueKind.COUNT, rank=Rank.MINOR),
     Column(key="last_seen", heading="last seen", kind=ValueKind.TIME),
@@ -58,6 +61,8 @@ def device_row(row: DeviceRow, canary: Steadiness | None, now: float) -> dict[st
         "canary_sigmas": canary and canary.deviation,
         "canary_at": canary and canary.at,
         "elsewhere": row.elsewhere or None,
+        "drivers": ", ".join(row.drivers),
+        "driver_copies": ", ".join(row.driver_copies),
     }
 
 

@@ -9,7 +9,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from vkbench.programs.build import name_build
-from vkbench_detection.changes.decisions import Cause
+from vkbench_detection.changes.decisions import OF_SOFTWARE, Cause
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
@@ -48,6 +48,7 @@ MEMBERS = (
     Column(key="method", heading="found by", rank=Rank.MINOR),
     Column(key="before_job", heading="last good job", kind=ValueKind.ID, rank=Rank.MINOR),
     Column(key="after_job", heading="first bad job", kind=ValueKind.ID, joined=True),
+    Column(key="timed_drivers", heading="drivers timed in turns", hidden=True),
     *(
         Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
         for part in ("build", "kernel", "bundle", "driver")
@@ -122,7 +123,9 @@ def list_commands(story: RegressionStory) -> list[tuple[str, str]]:
         return _commands_of("build", choose_worst(builds), story)
     if bundles := [row for row in story.members if row.after_bundle and not row.program]:
         worst = choose_worst(bundles)
-        if story.row.cause == Cause.ENVIRONMENT:
+        if story.row.cause == Cause.DRIVER and worst.timed_drivers:
+            return _commands_of_timed_drivers(worst, *worst.timed_drivers, story.row.direction)
+        if story.row.cause in OF_SOFTWARE:
             return _commands_of_driver(worst)
         return _commands_of("bundle", worst, story) if has_moved(worst) else []
     return []
@@ -149,6 +152,20 @@ def _commands_of(kind: str, worst: MemberRow, story: RegressionStory) -> list[tu
     if story.row.direction != "faster":
         search = f"vkbench bisect --regression {story.row.id}"
         commands.append((f"find the first bad {kind}", search))
+    return commands
+
+
+def _commands_of_timed_drivers(
+    worst: MemberRow, old: str, new: str, direction: str
+) -> list[tuple[str, str]]:
+    """What to type about a driver that pairs found to be another than the one before it."""
+    compare = ["vkbench", "compare", f"driver:{old}", f"driver:{new}"]
+    commands = [("compare both drivers", shlex.join(compare))]
+    if direction != "faster":
+        search = ["vkbench", "bisect", "--case", worst.case_name, "--drivers", f"{old},{new}"]
+        search += ["--device", worst.device, "--submit"]
+        what = "find the first bad driver, with those between them that you added there"
+        commands.append((what, shlex.join(search)))
     return commands
 
 

@@ -15,13 +15,14 @@ from sqlalchemy import select
 
 from cluster import Lab, kill, until
 from planted_driver_tree import plant_driver_tree
-from planted_drivers import plant_driver
+from planted_drivers import install_driver, plant_driver
 from ssh_keys import allow, new_ssh_key
 from vkbench.device import DeviceFacts
 from vkbench.job import JobState, Mode
 from vkbench.messages.wire import from_builtins
 from vkbench_db import schema
 from vkbench_db.ask.devices.drivers import drivers_of_devices
+from vkbench_detection.confirm.levels import LASTING
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import plan_through, submit
 
@@ -31,16 +32,22 @@ DRIVERS = {
 }
 NAMES = ("llvmpipe", "SwiftShader")
 SUM = "add/f32/b1_c1_h8_w64"
+LARGE = "add/f32/b1_c1_h300_w400"  # more work than a launch alone costs
 HOST_USER: Mapping[str, str] = {}
 
 
 @pytest.fixture
-def drivers(need: Callable[[str, str], NoReturn], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two CPU drivers, which are two devices of one host."""
+def drivers(
+    need: Callable[[str, str], NoReturn], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two CPU drivers, which are two devices of one host; the first one can be updated."""
     for name, path in DRIVERS.items():
         if not path.exists():
             need(name, f"there is no {path}")
-    monkeypatch.setenv("VK_DRIVER_FILES", os.pathsep.join(map(str, DRIVERS.values())))
+    installed = install_driver("none", tmp_path / "installed", tmp_path / "none")
+    manifests = (installed, DRIVERS["swiftshader"])
+    monkeypatch.setenv("PLANTED_PAIR_SECONDS", "0.05")
+    monkeypatch.setenv("VK_DRIVER_FILES", os.pathsep.join(map(str, manifests)))
 
 
 def devices(lab: Lab) -> list[DeviceFacts]:
@@ -59,7 +66,7 @@ def runner_of(worker: int) -> int:
     return int("".join(path.read_text() for path in children).split()[0])
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("drivers")
 def test_two_devices_three_kills_and_drivers_under_test(
     make_lab: Callable[..., Lab], tmp_path: Path
@@ -98,6 +105,7 @@ def test_two_devices_three_kills_and_drivers_under_test(
     check_drivers_travel(lab, key)
     allowed.write_text("# nobody any more\n")
     check_others_are_skipped(lab, key, allowed)
+    check_an_update_is_noticed(lab, workers["llvmpipe"], tmp_path)
 
 
 def vkbench(lab: Lab, *words: str, user: Mapping[str, str] = HOST_USER, code: int = 0) -> Any:
@@ -174,6 +182,43 @@ def check_others_are_skipped(lab: Lab, key: Path, allowed: Path) -> None:
     assert job.state == JobState.SKIPPED
     assert job.reason.startswith("this host has no driver abababababab, and ")
     assert "has no such build" in job.reason
+
+
+def check_an_update_is_noticed(lab: Lab, worker: int, folder: Path) -> None:
+    """The host's driver becomes slow, and pairs with the one before it say that it is to blame."""
+    time_case(lab)
+    os.kill(worker, signal.SIGTERM)
+    install_driver("slow", folder / "installed", folder / "slow")
+    start_worker(lab, "llvmpipe")
+    time_case(lab)
+
+    def is_found() -> bool:
+        with lab.database.reading() as tx:
+            return tx.execute(select(schema.regression.c.id)).first() is not None
+
+    until(is_found, "nobody notices that the driver is slow", 100)
+    [found] = vkbench(lab, "regressions", "ls", "--json")
+    assert (found["direction"], found["cause"]) == ("slower", "driver")
+    assert found["ratio"] > 1.5
+    assert " since driver llvmpipe " in found["title"]
+    [device] = [row for row in vkbench(lab, "devices", "--json") if "llvmpipe" in row["name"]]
+    old, _, new = device["driver_copies"].split(", ")  # beside SwiftShader's
+    told = vkbench(lab, "regressions", "show", str(found["id"]))
+    assert f"vkbench compare driver:{old} driver:{new}" in told
+    assert f"vkbench bisect --case {LARGE} --drivers {old},{new} --device " in told
+    words = ("--case", LARGE, "--drivers", f"{old},{new}", "--device", device["key"], "--submit")
+    assert vkbench(lab, "bisect", *words).strip() == "2"  # drivers that the fleet knows
+
+
+def time_case(lab: Lab) -> None:
+    """As many results of a case as tell its level."""
+    [facts] = [facts for facts in devices(lab) if "llvmpipe" in facts.name]
+    selection = Selection(
+        cases=(LARGE,), mode=Mode.PERFORMANCE, devices=(facts.key,), measure_seconds=0.05
+    )
+    for _ in range(LASTING + 1):
+        run = submit(lab.database, selection, devices(lab)).run.id
+        lab.await_end(run)
 
 
 def check_one_at_a_time(lab: Lab, run: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Barrier
 
@@ -11,6 +12,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from databases import Lab
+from vkbench.device import HostDriver
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
@@ -19,7 +21,7 @@ from vkbench_db.upkeep import schedules
 from vkbench_db.upkeep.schedules import Schedule, Slot
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import selection_json
-from vkbench_scheduler.watch.schedules import NOTED, fire, resume, step
+from vkbench_scheduler.watch.schedules import NOTED, add, fire, resume, step
 
 DAY = 86_400.0
 NIGHTLY = "0 2 * * *"
@@ -266,3 +268,41 @@ def test_a_schedule_that_was_added_while_the_clock_was_ahead_begins(lab: Lab, ad
     assert runs(lab.database) == 0
     step(lab.database, before)
     assert [slot.at for slot in slots(lab.database)] == [before]
+
+
+def test_a_schedule_runs_through_the_drivers_that_hosts_have_then(lab: Lab, added: Added) -> None:
+    mine, other, copied = ("ab" * 32, "cd" * 32, "ef" * 32)
+    for name in ("llvmpipe", "Radeon"):
+        lab.add_device(name, drivers=(HostDriver(name="mine", sha=mine),))
+    added("one", replace(COPIES, driver="mine"))
+    added("each", replace(COPIES, driver="*"))
+    added("copied", replace(COPIES, driver=copied))  # goes where its jobs go
+    device = lab.add_device("Arc", drivers=(HostDriver(name="other", sha=other),))
+
+    def fire_now(name: str) -> tuple[str, set[tuple[str, str]]]:
+        run = fire(lab.database, name, TWO).run.id
+        with lab.database.reading() as tx:
+            track = tx.execute(select(schema.run.c.track).where(schema.run.c.id == run)).scalar()
+            job, known = schema.job.c, schema.device.c
+            rows = tx.execute(
+                select(job.driver, known.name)
+                .join(schema.device, known.id == job.device_id)
+                .where(job.run_id == run)
+            )
+            return str(track), {(row.driver, row.name) for row in rows}
+
+    assert fire_now("one") == ("main", {(mine, "llvmpipe"), (mine, "Radeon")})
+    assert fire_now("each") == ("", {(mine, "llvmpipe"), (mine, "Radeon"), (other, "Arc")})
+    assert {driver for driver, _ in fire_now("copied")[1]} == {copied}
+    with (
+        lab.database.transaction() as tx,
+        pytest.raises(UnknownName, match="unknown driver 'mien'"),
+    ):
+        add(
+            tx,
+            name="slip",
+            cron=NIGHTLY,
+            selection=replace(COPIES, driver="mien", devices=(device,)),
+            user="",
+            now=MIDNIGHT,
+        )

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from databases import Lab, one_engine, put_in_one_series
+from databases import ENVIRONMENT, Lab, one_engine, put_in_one_series
+from vkbench.device import DRIVER_NAME, DRIVER_SHA
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Arm
 from vkbench_detection.compare.baselines import Departure, baselines, departures, pin, unpin
@@ -82,7 +83,8 @@ def test_a_baseline_is_pinned_found_moved_and_forgotten(lab: Lab) -> None:
         ("good", ReferenceKind.RUN, "77", "unknown run"),
         ("good", ReferenceKind.BUNDLE, "abcd", "unknown bundle"),
         ("good", ReferenceKind.DATE, "soon", "no date"),
-        ("good", ReferenceKind.DRIVER, "1", "a run, a bundle, a build or a date"),
+        ("good", ReferenceKind.DRIVER, "1", "unknown driver '1'"),
+        ("good", ReferenceKind.DEVICE, "1", "a run, a bundle, a build, a driver or a date"),
     ],
 )
 def test_what_cannot_be_pinned_is_refused(
@@ -122,6 +124,24 @@ def test_a_young_series_is_held_against_its_baseline(
         assert departure.before_job < departure.after_job
         assert departure.ratio.ratio == pytest.approx(newest)
         assert (departure.ratio.ratio > 1) is (direction > 0)
+
+
+def test_a_young_series_is_held_against_a_driver(lab: Lab) -> None:
+    history(lab, [1.0, 1.001])
+    through = {DRIVER_NAME: "mine", DRIVER_SHA: "ab" * 6}
+    lab.add_device(environment=replace(ENVIRONMENT, extra=through))
+    with lab.database.transaction() as tx:
+        sha = replace(ENVIRONMENT, extra=through).hash
+        first = "UPDATE attempt SET environment = :sha WHERE job_id = 1"
+        tx.execute(text(first), {"sha": sha})
+        tx.execute(text("UPDATE measurement SET seconds = 2.0, low = 1.99 WHERE job_id = 2"))
+    for word, value in (("mine", "ab" * 6), ("22.3.6", "22.3.6")):
+        pinned(lab, "start", ReferenceKind.DRIVER, word)
+        with lab.database.reading() as tx:
+            assert [baseline.value for baseline in baselines(tx)] == [value]
+        if word == "mine":
+            [departure] = ask(lab)
+            assert (departure.before_job, departure.after_job) == (1, 2)
 
 
 def test_noise_of_the_device_counts_where_the_series_has_none(lab: Lab) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, update
 from databases import ENVIRONMENT, Lab, one_engine
 from kept_labs import After
 from paired_nights import FIRST, NIGHT, SECOND, Nights, rows
-from vkbench.device import Environment
+from vkbench.device import ICD_LIBRARY, DriverCopy, Environment, OwnDrivers
 from vkbench.job import Arm, Job, Outcome
 from vkbench.result import Result, WrongArm
 from vkbench.run import Purpose, RunKind, RunWords
@@ -112,6 +112,64 @@ def test_another_driver(nights: Nights) -> None:
     assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
     [(title,)] = rows(nights, "SELECT title FROM regression")
     assert "driver_version 23.1" in title
+
+
+OLD, NEW = "a" * 64, "b" * 64  # drivers
+NOTE = "SELECT note FROM change_point_event ORDER BY id DESC LIMIT 1"
+
+
+def update_driver(nights: Nights, *kept: str) -> None:
+    """The host's driver becomes another one, and its worker has copies of these."""
+    own = tuple(DriverCopy(name=sha[:1], sha=sha, library=sha[:12]) for sha in kept)
+    for version, sha in (("22.3.6", OLD), ("25.0.7", NEW)):
+        extra = {ICD_LIBRARY: sha[:12]}
+        nights.environment = replace(ENVIRONMENT, driver_version=version, extra=extra)
+        nights.own_drivers = OwnDrivers(copies=own)
+        if sha == OLD:
+            nights.pass_by(2)
+
+
+def test_a_driver_is_timed_against_the_one_before(nights: Nights) -> None:
+    update_driver(nights, OLD, NEW)
+    nights.pass_by(1, 1.1)
+    nights.confirm(lambda sha: 1.1 if sha == NEW else 1.0)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "driver")]
+    assert rows(nights, PAIRS) == [(OLD, NEW)]
+    assert rows(nights, NOTE) == [("8 pairs of both drivers differ",)]
+    [(title,)] = rows(nights, "SELECT title FROM regression")
+    assert " since driver llvmpipe 22.3.6 → llvmpipe 25.0.7 (" in title
+
+
+@one_engine
+def test_drivers_that_are_equally_fast_are_not_to_blame(nights: Nights) -> None:
+    update_driver(nights, OLD, NEW)
+    nights.last(1.1, lambda sha: 1.1)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
+    [(note,)] = rows(nights, NOTE)
+    assert note.endswith("both drivers are equally fast, and other software is another")
+
+
+@one_engine
+def test_a_driver_that_is_not_kept_is_told(nights: Nights) -> None:
+    update_driver(nights, NEW)
+    nights.last(1.1, lambda sha: 1.1)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
+    assert rows(nights, PAIRS) == [(FIRST.sha, FIRST.sha)]
+    [(note,)] = rows(nights, NOTE)
+    assert note.endswith("in turns: the files of the old driver are not kept on its host")
+
+
+@one_engine
+def test_a_driver_that_does_not_load_any_more_is_told(nights: Nights) -> None:
+    update_driver(nights, OLD, NEW)
+    nights.pass_by(1, 1.1)
+    confirm.step(nights.lab.database, nights.lab.now)
+    nights.lab.settle(nights.device, Outcome.SKIPPED)
+    nights.last(1.1, lambda sha: 1.1)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
+    assert rows(nights, PAIRS) == [(OLD, NEW), (FIRST.sha, FIRST.sha)]
+    [(note,)] = rows(nights, NOTE)
+    assert note.endswith("in turns: no pair of both drivers could be measured")
 
 
 @one_engine

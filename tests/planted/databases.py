@@ -24,7 +24,7 @@ from sqlalchemy import Engine, create_engine, make_url, select, text
 
 from postgres_server import cluster_folder, copy_of, program
 from shared_folder import shared_folder
-from vkbench.device import DeviceFacts, Environment, device_key
+from vkbench.device import DeviceFacts, Environment, HostDriver, device_key
 from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
 from vkbench.messages.wire import Announcement
 from vkbench.result import Result, Timing, Verdict, pack_samples
@@ -238,11 +238,23 @@ class Lab:
     database: Database
     now: float = NOW
 
-    def add_device(self, name: str = "llvmpipe", host: str = "alpha", *, kind: str = "cpu") -> str:
+    def add_device(
+        self,
+        name: str = "llvmpipe",
+        host: str = "alpha",
+        *,
+        kind: str = "cpu",
+        environment: Environment | None = None,
+        drivers: tuple[HostDriver, ...] | None = None,
+    ) -> str:
         key = device_key(host, name)
         facts = replace(self.facts(name, host), type=kind)
         announcement = Announcement(
-            worker=f"{host}:1", facts=facts, environment=ENVIRONMENT, bundle="b"
+            worker=f"{host}:1",
+            facts=facts,
+            environment=environment or ENVIRONMENT,
+            bundle="b",
+            drivers=drivers,
         )
         with self.database.transaction() as tx:
             store.register_device(tx, announcement, self.now)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import text
 
 from databases import Lab
-from vkbench.device import Environment
+from vkbench.device import Environment, OwnDrivers
 from vkbench.job import Job, Mode, pair_of
 from vkbench.messages.wire import Announcement
 from vkbench.result import ARMS, Result
@@ -52,6 +52,7 @@ class Nights:
     bundle: str = FIRST.sha
     rng: random.Random = field(default_factory=lambda: random.Random(3))
     name: str = "llvmpipe"  # of the device
+    own_drivers: OwnDrivers | None = None  # of which the worker keeps copies
     untouched: int = 0  # cases, the first ones, whose kernel is the same in all bundles
     slower: Mapping[int, float] = field(default_factory=dict)  # factors of some cases
 
@@ -81,6 +82,7 @@ class Nights:
             facts=self.lab.facts(self.name),
             environment=self.environment,
             bundle=self.bundle,
+            own_drivers=self.own_drivers,
         )
         with self.lab.database.transaction() as tx:
             store.register_device(tx, announcement, self.lab.now)

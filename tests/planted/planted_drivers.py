@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -69,3 +71,18 @@ def plant_driver(fault: str, folder: Path, manifest: Path = LAVAPIPE) -> Path:
     icd["ICD"]["library_path"] = f"./lib{fault}.so"
     (folder / f"{fault}_icd.json").write_text(json.dumps(icd))
     return folder / f"{fault}_icd.json"
+
+
+def install_driver(fault: str, folder: Path, made: Path) -> Path:
+    """The manifest of a lavapipe that is installed in a folder, or updated there, made in another.
+
+    It has the names of Debian's, so that a runner knows which of its libraries is the driver.
+    """
+    manifest = plant_driver(fault, made)
+    folder.mkdir(exist_ok=True)
+    icd = json.loads(manifest.read_text())
+    icd["ICD"]["library_path"] = "./libvulkan_lvp.so"
+    (folder / LAVAPIPE.name).write_text(json.dumps(icd))
+    shutil.copy(made / f"lib{fault}.so", folder / "new")
+    os.replace(folder / "new", folder / "libvulkan_lvp.so")  # as packages do: it may be in use
+    return folder / LAVAPIPE.name

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from vkbench.result import Result
 from vkbench.settings import settings
 from vkbench_db.work.store import record
 from vkbench_scheduler import service
+from vkbench_scheduler.planning.pairs import PairPlan
 from vkbench_scheduler.queue import broker, collect, stream
+from vkbench_scheduler.watch import confirm
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -83,8 +86,15 @@ def stepped_clock(offset: Path) -> None:
     time.time = wrong
 
 
+def short_pairs(seconds: float) -> None:
+    """Have confirmations time each arm of a pair for so long: what is planted is plain at once."""
+    vars(confirm)["PairPlan"] = partial(PairPlan, measure_seconds=seconds)
+
+
 if __name__ == "__main__":
     log.set_up(style=settings().log_format)
+    if seconds := os.environ.get("PLANTED_PAIR_SECONDS"):
+        short_pairs(float(seconds))
     if clock := os.environ.get("PLANTED_CLOCK"):
         stepped_clock(Path(clock))
     POINTS[sys.argv[1]]()

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from databases import ENVIRONMENT
+from vkbench.device import ICD, ICD_LIBRARY, Environment, OwnDrivers
+from vkbench.drivers import copies
+from vkbench.drivers.copies import keep_own
 from vkbench.drivers.icd import read_icd
 from vkbench.drivers.store import Driver, DriverStore
 from vkbench.errors import UsageError
@@ -182,3 +189,61 @@ def test_a_folder_needs_one_driver(store: DriverStore, tmp_path: Path) -> None:
 def test_none_was_added_yet(store: DriverStore) -> None:
     with pytest.raises(UsageError, match="none was added yet, which `vkbench driver add NAME"):
         store.find("mesa")
+
+
+def update(folder: Path, version: str, name: str = "x") -> Environment:
+    """The environment of a host whose driver was updated to this version."""
+    library = write_library(folder / "lib" / f"lib{name}.so", version.encode() + ENTRY)
+    manifest = write_manifest(folder / "etc" / f"{name}_icd.json", str(library))
+    digits = hashlib.sha256(library.read_bytes()).hexdigest()[:12]
+    extra = {ICD: str(manifest), ICD_LIBRARY: digits}
+    return replace(ENVIRONMENT, driver_version=version, extra=extra)
+
+
+def names_of(own: OwnDrivers) -> list[str]:
+    return [copy.name.rpartition("-")[0] for copy in own.copies]
+
+
+def test_the_last_two_drivers_of_a_manifest_are_kept(tmp_path: Path) -> None:
+    place = tmp_path / "own"
+    first = update(tmp_path, "22.3.6")
+    own = keep_own(first, place)
+    assert (names_of(own), own.reason) == (["llvmpipe-22.3.6"], "")
+    assert own.copies[0].library == first.extra[ICD_LIBRARY]
+    assert keep_own(first, place) == own  # a worker that starts again copies nothing
+    other = keep_own(update(tmp_path, "1.0", "y"), place)
+    for version in ("25.0.7", "26.1~rc1"):
+        own = keep_own(update(tmp_path, version), place)
+    assert names_of(own) == ["llvmpipe-1.0", "llvmpipe-25.0.7", "llvmpipe-26.1-rc1"]
+    assert other.copies[-1] == own.copies[0]  # another manifest's
+    own = keep_own(update(tmp_path, "25.0.7"), place)  # taken back
+    own = keep_own(update(tmp_path, "26.2.0"), place)
+    assert names_of(own) == ["llvmpipe-1.0", "llvmpipe-25.0.7", "llvmpipe-26.2.0"]
+    store = DriverStore(tmp_path / "drivers", place)
+    assert store.list_drivers() == []  # its user added none
+    for copy in own.copies:
+        icd = read_icd(store.prepare(store.find_any(copy.sha)))
+        assert hashlib.sha256(icd.library.read_bytes()).hexdigest().startswith(copy.library)
+    assert len(list(place.glob("files/*"))) == 5  # both manifests of x are equal
+
+
+def test_what_is_not_copied_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(known: Environment) -> str:
+        own = keep_own(known, tmp_path / "own")
+        assert not own.copies
+        return own.reason
+
+    assert refuse(ENVIRONMENT).endswith("driver is kept: which files it has is not clear")
+    assert "another version cannot be timed beside it" in refuse(
+        update(tmp_path, "570", "GLX_nvidia")
+    )
+    known = update(tmp_path, "1")
+    update(tmp_path, "2")
+    assert "is another one than it was when the runner loaded it" in refuse(known)
+    with monkeypatch.context() as patched:
+        patched.setattr(copies, "MOST_COPY_BYTES", 1 << 20)
+        with (tmp_path / "lib" / "libx.so").open("ab") as library:
+            os.truncate(library.fileno(), 3 << 20)
+        assert refuse(known).endswith("libx.so has 3 MiB, and copies have at most 1")
+    (tmp_path / "etc" / "x_icd.json").unlink()
+    assert "cannot read" in refuse(known)

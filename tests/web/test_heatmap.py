@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ from playwright.sync_api import Browser
 from sqlalchemy import select, text, update
 
 from browser import DESKTOP, PHONE, Scheme, served, visiting
-from databases import Lab, one_engine
+from databases import ENVIRONMENT, Lab, one_engine
 from planted_peers import compare
+from vkbench.calibration import CANARY_AT, CANARY_SECONDS
 from vkbench.job import Mode, Outcome
 from vkbench_db import schema
+from vkbench_detection.series.placing import place
 
 Q4, Q8 = "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec/q8_0/m8_n1_k256"
 ADD, GONE = "add/f32/b1_c1_h2_w3", "no_such_kernel/q4_0/n1"
@@ -45,6 +48,35 @@ def test_the_gravest_verdict_counts(lab: Lab, pages: TestClient) -> None:
     assert title(page, "mul_mat_vec q8_0") == "passed 1, skipped 1"
     timed = cells(pages.get("/heatmap?mode=performance").text)
     assert timed == {"mul_mat_vec q4_0": "✓1", "mul_mat_vec q8_0": "✓1"}
+
+
+def test_the_drivers_of_a_device_lead_to_what_changed_with_them(
+    lab: Lab, pages: TestClient
+) -> None:
+    newer = replace(ENVIRONMENT, driver_version="25.0.7")
+    lab.add_device()
+    device = lab.add_device(environment=newer)  # an update
+    for known in (ENVIRONMENT, ENVIRONMENT, newer):
+        lab.now += 86_400
+        lab.submit(device, [ADD])
+        [job] = lab.pick(device)
+        canary = {CANARY_AT: lab.now, CANARY_SECONDS: 1e-3}
+        lab.record(replace(lab.answer(job), environment=known.hash, telemetry=canary))
+    with lab.database.transaction() as tx:
+        place(tx, lab.now)
+    page = pages.get(f"/heatmap?device={device}").text
+    [link] = re.findall(r'href="(/compare[^"]*)">compare', page)
+    assert link.replace("&amp;", "&").endswith(
+        "old=driver%3Allvmpipe+22.3.6&new=driver%3Allvmpipe+25.0.7"
+    )
+    [*_, results] = re.findall(r'href="(/results[^"]*)">llvmpipe 22.3.6</a>', page)
+    shown = pages.get(results.replace("&amp;", "&"))
+    assert "Latest results through driver llvmpipe 22.3.6" in shown.text
+    assert pages.get(link.replace("&amp;", "&")).status_code == 200
+    [row] = pages.get("/api/devices").json()["rows"]
+    assert row["driver_copies"] == row["no_copy"] == ""
+    found = pages.get("/api/results?driver=25.0.7").json()["rows"]
+    assert {row["driver_version"] for row in found} == {"25.0.7"}
 
 
 def test_the_cells_download_with_their_numbers(lab: Lab, pages: TestClient) -> None:

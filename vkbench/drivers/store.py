@@ -6,10 +6,7 @@ leaves it, may be copied: then the next build in that folder is another driver.
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -22,7 +19,7 @@ from vkbench.drivers.declared import DeclaredDriver
 from vkbench.drivers.icd import Icd, read_icd
 from vkbench.drivers.packages import libraries_of, list_manifests
 from vkbench.errors import UsageError
-from vkbench.process.plain_file import open_plain
+from vkbench.process.plain_file import open_bytes, open_plain
 from vkbench.programs.build import SHA_SHOWN, Build, Commit, NoBuild, OpenFile
 from vkbench.programs.program import DRIVER, Recipe, check_driver_name
 from vkbench.programs.sources import FolderSource
@@ -68,10 +65,10 @@ class Driver:
 class DriverStore:
     """The drivers of a machine, which a folder keeps."""
 
-    def __init__(self, folder: Path, fetched: Path | None = None) -> None:
-        """With a second folder, the builds there may be drivers that came by the queue."""
+    def __init__(self, folder: Path, *others: Path) -> None:
+        """With more folders: builds there may be drivers that came by the queue, or own copies."""
         self._builds = BuildStore(folder)
-        self._fetched = BuildStore(fetched) if fetched else None
+        self._stores = (self._builds, *map(BuildStore, others))
 
     def add(self, name: str, manifest: Path) -> Driver:
         """Note an installed driver: its manifest and its library, which stay where they are."""
@@ -119,7 +116,7 @@ class DriverStore:
             path.name: partial(open_plain, path.resolve()) for path in libraries_of(unpacked)
         }
         opens[icd.library.name] = partial(open_plain, icd.library)
-        opens[_MANIFEST] = partial(_open_bytes, icd.naming(f"./{icd.library.name}"))
+        opens[_MANIFEST] = partial(open_bytes, icd.naming(f"./{icd.library.name}"))
         return self._keep(name, opens, None)
 
     def find(self, word: str) -> Driver:
@@ -133,8 +130,8 @@ class DriverStore:
         return drivers[pick_sha(word, {sha: d.name for sha, d in drivers.items()}, DRIVER)]
 
     def find_any(self, sha: str) -> Driver:
-        """The driver of a whole hash, added here or fetched for a job; UsageError if none is."""
-        for store in filter(None, (self._builds, self._fetched)):
+        """The driver of a whole hash, added here or fetched or copied; UsageError if none is."""
+        for store in self._stores:
             for build in store.list_builds():
                 if build.sha == sha and build.program == DRIVER:
                     return _driver_of(build)
@@ -169,9 +166,8 @@ class DriverStore:
                 for file in driver.build.files:
                     self._builds.check_file(driver.build, file)
                 return Path(driver.build.folder, driver.manifest)
-            is_fetched = self._fetched and not self.has(driver.sha)
-            store = self._fetched if is_fetched and self._fetched else self._builds
-            return store.lay_out(driver.build) / driver.manifest
+            kept = (store for store in self._stores if store.has(driver.sha))
+            return next(kept, self._builds).lay_out(driver.build) / driver.manifest
         except DamagedBuild as error:
             words = str(error).replace("of the build", f"of driver {driver.name}", 1)
             raise DamagedBuild(words) from error
@@ -240,8 +236,9 @@ class DriverProduct:
 
 
 def drivers_of(settings: Settings) -> DriverStore:
-    """The drivers of this machine: those that were added, and those that came for jobs."""
-    return DriverStore(settings.driver_folder(), settings.build_folder())
+    """The drivers of this machine: those that were added, its own ones, and what jobs brought."""
+    others = (settings.own_driver_folder(), settings.build_folder())
+    return DriverStore(settings.driver_folder(), *others)
 
 
 def _driver_of(build: Build) -> Driver:
@@ -291,10 +288,5 @@ def _open_copies(folder: Path, icd: Icd) -> dict[str, OpenFile]:
     }
     library = relpath(icd.library, folder.resolve())
     opens[library] = partial(source.open_file, library)
-    opens[_MANIFEST] = partial(_open_bytes, icd.naming(f"./{library}"))
+    opens[_MANIFEST] = partial(open_bytes, icd.naming(f"./{library}"))
     return opens
-
-
-@contextmanager
-def _open_bytes(data: bytes) -> Iterator[io.BytesIO]:
-    yield io.BytesIO(data)

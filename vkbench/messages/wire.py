@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from vkbench.bounds import complaints, is_id
-from vkbench.device import DeviceFacts, Environment, HostDriver
+from vkbench.device import DeviceFacts, Environment, HostDriver, OwnDrivers
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Mode
 from vkbench.messages.signing import BARE, PROTOCOL, Keys, Role, Subject, seal, unseal
@@ -86,6 +86,7 @@ class Announcement:
     skew: int = 0  # seconds that its host's clock is ahead of that of Redis
     # that were added on its host; None: an older worker, which runs jobs through its own alone
     drivers: tuple[HostDriver, ...] | None = None
+    own_drivers: OwnDrivers | None = None  # None: an older worker, which copies none
     through: tuple[Environment, ...] = ()  # of results that came through a driver, the newest last
     stamp: Stamp = UNSTAMPED
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +24,12 @@ def open_plain(path: Path) -> BinaryIO:
         file.close()
         raise UsageError(f"{path} is no file with a size, such as a pipe: copy it to one")
     return file
+
+
+@contextmanager
+def open_bytes(data: bytes) -> Iterator[io.BytesIO]:
+    """Bytes in the place of a file, to be read."""
+    yield io.BytesIO(data)
 
 
 def _open_at_once(path: str, flags: int) -> int:

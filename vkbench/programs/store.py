@@ -89,10 +89,11 @@ class BuildStore:
 
     def rename(self, build: Build, name: str) -> Build:
         """Call a build that is kept by another name."""
-        renamed = replace(build, name=name)
-        with self._report_trouble():
-            replace_file(self._manifest(build.sha), msgspec.json.encode(renamed))
-        return renamed
+        return self._rewrite(replace(build, name=name))
+
+    def renew(self, build: Build) -> Build:
+        """Have a build that is kept be the newest one."""
+        return self._rewrite(replace(build, added_at=time.time()))
 
     def list_builds(self) -> list[Build]:
         """All that are kept, the newest last."""
@@ -214,6 +215,11 @@ class BuildStore:
         if sha != file.sha:
             raise DamagedBuild(f"{file.path} of the build was changed, in {place}: add it again")
         return place.resolve()
+
+    def _rewrite(self, build: Build) -> Build:
+        with self._report_trouble():
+            replace_file(self._manifest(build.sha), msgspec.json.encode(build))
+        return build
 
     def _manifest(self, sha: str) -> Path:
         return self._folder / "builds" / f"{sha}.json"

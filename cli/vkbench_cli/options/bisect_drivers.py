@@ -75,11 +75,12 @@ def find_driver_revisions(
     fleet: Sequence[str],
 ) -> Search:
     """The candidates of --driver-file, here or on devices of the fleet (keys)."""
-    from vkbench_cli.fleet_drivers import find_able_devices
+    from vkbench_scheduler.drivers import EVERY, find_able
     from vkbench_shaders.catalogue import problem
 
     if fleet:
-        find_able_devices(database, fleet)
+        with database.reading() as tx:
+            find_able(tx, fleet, EVERY)
     ends = make_driver_ends(word, span, of_fleet=bool(fleet))
     return ends.search(problem(case).case.name, variant)
 

@@ -83,6 +83,9 @@ class DeviceRow:
     queued: int
     in_flight: int
     elsewhere: int  # jobs that imported runs have left: not ours to run
+    drivers: Sequence[str]  # names of those that were added on its host
+    driver_copies: Sequence[str]  # names of the copies of drivers that its host ran on
+    no_copy: str  # why the one that it runs on is not among them
 
 
 def jobs(
@@ -147,6 +150,7 @@ def devices(tx: Connection) -> list[DeviceRow]:
             *(device.id, device.key, schema.host.c.name.label("host"), device.name, device.facts),
             *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
             *(device.worker, device.bundle, device.last_seen),
+            *(device.drivers, device.own_drivers),
             *(environment.driver, environment.driver_version),
         )
         .join(schema.host, schema.host.c.id == device.host_id)
@@ -159,11 +163,21 @@ def devices(tx: Connection) -> list[DeviceRow]:
                 **row,
                 "facts": from_builtins(row["facts"], DeviceFacts),
                 **_waiting(counts.get(row["id"], {})),
+                **_name_drivers(row["drivers"] or (), row["own_drivers"] or {}),
             },
             DeviceRow,
         )
         for row in rows.mappings()
     ]
+
+
+def _name_drivers(added: Sequence[Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What a worker says of its host's drivers, as the columns of a device."""
+    return {
+        "drivers": [driver["name"] for driver in added],
+        "driver_copies": [copy["name"] for copy in own.get("copies", ())],
+        "no_copy": own.get("reason", ""),
+    }
 
 
 def _runs(tx: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[RunRow]:

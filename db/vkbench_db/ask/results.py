@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, func, or_, select
 
 from vkbench.errors import UnknownName
 from vkbench.job import CHECKS, FINISHED, Mode
@@ -19,6 +19,7 @@ from vkbench.run import RunKind
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import device_keys
+from vkbench_db.ask.driver_names import find_driver, name_drivers
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
@@ -40,6 +41,8 @@ class ResultFilter:
     variant: Sequence[str] = ()  # asked for
     program: Sequence[str] = ()  # globs of programs: what their builds computed
     build: Sequence[str] = ()  # names or hashes of builds; the latest result is that of each
+    # names, versions or hashes of drivers; the latest result is that of each
+    driver: Sequence[str] = ()
     mode: Sequence[str] = ()
     state: Sequence[str] = ()
     run: int | None = None  # its results, and not the latest alone
@@ -70,7 +73,8 @@ class ResultCount:
 
 EVERY = ResultFilter(history=True, trials=True)
 FILTERS = (
-    *("device", "kernel", "format", "case", "variant", "program", "build", "mode", "state"),
+    *("device", "kernel", "format", "case", "variant", "program", "build", "driver"),
+    *("mode", "state"),
     *("run", "series"),
 )
 SORTS = (
@@ -150,11 +154,12 @@ def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
 
 
 def choices(tx: Connection) -> dict[str, list[str]]:
-    """What there is to choose from: kernels, formats, modes, states, programs and builds."""
+    """What there is to choose from: kernels, formats, modes, states, programs, builds, drivers."""
     case = schema.kernel_case.c
     return {
         "program": sorted(tx.execute(select(schema.build.c.program).distinct()).scalars()),
         "build": sorted(filter(None, names_of_builds(tx).values())),
+        "driver": sorted({names_of[-1] for names_of in name_drivers(tx).values()}),
         "kernel": sorted(tx.execute(select(case.kernel).distinct()).scalars()),
         "format": sorted(tx.execute(select(case.format).distinct()).scalars()),
         "mode": [str(mode) for mode in _MODES],
@@ -167,14 +172,15 @@ def _choose_jobs(
 ) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
     builds = [find_build_sha(tx, word) for word in chosen.build]
-    # The table of latest results knows no sweeps, and no build but the last one.
-    is_noted = chosen.is_latest and not chosen.trials and not builds
+    drivers = sorted({known for word in chosen.driver for known in find_driver(tx, word)})
+    # The table of latest results knows no sweeps, and no build or driver but the last one.
+    is_noted = chosen.is_latest and not chosen.trials and not (builds or drivers)
     source: FromClause = schema.latest if is_noted else schema.job
     work, case = source.c, schema.kernel_case.c
     where: list[ColumnElement[bool]] = [work.finished_at.is_not(None)]
     if chosen.is_latest and not is_noted:
-        where.append(_is_newest(of_each_build=bool(builds)))
-    if (chosen.history or builds) and chosen.is_of_all_runs and not chosen.trials:
+        where.append(_is_newest(of_each_build=bool(builds), drivers=drivers))
+    if (chosen.history or builds or drivers) and chosen.is_of_all_runs and not chosen.trials:
         where.append(work.run_id.not_in(_SWEEPS))
     if chosen.run is not None:
         where.append(work.run_id == min(max(chosen.run, 0), _MOST_ID))
@@ -199,6 +205,8 @@ def _choose_jobs(
         where.append(work.variant.in_(_match_programs(tx, chosen.program)))
     if builds:
         where += [is_of_build(source), work.bundle.in_(builds)]
+    if drivers:
+        where.append(work.id.in_(_jobs_through(drivers)))
     modes = [names.pick(mode, _MODES, "mode") for mode in chosen.mode]
     if modes or chosen.is_latest:  # pairs answer another question, and are shown when asked for
         where.append(work.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)))
@@ -209,7 +217,17 @@ def _choose_jobs(
     return source, where
 
 
-def _is_newest(*, of_each_build: bool = False) -> ColumnElement[bool]:
+def _jobs_through(environments: Sequence[str]) -> Select[int]:
+    """The jobs that an attempt in one of these environments settled."""
+    attempt = schema.attempt.c
+    return (
+        select(schema.job.c.id)
+        .join(schema.attempt, schema.is_settling)
+        .where(attempt.environment.in_(environments))
+    )
+
+
+def _is_newest(*, of_each_build: bool = False, drivers: Sequence[str] = ()) -> ColumnElement[bool]:
     """Whether a job is the newest of its device, case, mode and variant, those of sweeps too."""
     job, others = schema.job.c, schema.job.alias("newest")
     other = others.c
@@ -220,6 +238,8 @@ def _is_newest(*, of_each_build: bool = False) -> ColumnElement[bool]:
     )
     if of_each_build:
         query = query.where(other.bundle == job.bundle, is_of_build(others))
+    if drivers:
+        query = query.where(other.id.in_(_jobs_through(drivers)))
     return job.id == (
         query.order_by(other.finished_at.desc(), other.id.desc())
         .limit(1)

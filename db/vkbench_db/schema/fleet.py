@@ -42,6 +42,8 @@ class DeviceColumns(Columns):
     last_seen: Named[float | None] = Column(Moment)
     # vkbench.device.HostDriver of each that its host has; None of workers that know no drivers
     drivers: Named[Json | None] = Column(JSON(none_as_null=True))
+    # vkbench.device.OwnDrivers of its host; None of workers that copy none
+    own_drivers: Named[Json | None] = Column(JSON(none_as_null=True))
     last_run: Named[int] = Column(default=0)  # run whose job was sent last: round robin
 
 

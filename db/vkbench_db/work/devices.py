@@ -55,10 +55,14 @@ def register_devices(
             "new_environment": sha,
             "new_last_seen": now,
             "new_drivers": to_builtins(heard.drivers),
+            "new_own_drivers": to_builtins(heard.own_drivers),
         }
         for heard, sha in zip(newest.values(), hashes, strict=True)
     ]
-    columns = ("name", "facts", "worker", "bundle", "environment", "last_seen", "drivers")
+    columns = (
+        *("name", "facts", "worker", "bundle", "environment", "last_seen"),
+        *("drivers", "own_drivers"),
+    )
     tx.execute(
         update(device)
         .where(device.c.id == bindparam("known"))

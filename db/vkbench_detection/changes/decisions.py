@@ -24,11 +24,13 @@ class Cause(StrEnum):
 
     KERNEL = "kernel"
     BUILD = "build"  # of a program, which computed the case in place of a kernel
+    DRIVER = "driver"  # pairs of the old and the new one differ
     ENVIRONMENT = "environment"  # the driver, or other software
     HOST = "host"  # neither kernel nor environment
     UNKNOWN = "unknown"  # kernel or build, and environment at once
 
 
+OF_SOFTWARE = (Cause.DRIVER, Cause.ENVIRONMENT)  # what runs the kernel moved, not the kernel
 OF_CODE = (Cause.KERNEL, Cause.BUILD)  # what computes the case moved, and nothing else
 
 

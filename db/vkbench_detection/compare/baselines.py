@@ -1,4 +1,4 @@
-"""Baselines: names for runs, bundles, builds and days, which other results are compared with."""
+"""Baselines: names for results of a run, a bundle, a build, a driver or a day, to compare with."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from vkbench.job import Arm, ArmKind
 from vkbench.run import COMPARED
 from vkbench.words import names
 from vkbench_db import schema
+from vkbench_db.ask.driver_names import find_driver, find_environments, find_files
 from vkbench_db.ask.queries import find_run
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, select_record
@@ -55,15 +56,16 @@ class _Found:
     samples: int
     run_id: int
     bundle: str
+    environment: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """A name for a run, a bundle, a build or a day."""
+    """A name for a run, a bundle, a build, a driver or a day."""
 
     name: str
-    kind: str  # run | bundle | build | date
-    value: str  # UUID, SHA-256, or a moment in ISO 8601
+    kind: str  # run | bundle | build | driver | date
+    value: str  # UUID, SHA-256, a driver's name, version or hash, or a moment in ISO 8601
     created_at: float
     user: str
 
@@ -79,10 +81,19 @@ class Departure:
     ratio: Ratio  # new over old
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Pinned:
+    """A baseline, and what tells whether a result is of it."""
+
+    name: str
+    reference: Reference
+    environments: frozenset[str]  # hashes, of a driver
+
+
 def pin(
     tx: Connection, name: str, kind: ReferenceKind, value: str, now: float, user: str
 ) -> Baseline:
-    """Give a name to a run, a bundle, a build or a date, in place of what the name meant before."""
+    """Give a name to results of one kind, in place of what the name meant before."""
     if not _NAME.fullmatch(name) or name.casefold() in _TAKEN:
         raise UsageError(
             f"'{name}' is no name for a baseline: letters, digits, '.', '-' and '_', a letter first"
@@ -133,7 +144,7 @@ def departures(tx: Connection, series: Iterable[int]) -> list[Departure]:
     For series too young for the screen. As the screen does, it asks for 3 sigma and 1.5 %, so that
     what it finds is a suspicion, and for nothing of results that do not count.
     """
-    pinned = [(baseline.name, find_baseline(tx, baseline.name)) for baseline in baselines(tx)]
+    pinned = [_read_pinned(tx, baseline.name) for baseline in baselines(tx)]
     unlike = []
     for page in batches(sorted(set(series)), BATCH) if pinned else ():
         young = _young(tx, page)
@@ -154,10 +165,19 @@ def _value(tx: Connection, kind: ReferenceKind, given: str) -> str:
             return find_bundle(tx, given)
         case ReferenceKind.BUILD:
             return find_build_sha(tx, given)
+        case ReferenceKind.DRIVER:
+            return _find_driver(tx, given)
         case ReferenceKind.DATE:
             find_of_date(tx, given)
             return given.strip()
-    raise UsageError(f"a baseline is a run, a bundle, a build or a date, not a {kind}")
+    raise UsageError(f"a baseline is a run, a bundle, a build, a driver or a date, not a {kind}")
+
+
+def _find_driver(tx: Connection, given: str) -> str:
+    """The hash of a driver that was added, where a name means one; else the name or version."""
+    environments = find_driver(tx, given)
+    files = [sha for sha in find_files(tx, given) if find_environments(tx, sha) == environments]
+    return files[0] if files else given.strip()
 
 
 def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
@@ -182,12 +202,12 @@ def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
 def _departure(
     series: int,
     results: Sequence[_Found],
-    pinned: Sequence[tuple[str, Reference]],
+    pinned: Sequence[_Pinned],
     sigma: float,
 ) -> Departure | None:
     newest = results[-1]
-    for name, reference in pinned:
-        of_baseline = [row for row in results if _belongs(row, reference)]
+    for baseline in pinned:
+        of_baseline = [row for row in results if _belongs(row, baseline)]
         if not of_baseline:
             continue
         ratio = ratio_of(_side(of_baseline, sigma), _side([newest], sigma))
@@ -195,7 +215,7 @@ def _departure(
         return (
             Departure(
                 series=series,
-                baseline=name,
+                baseline=baseline.name,
                 before_job=of_baseline[-1].job_id,
                 after_job=newest.job_id,
                 ratio=ratio,
@@ -206,15 +226,27 @@ def _departure(
     return None
 
 
-def _belongs(row: _Found, reference: Reference) -> bool:
+def _read_pinned(tx: Connection, name: str) -> _Pinned:
+    reference = find_baseline(tx, name)
     match reference.chosen:
+        case Arm(kind=ArmKind.DRIVER, name=driver):
+            environments = frozenset(find_environments(tx, driver))
+        case _:
+            environments = frozenset()
+    return _Pinned(name=name, reference=reference, environments=environments)
+
+
+def _belongs(row: _Found, baseline: _Pinned) -> bool:
+    match baseline.reference.chosen:
         case WholeRun(number=run):
             return row.run_id == run
         case Arm(kind=ArmKind.BUNDLE | ArmKind.BUILD, name=sha):
             return row.bundle == sha
+        case Arm(kind=ArmKind.DRIVER):
+            return row.environment in baseline.environments
         case LatestBefore(moment=moment):
             return row.measured_at < moment
-    raise UsageError(f"no baseline is {reference.name}")
+    raise UsageError(f"no baseline is {baseline.reference.name}")
 
 
 def _side(rows: Sequence[_Found], sigma: float) -> Side:

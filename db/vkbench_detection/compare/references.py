@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, select
 
-from vkbench.device import DRIVER_NAME, DRIVER_SHA
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Arm, ArmKind
 from vkbench.run import COMPARED
@@ -19,6 +18,7 @@ from vkbench.settings import settings
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.ask.devices.names import named_devices
+from vkbench_db.ask.driver_names import find_driver, find_environments
 from vkbench_db.ask.queries import PREFIX, find_run
 from vkbench_db.work.builds import find_build_sha, names_of_builds
 
@@ -78,7 +78,7 @@ def ran_arm(tx: Connection, arm: Arm) -> ColumnElement[bool]:
         case ArmKind.BUNDLE | ArmKind.BUILD:
             return attempt.bundle == arm.name
         case ArmKind.DRIVER:
-            return attempt.environment.in_(list(_drivers_of_name(tx, arm.name)))
+            return attempt.environment.in_(list(find_environments(tx, arm.name)))
 
 
 def find(tx: Connection, given: str) -> Reference:
@@ -152,55 +152,11 @@ def find_baseline(tx: Connection, name: str) -> Reference:
 
 
 def _find_driver(tx: Connection, given: str) -> Reference:
-    drivers = _drivers_of_name(tx, given)
-    if not drivers:
-        known = dict.fromkeys(word for names_of in _name_drivers(tx).values() for word in names_of)
-        raise UnknownName("driver", given, names.nearest(given, list(known)))
+    drivers = find_driver(tx, given)
     whole_names = " and ".join(dict.fromkeys(drivers.values()))
     arm = Arm(kind=ArmKind.DRIVER, name=given.strip())
     word = "" if given.strip() in whole_names else f"{given.strip()}, "
     return Reference(name=f"driver {word}{whole_names}", chosen=arm)
-
-
-def files_of_drivers(tx: Connection, name: str) -> set[str]:
-    """The first digits of the hashes of the added drivers that a name or version means."""
-    known = schema.environment.c
-    query = select(known.facts).where(known.hash.in_(list(_drivers_of_name(tx, name))))
-    extras = [facts.get("extra") or {} for facts in tx.execute(query).scalars()]
-    return {extra[DRIVER_SHA] for extra in extras if extra.get(DRIVER_SHA)}
-
-
-def _drivers_of_name(tx: Connection, name: str) -> dict[str, str]:
-    """The environments with a driver of this name or version: what people call it, by hashes."""
-    lowered = name.strip().casefold()
-    return {
-        environment: names_of[-1]
-        for environment, names_of in _name_drivers(tx).items()
-        if lowered in map(str.casefold, names_of)
-    }
-
-
-def _name_drivers(tx: Connection) -> dict[str, tuple[str, ...]]:
-    """The names of the driver of every environment: its version, its name, and both.
-
-    One that a user added has a name of theirs and a hash, too.
-    """
-    known = schema.environment.c
-    rows = tx.execute(
-        select(known.hash, known.driver, known.driver_version, known.facts).order_by(known.hash)
-    ).all()
-    return {
-        row.hash: (
-            *(row.driver_version, row.driver),
-            *_list_added_names(row.facts.get("extra") or {}),
-            f"{row.driver} {row.driver_version}",
-        )
-        for row in rows
-    }
-
-
-def _list_added_names(extra: Mapping[str, str]) -> list[str]:
-    return [extra[key] for key in (DRIVER_SHA, DRIVER_NAME) if extra.get(key)]
 
 
 def _find_device(tx: Connection, given: str) -> Reference:

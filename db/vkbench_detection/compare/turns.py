@@ -18,8 +18,9 @@ from vkbench.programs.build import SHA_SHOWN
 from vkbench.result import Side as TimedSide
 from vkbench.result import WrongArm
 from vkbench_db import schema
+from vkbench_db.ask.driver_names import find_files
 from vkbench_db.work.builds import is_of_build
-from vkbench_detection.compare.references import Reference, files_of_drivers, ran_arm
+from vkbench_detection.compare.references import Reference, ran_arm
 from vkbench_detection.compare.sides import ComparedWork, Key, Side, interval
 
 MOST_PAIRS: Final = 100  # of one piece of work, the newest
@@ -118,7 +119,7 @@ def _are_of(tx: Connection, old: Arm, new: Arm) -> tuple[ColumnElement[bool], ..
 
 
 def _names_of(tx: Connection, arm: Arm) -> set[str]:
-    return {arm.name} if arm.kind is ArmKind.BUILD else files_of_drivers(tx, arm.name)
+    return {arm.name} if arm.kind is ArmKind.BUILD else find_files(tx, arm.name)
 
 
 def _shorten(sha: str, kind: ArmKind) -> str:

@@ -1,7 +1,8 @@
 """Confirmations: runs of pairs that measure a suspicion again, and what becomes of them.
 
 Where the kernel changed and both bundles are kept, the old one runs beside the new one: if they
-differ, the kernel is the cause. Else, or where they are equal, what was measured now is held
+differ, the kernel is the cause. Where the driver changed and the host has both, they run in turns.
+Else, or where they are equal, what was measured now is held
 against the series: a shift that is gone was noise. One that stays is the environment's if that
 changed, else the host's.
 """
@@ -14,13 +15,15 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, insert, select, update
 
+from vkbench.job import ArmKind
 from vkbench_db import schema
 from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.runs import cancel
 from vkbench_detection.changes import transitions
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Conclusion, Decision
+from vkbench_detection.changes.decisions import Conclusion, Decision, Reopening
 from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.confirm.drivers import FAILED, find_drivers
 from vkbench_detection.confirm.levels import before_change
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.confirm.remeasured import Remeasured, judge_change
@@ -130,7 +133,15 @@ def judge(tx: Connection, confirmation: Running, results: PairResults) -> Remeas
     """What pairs that have all ended say, or how many more of them are needed."""
     change = _change(tx, confirmation)
     before = before_change(tx, change)
-    judgement = judge_change(change, results, before, is_same=_is_same(tx, confirmation.run))
+    kind, is_same = _read_arms(tx, confirmation.run)
+    judgement = judge_change(
+        change,
+        results,
+        before,
+        kind=kind,
+        is_same=is_same,
+        lack="" if kind is ArmKind.DRIVER else find_drivers(tx, change).reason,
+    )
     if _is_cancelled(tx, confirmation.run):
         return replace(judgement, more=0)
     return replace(judgement, more=max(0, min(judgement.more, MOST_PAIRS - confirmation.pairs)))
@@ -151,6 +162,11 @@ def finish(tx: Connection, confirmation: Running, judgement: Remeasured, now: fl
         .where(table.id == confirmation.id)
         .values(finished_at=now, verdict=judgement.verdict, **judgement.figures)
     )
+    note = judgement.conclusion.note
+    if judgement.verdict == FAILED and _read_arms(tx, confirmation.run)[0] is ArmKind.DRIVER:
+        # a driver that does not load any more says nothing: what is measured now does
+        transitions.reopen(tx, [Reopening(change=confirmation.change, note=note)], now)
+        return
     decision = Decision(change=confirmation.change, conclusion=judgement.conclusion)
     transitions.apply(tx, [decision], now)
     if judgement.is_new_wrong:
@@ -183,12 +199,12 @@ def _change(tx: Connection, confirmation: Running) -> ChangePoint:
     return change
 
 
-def _is_same(tx: Connection, run: int) -> bool:
-    """Whether the pairs of a run are of one bundle."""
+def _read_arms(tx: Connection, run: int) -> tuple[ArmKind, bool]:
+    """What the pairs of a run are of, and whether both arms are the same."""
     job = schema.job.c
-    pair = select(job.bundle, job.against).where(job.run_id == run).limit(1)
+    pair = select(job.arm_kind, job.bundle, job.against).where(job.run_id == run).limit(1)
     row = tx.execute(pair).one()
-    return bool(row.bundle == row.against)
+    return ArmKind(row.arm_kind), bool(row.bundle == row.against)
 
 
 def _is_cancelled(tx: Connection, run: int) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil, log
 
+from vkbench.job import ArmKind
 from vkbench_detection.changes.change_point import ChangePoint, Method
 from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
 from vkbench_detection.changes.states import ChangeState
@@ -48,7 +49,9 @@ class _Case:
     change: ChangePoint
     found: PairResults
     before: Before
+    kind: ArmKind  # what the pairs are of
     is_same: bool  # the pairs are of one bundle
+    lack: str  # why a driver before it was not timed in turns with the one after it; or ""
 
     @property
     def fresh(self) -> tuple[float, ...]:
@@ -61,23 +64,33 @@ class _Case:
 
 
 def judge_change(
-    change: ChangePoint, results: PairResults, before: Before, *, is_same: bool
+    change: ChangePoint,
+    results: PairResults,
+    before: Before,
+    *,
+    is_same: bool,
+    kind: ArmKind = ArmKind.BUNDLE,
+    lack: str = "",
 ) -> Remeasured:
-    """The judgement of a change point by its pairs and the results before it."""
+    """The judgement of a change point by its pairs and the results before it.
+
+    `lack` says why a driver before it could not be timed in turns with the one after it.
+    """
+    arm = ArmKind.BUILD if change.is_of_build else kind
     if results.new_wrong:
-        text = f"outputs of the new {_name_arm(change)} are wrong: {results.new_wrong}"
+        text = f"outputs of the new {arm} are wrong: {results.new_wrong}"
         return replace(_end_change(ChangeState.DISMISSED, text, "wrong"), is_new_wrong=True)
     if results.old_wrong:
-        text = f"outputs of the old {_name_arm(change)} are wrong: {results.old_wrong}"
+        text = f"outputs of the old {arm} are wrong: {results.old_wrong}"
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
     if not results.old:
         return _end_change(
             ChangeState.AMBIGUOUS, f"no pair was measured: {results.failed}", "failed"
         )
     if is_same and pairs_decide_alone(change):
-        text = f"its old {_name_arm(change)} is not kept"
+        text = f"its old {arm} is not kept"
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
-    case = _Case(change, results, before, is_same)
+    case = _Case(change, results, before, arm, is_same, lack)
     return _beside_series(case) if is_same else _of_arms(case)
 
 
@@ -97,15 +110,13 @@ def _of_arms(case: _Case) -> Remeasured:
     if judgement.verdict is PairVerdict.SAME:
         if not pairs_decide_alone(case.change):
             return _beside_series(case)
-        text = f"{judgement.pairs} pairs of both {_name_arm(case.change)}s do not differ"
+        text = f"{judgement.pairs} pairs of both {case.kind}s do not differ"
         return _end_change(ChangeState.DISMISSED, text, "gone", _figures(judgement))
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
         return _end_change(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
-    text = f"{judgement.pairs} pairs of both {_name_arm(case.change)}s differ"
-    confirmed = _confirm_change(
-        text, judgement.verdict, _figures(judgement), _cause_of_arm(case.change)
-    )
+    text = f"{judgement.pairs} pairs of both {case.kind}s differ"
+    confirmed = _confirm_change(text, judgement.verdict, _figures(judgement), _CAUSES[case.kind])
     if is_clear(judgement):
         return confirmed
     later = size(old[looked:], new[looked:])
@@ -156,7 +167,7 @@ def _beside_series(case: _Case) -> Remeasured:
             f"measured again {len(fresh)} times, the change stays; the next results have to show it"
         )
         return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
-    text = f"measured again {looked} times, the change stays; {_WHY[cause]}"
+    text = f"measured again {looked} times, the change stays; {_explain(case, cause)}"
     confirmed = _confirm_change(text, "stays", figures, cause)
     if is_clear(judgement):
         return confirmed
@@ -189,20 +200,26 @@ _WHY = {
 }
 
 
+_CAUSES = {
+    ArmKind.BUNDLE: Cause.KERNEL,
+    ArmKind.BUILD: Cause.BUILD,
+    ArmKind.DRIVER: Cause.DRIVER,
+}
+
+
+def _explain(case: _Case, cause: Cause) -> str:
+    if cause is Cause.ENVIRONMENT and case.kind is ArmKind.DRIVER:
+        return "both drivers are equally fast, and other software is another"
+    lack = f"; both drivers were not timed in turns: {case.lack}" if case.lack else ""
+    return f"{_WHY[cause]}{lack}"
+
+
 def _cause(case: _Case) -> Cause:
     change = case.change
     kernel = case.is_same and change.before_kernel != change.after_kernel
     if change.before_environment != change.after_environment:
         return Cause.UNKNOWN if kernel else Cause.ENVIRONMENT
-    return _cause_of_arm(change) if kernel else Cause.HOST
-
-
-def _cause_of_arm(change: ChangePoint) -> Cause:
-    return Cause.BUILD if change.is_of_build else Cause.KERNEL
-
-
-def _name_arm(change: ChangePoint) -> str:
-    return "build" if change.is_of_build else "bundle"
+    return _CAUSES[case.kind] if kernel else Cause.HOST
 
 
 def _stays(change: ChangePoint, judgement: PairJudgement) -> bool:

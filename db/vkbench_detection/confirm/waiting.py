@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from vkbench.job import Arm, ArmKind
+from vkbench.result import HOT
 from vkbench_db import schema
 from vkbench_db.rows import fetch, select_record
 from vkbench_db.work.builds import has_files, is_build
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.states import DECIDED, ChangeState
+from vkbench_detection.confirm.drivers import find_drivers
 from vkbench_detection.confirm.pairable import is_pairable
 
 
@@ -100,13 +102,19 @@ def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
 
 
 def _arms(tx: Connection, row: _Suspected) -> Arms | None:
-    """The arms to measure again: bundles are kept with their blobs, builds by their hosts."""
+    """The arms to measure again: bundles are kept with their blobs, builds by their hosts.
+
+    Where another driver came with the same kernel, both drivers, as far as the host has them.
+    """
     new = row.after_bundle
     kind, is_kept = ArmKind.BUNDLE, has_bundle
     if is_build(tx, new):
         kind, is_kept = ArmKind.BUILD, has_files
     if not new or not (new == row.packaged or is_kept(tx, new)):
         return None
+    is_driver_s = row.before_kernel == row.after_kernel and row.metric == HOT
+    if is_driver_s and new == row.packaged and (drivers := find_drivers(tx, row).arms):
+        return Arms(old=drivers[0], new=drivers[1])
     old = row.before_bundle
     is_other = row.before_kernel != row.after_kernel and old not in ("", new)
     if not (is_other and (old == row.packaged or is_kept(tx, old))):

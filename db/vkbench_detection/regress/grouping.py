@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from vkbench.job import Outcome
-from vkbench.software import list_moved
+from vkbench.software import list_moved, name_drivers
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint, Method
@@ -208,9 +208,14 @@ def _list_moved(change: Ungrouped, facts: Facts, digits: int) -> list[str]:
 
 
 def _difference(change: Ungrouped, facts: Facts, digits: int) -> str:
-    """The fields of the environment that moved: the same on all hosts that got one update."""
-    before = facts.get(change.before_environment, {})
-    moved = list_moved(before, facts.get(change.after_environment, {}))
+    """What of the environment moved: the same on all hosts that got one update."""
+    before, after = (
+        facts.get(known, {}) for known in (change.before_environment, change.after_environment)
+    )
+    drivers = name_drivers(before, after) if change.cause == Cause.DRIVER else None
+    if drivers:
+        return f"driver {' → '.join(drivers)}"
+    moved = list_moved(before, after)
     if not moved:
         return f"environment {change.after_environment[:digits]}"
     is_shown = digits == SHOWN_DIGITS

@@ -16,6 +16,7 @@ from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, select_record
 from vkbench_detection.changes.decisions import VERDICTS, Cause
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
+from vkbench_detection.confirm.drivers import name_timed_drivers
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_detection.statistics.screen import Direction
 
@@ -79,6 +80,7 @@ class MemberRow:
     before_build: str | None = None  # what people call the builds
     after_build: str | None = None
     evidence: str = ""  # the note of its last event
+    timed_drivers: tuple[str, str] | None = None  # names of the old and the new one, in turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,8 +166,11 @@ def story(tx: Connection, regression: int) -> RegressionStory:
         .order_by(view.case_name, view.variant, view.metric, view.host, view.change)
     )
     evidence = _last_words(tx, select(view.change).where(view.regression == regression))
+    rows = fetch(tx, query, MemberRow)
+    drivers = name_timed_drivers(tx, [row.change for row in rows])
     members = [
-        replace(row, evidence=evidence.get(row.change, "")) for row in fetch(tx, query, MemberRow)
+        replace(row, evidence=evidence.get(row.change, ""), timed_drivers=drivers.get(row.change))
+        for row in rows
     ]
     return RegressionStory(row=matches[0], members=members, events=_events(tx, regression))
 

@@ -18,7 +18,7 @@ from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch, select_record
 from vkbench_detection.changes.change_point import Method
-from vkbench_detection.changes.decisions import OF_CODE, VERDICTS, Cause
+from vkbench_detection.changes.decisions import OF_CODE, OF_SOFTWARE, VERDICTS, Cause
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.confirm.fleet import GONE_SECONDS, gone_devices
 from vkbench_detection.find.verdict_changes import chain, links
@@ -206,14 +206,16 @@ def _has_its_cause(member: _Member, later: _Later) -> bool:
     """Whether a later change can undo a member: it has the same cause, as far as that is known."""
     if later.cause == member.cause:
         return True
+    if member.cause in OF_SOFTWARE and later.cause in OF_SOFTWARE:
+        return True  # which of them it is depends on whether the files of both drivers are kept
     if member.cause == Cause.UNKNOWN:
-        return later.cause in (*OF_CODE, Cause.ENVIRONMENT)
+        return later.cause in (*OF_CODE, *OF_SOFTWARE)
     if later.cause != Cause.UNKNOWN:
         return False
     if member.cause in OF_CODE:
         return later.after_kernel == member.before_kernel
     is_old_environment = later.after_environment == member.before_environment
-    return member.cause == Cause.ENVIRONMENT and is_old_environment
+    return member.cause in OF_SOFTWARE and is_old_environment
 
 
 def _later(tx: Connection, member: _Member) -> list[_Later]:

@@ -104,10 +104,11 @@ def plan_through(devices_of: Mapping[str, Sequence[str]]) -> Planner:
     def plan_drivers(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterable[PlannedJob]:
         if selection.program or selection.peers:
             raise UsageError(NO_DRIVER)
-        planned = [
-            (sha, plan(selection, [facts for facts in devices if facts.key in keys]))
-            for sha, keys in devices_of.items()
-        ]
+        planned = []
+        for sha, keys in devices_of.items():
+            reached = [facts for facts in devices if facts.key in keys]
+            theirs = replace(selection, devices=tuple(facts.key for facts in reached))
+            planned.append((sha, plan(theirs, reached)))
         return (replace(job, driver=sha) for sha, jobs in planned for job in jobs)
 
     return plan_drivers

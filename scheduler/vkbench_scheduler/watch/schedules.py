@@ -32,9 +32,17 @@ from vkbench_db.upkeep import schedules
 from vkbench_db.upkeep.schedules import Schedule
 from vkbench_db.work.builds import store_build
 from vkbench_scheduler.bundles import bundle_named, keep
-from vkbench_scheduler.planning.plan import EVERYTHING, tasks
+from vkbench_scheduler.drivers import choose_through, find_devices
+from vkbench_scheduler.planning.plan import EVERYTHING, plan, tasks
 from vkbench_scheduler.planning.selection import Selection
-from vkbench_scheduler.planning.submit import Submitted, selection_json, submit_in
+from vkbench_scheduler.planning.submit import (
+    NO_DRIVER,
+    Planner,
+    Submitted,
+    plan_through,
+    selection_json,
+    submit_in,
+)
 from vkbench_scheduler.planning.suites import suite_named
 from vkbench_scheduler.watch.cron import check, slots_between
 from vkbench_shaders.bundle import Bundle
@@ -59,15 +67,20 @@ def add(
 ) -> None:
     """Store a new schedule; raise now what would fail at every due time.
 
-    The selection's bundle is one of the database, unless the caller brings it.
+    The selection's bundle is one of the database, unless the caller brings it. Its driver is what
+    hosts call one, `*` for each, or the whole hash of one that goes where its jobs go.
     """
     check(cron)
+    if selection.driver and (build or selection.program or selection.peers):
+        raise UsageError(NO_DRIVER)
     if build:
         store_build(tx, build)
         selection = replace(selection, bundle=build.sha, program=build.program)
     tasks(suite_named(selection.suite) if selection.suite else EVERYTHING, selection)
     if known := named_devices(tx):
-        choose(selection.devices, known)
+        meant = [device.key for device in choose(selection.devices, known)]
+        if selection.driver:
+            find_devices(tx, selection.driver, meant)
     if bundle:
         keep(tx, bundle, now)
         selection = replace(selection, bundle=bundle.sha)
@@ -163,10 +176,17 @@ def _store_run(
     devices: Sequence[DeviceFacts],
     slot: float,
 ) -> Submitted:
+    selection = replace(selection, devices=tuple(facts.key for facts in devices))
+    planner: Planner = plan
+    if selection.driver:
+        reached = find_devices(tx, selection.driver, selection.devices)
+        selection = choose_through(selection, reached)
+        planner = plan_through(reached)
     return submit_in(
         tx,
-        replace(selection, devices=tuple(facts.key for facts in devices)),
+        selection,
         devices,
+        planner=planner,
         words=RunWords(
             user=schedule.user,
             label=schedule.name,

@@ -46,6 +46,9 @@ class ResultQuery(BaseModel):
     build: Annotated[
         list[str], Field(description="builds of programs, by name or hash; the latest of each")
     ] = []
+    driver: Annotated[
+        list[str], Field(description="drivers, by name, version or hash; the latest of each")
+    ] = []
     mode: Annotated[list[str], Field(description="correctness, performance or paired")] = []
     state: Annotated[
         list[str], Field(description="how the jobs ended: passed, wrong, skipped, failed")

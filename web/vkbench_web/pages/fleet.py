@@ -33,7 +33,8 @@ _FIRST = (
     *("name", "state", "health", "canary", "queued", "in_flight", "waiting_since"),
     *("awaits", "elsewhere"),
     *("paused_reason", "paused_by", "paused_at"),
-    *("last_seen", "host", "driver", "driver_version", "type"),
+    *("last_seen", "host", "driver", "driver_version", "drivers", "driver_copies"),
+    *("no_copy", "type"),
 )
 _ON_A_PHONE = _FIRST[: _FIRST.index("waiting_since") + 1]
 

@@ -22,6 +22,7 @@ from vkbench.words import names
 from vkbench.words.units import list_counts
 from vkbench_db.ask import builds as of_builds
 from vkbench_db.ask import latest_results, queries
+from vkbench_db.ask.devices.drivers import TimedDriver, list_timed_drivers
 from vkbench_db.ask.devices.names import device_keys
 from vkbench_db.database import Transaction
 from vkbench_db.work.builds import find_build_sha
@@ -41,6 +42,7 @@ SHOWS = {
     "peer": "Ratio to a peer",
 }
 WORST = 5  # kernels and formats that are named apart
+MOST_DRIVERS = 12  # that a device was timed with, and that its page names
 METRICS = ("hot", "cold")
 MODES = ("", str(Mode.CORRECTNESS), str(Mode.PERFORMANCE))
 OVER = ("median", "best")
@@ -101,6 +103,7 @@ def heatmap(request: Request) -> Response:
         options = replace(options, cache_bytes=device.facts.llc_bytes if device else 0)
         cells = cells_of(tx, options) if options.device else {}
         own = _list_own_kernels(tx) if options.everything else ()
+        drivers = list_timed_drivers(tx, options.device)[:MOST_DRIVERS]
     if kind := request.query_params.get("format"):
         return file_of(_table(options, cells), "heatmap", kind)
     return page(
@@ -109,6 +112,8 @@ def heatmap(request: Request) -> Response:
         options=options,
         devices=devices,
         device=device,
+        drivers=drivers,
+        older=list(map(_compare_drivers, drivers[1:], drivers)),
         legend=legend_of(options.show),
         worst=_worst(cells) if options.show == "peer" else [],
         other_shows={key: _show_url(request, key) for key in SHOWS},
@@ -123,6 +128,10 @@ def heatmap(request: Request) -> Response:
         cells=cells,
         downloads={kind: _download(request, kind) for kind in FORMATS},
     )
+
+
+def _compare_drivers(old: TimedDriver, new: TimedDriver) -> str:
+    return f"/compare?{urlencode({'old': f'driver:{old.name}', 'new': f'driver:{new.name}'})}"
 
 
 def _worst(cells: Mapping[Key, Heat]) -> list[tuple[Key, Heat]]:

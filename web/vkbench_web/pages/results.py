@@ -114,6 +114,7 @@ def filter_of(tx: Transaction, request: Request, formats: Sequence[str]) -> Resu
         variant=several("variant"),
         program=several("program"),
         build=several("build"),
+        driver=several("driver"),
         mode=several("mode"),
         state=several("state"),
         run=queries.find_run(tx, params["run"]).id if params.get("run") else None,

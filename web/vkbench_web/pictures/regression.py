@@ -18,7 +18,7 @@ from vkbench_web.pictures.change import SMALL, SPARK, ChangePicture, draw_change
 EACH_OF_SPARK, EACH_OF_SMALL = 12, 40  # results on either side of a change
 MOST_DEVICES = 8  # that have a picture of their own
 WORST_POINTS = 400  # of the worst series
-_KINDS = {"kernel": "bundle", "build": "build", "environment": "driver"}
+_KINDS = {"kernel": "bundle", "build": "build", "environment": "driver", "driver": "driver"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,8 @@ def comparison_url(story: RegressionStory) -> str:
     ends = {
         "bundle": (member.before_bundle[:SHA_SHOWN], member.after_bundle[:SHA_SHOWN]),
         "build": (member.before_bundle[:SHA_SHOWN], member.after_bundle[:SHA_SHOWN]),
-        "driver": (member.before_driver_version or "", member.after_driver_version or ""),
+        "driver": member.timed_drivers
+        or (member.before_driver_version or "", member.after_driver_version or ""),
     }
     old, new = ends.get(kind, ("", ""))
     if not old or not new or old == new:

@@ -6,21 +6,27 @@ host's policy lets its owner run native code here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from vkbench.device import Environment, HostDriver
+from vkbench.device import Environment, HostDriver, OwnDrivers
+from vkbench.drivers.copies import keep_own
 from vkbench.drivers.store import drivers_of
 from vkbench.errors import VkbenchError
 from vkbench.messages.wire import Announcement
+from vkbench.process import log
 from vkbench.programs.build import SHA_SHOWN
 from vkbench.programs.places.place import NotThere
 from vkbench.programs.program import DRIVER
+from vkbench.programs.store import BuildStore
 from vkbench.settings import Settings
 from vkbench_worker.errors import BuildAwaited
 from vkbench_worker.policy import BuildForbidden
 from vkbench_worker.service.builds import BuildDepot
+
+_log = logging.getLogger(__name__)
 
 MOST_THROUGH: Final = 16  # environments of drivers that an announcement has
 
@@ -30,13 +36,15 @@ class HostDrivers:
 
     def __init__(self, settings: Settings, builds: BuildDepot) -> None:
         self._store = drivers_of(settings)
+        self._own_folder = settings.own_driver_folder()
+        self._own = OwnDrivers()
         self._builds = builds
         self._through: tuple[Environment, ...] = ()  # of results, the newest last
         self._listed: tuple[object, tuple[HostDriver, ...]] = (None, ())  # as of which state
 
     def provide(self, sha: str, is_over: Callable[[], bool]) -> None:
         """Have a driver; BuildForbidden says why this host runs no job through it."""
-        if self._store.has(sha):
+        if self._store.has(sha) or BuildStore(self._own_folder).has(sha):
             return
         lacks = f"this host has no driver {sha[:SHA_SHOWN]}"
         try:
@@ -50,6 +58,12 @@ class HostDrivers:
                 raise BuildForbidden(f"{lacks}, and {error.__cause__}") from error
             raise
 
+    def keep_own(self, environment: Environment) -> None:
+        """Copy the driver that this host runs on, to time the one after it against the copy."""
+        self._own = keep_own(environment, self._own_folder)
+        if self._own.reason:
+            log.event(_log, "driver_not_copied", reason=self._own.reason)
+
     def note_environment(self, environment: Environment) -> None:
         """Have the fleet know the environment of results that come through a driver."""
         if environment not in self._through:
@@ -57,7 +71,9 @@ class HostDrivers:
 
     def describe(self, announcement: Announcement) -> Announcement:
         """An announcement that says which drivers this host has, too."""
-        return replace(announcement, drivers=self._list(), through=self._through)
+        return replace(
+            announcement, drivers=self._list(), own_drivers=self._own, through=self._through
+        )
 
     def _list(self) -> tuple[HostDriver, ...]:
         """The drivers that were added here; read again once one is added or removed."""

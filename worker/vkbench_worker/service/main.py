@@ -85,6 +85,7 @@ def serve_one(selector: str, settings: Settings, beside: int = 1) -> int:
         note_environment=drivers.note_environment,
     ) as supervisor:
         ready = supervisor.start()
+        drivers.keep_own(ready.environment)
         worker = Worker(supervisor, ready, settings, builds, drivers)
         return worker.work()
 

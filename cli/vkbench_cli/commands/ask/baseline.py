@@ -56,12 +56,19 @@ def set_(
             autocompletion=completion.builds,
         ),
     ] = "",
+    driver: Annotated[
+        str,
+        Option(
+            metavar="NAME|VERSION",
+            help="The results through this driver: its name, version or hash.",
+        ),
+    ] = "",
     date: Annotated[
         str, Option(metavar="DATE", help="The latest results up to this day or time (UTC).")
     ] = "",
     store: Store,
 ) -> None:
-    """Name a run, a bundle, a build or a date as a baseline; an existing name is moved.
+    """Name a run, a bundle, a build, a driver or a date as a baseline; an existing name is moved.
 
     A new series is compared with the newest baseline that has results of it.
 
@@ -76,11 +83,14 @@ def set_(
         ReferenceKind.RUN: run,
         ReferenceKind.BUNDLE: bundle,
         ReferenceKind.BUILD: build,
+        ReferenceKind.DRIVER: driver,
         ReferenceKind.DATE: date,
     }
     given = {kind: value for kind, value in options.items() if value}
     if len(given) != 1:
-        raise UsageError("give one of --run RUN, --bundle SHA, --build NAME and --date DATE")
+        raise UsageError(
+            "give one of --run RUN, --bundle SHA, --build NAME, --driver NAME and --date DATE"
+        )
     [(kind, value)] = given.items()
     with open_database(store.settings()) as database, database.transaction() as tx:
         pinned = pin(tx, name, kind, value, time.time(), user_name())

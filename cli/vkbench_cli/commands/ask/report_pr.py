@@ -177,6 +177,7 @@ def _read_tryout(store: Store, run_name: str) -> Verdict:
     """What a run of `vkbench try` found."""
     from vkbench_cli.show.tryout import exit_code_of
     from vkbench_db.ask import queries
+    from vkbench_db.ask.driver_names import names_of_files
     from vkbench_db.work.builds import names_of_builds
     from vkbench_detection.compare.tryouts import tryout_of
     from vkbench_tables.comparisons import tryout
@@ -189,8 +190,13 @@ def _read_tryout(store: Store, run_name: str) -> Verdict:
         if run.progress.state not in ENDED:
             raise NothingToDo(f"run {run.id} has not ended: it is {run.progress.state}")
         names = names_of_builds(tx)
+        drivers = names_of_files(tx)
         shas = (str(chosen["old"]), str(chosen.get("driver") or chosen["bundle"]))
-        old, new = (names.get(sha) or sha[:SHA_SHOWN] for sha in shas)
+        short = [sha[:SHA_SHOWN] for sha in shas]
+        old, new = (
+            names.get(sha) or drivers.get(digits) or digits
+            for sha, digits in zip(shas, short, strict=True)
+        )
         tried = tryout_of(tx, run.id, old=old, new=new)
     try:
         code = exit_code_of(tried)

@@ -73,6 +73,14 @@ def results(
             autocompletion=completion.builds,
         ),
     ] = [],  # noqa: B006
+    driver: Annotated[
+        list[str],
+        Option(
+            metavar="DRIVER",
+            help="Only what ran through this driver, the latest of each case: its name, version "
+            "or hash; may be repeated.",
+        ),
+    ] = [],  # noqa: B006
     mode: Annotated[
         OfResults,
         Option(
@@ -139,6 +147,7 @@ def results(
     \b
     vkbench results --device '*' --kernel mul_mat_vec
     vkbench results --run last --state wrong
+    vkbench results --driver mesa-26.1
     vkbench results --series 12 --json
     vkbench results --statistics --history
     vkbench results --run last --as junit > results.xml
@@ -170,6 +179,7 @@ def results(
             format=format,
             program=program,
             build=build,
+            driver=driver,
             mode=[Mode.COMPILE] if statistics else _modes(Mode(mode), run),
             state=state,
             run=find_run(tx, run).id if run else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,19 +68,29 @@ def add(
     ],
     selecting: Selecting,
     effort: Effort,
+    driver: Annotated[
+        str,
+        Option(
+            metavar="DRIVER",
+            help="Run through this driver: a copy of yours, or one that hosts have; '*': each one.",
+        ),
+    ] = "",
     store: Store,
 ) -> None:
     """Add a schedule: the scheduler submits its cases whenever it is due.
 
     --device is resolved each time, so that devices added later take part. A device is skipped
     while it has unfinished jobs of the schedule's last run. If no scheduler ran at a due time,
-    the newest missed time of the last day is made up for.
+    the newest missed time of the last day is made up for. --driver, too, is resolved each time;
+    timings through several drivers join no history.
 
     \b
     vkbench schedule add nightly --cron '0 2 * * *' --suite quick --device '*'
+    vkbench schedule add drivers --cron '0 4 * * 6' --suite spine --driver '*'
     """
     from vkbench_cli.builds import build_for_fleet, choose_cases, give_to_fleet
     from vkbench_cli.bundles import bundle_chosen
+    from vkbench_cli.fleet_drivers import give_own_copy
     from vkbench_scheduler.watch import schedules
 
     now = time.time()
@@ -88,13 +99,15 @@ def add(
         build = build_for_fleet(database, selecting.build, selecting.bundle)
         is_open = not selecting.chooses_cases()
         give_to_fleet(filter(None, [build]))
+        word = give_own_copy(driver)
         with database.transaction() as tx:
             bundle = bundle_chosen(tx, selecting.build_own_kernel(), selecting.bundle)
+            chosen = replace(selecting.selection(effort, bundle), driver=word)
             schedules.add(
                 tx,
                 name=name,
                 cron=cron,
-                selection=choose_cases(selecting.selection(effort, bundle), build, is_open=is_open),
+                selection=choose_cases(chosen, build, is_open=is_open),
                 bundle=bundle,
                 build=build,
                 user=user_name(),

@@ -115,8 +115,8 @@ _REGRESSIONS = {
     "state": "`open`, `acknowledged`, `fixed`, `verified` or `closed`",
     "direction": "`slower`, `faster`, `wrong` or `failed`",
     "cause": (
-        "`kernel`, `build` (of a program), `environment`, `host` (none of them) or `unknown` "
-        "(environment and one of the others)"
+        "`kernel`, `build` (of a program), `driver`, `environment`, `host` (none of them) or "
+        "`unknown` (environment and one of the others)"
     ),
     "title": (
         "in a few words; all changes that came with one bundle, build, driver or host are one "

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from vkbench.device import ICD, ICD_LIBRARY
+
 SHA_DIGITS: Final = 12
 NO_LAYERS: Final = "none"
 _MAPS: Final = Path("/proc/self/maps")
@@ -53,7 +55,7 @@ def describe_driver(driver: int, variables: Mapping[str, str] = os.environ) -> d
         return {}
     driver_file = loaded[0]
     manifest, library = driver_file.manifest, driver_file.library
-    return {"icd": str(manifest), "icd_library": _hash_file(library)}
+    return {ICD: str(manifest), ICD_LIBRARY: _hash_file(library)}
 
 
 def describe_layers(variables: Mapping[str, str] = os.environ) -> str:
