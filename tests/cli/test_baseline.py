@@ -43,12 +43,13 @@ def test_a_name_that_is_taken_means_the_new_one(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "hint"),
     [
-        (["set", "x"], 2, "one of --run RUN, --bundle SHA, --build NAME and --date DATE"),
+        (["set", "x"], 2, "one of --run RUN, --bundle SHA, --build NAME, --driver NAME and"),
         (["set", "x", "--run", "1", "--date", "2026-01-01"], 2, "one of"),
         (["set", "x", "--run", "9"], 2, "unknown run '9'"),
         (["set", "x", "--bundle", "zz"], 2, "no SHA-256"),
         (["set", "x", "--date", "31.12."], 2, "no date"),
         (["set", "x", "--build", "b8121"], 2, "unknown build 'b8121'"),
+        (["set", "x", "--driver", "mesa"], 2, "unknown driver 'mesa'"),
         (["set", "7", "--run", "1"], 2, "no name for a baseline"),
         (["set", "run:1", "--run", "1"], 2, "no name for a baseline"),
         (["rm", "x"], 2, "unknown baseline 'x'"),
