@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
 
+import msgspec
 from sqlalchemy import (
+    JSON,
     ColumnClause,
     ColumnElement,
     Connection,
+    Float,
     FromClause,
     Insert,
+    LargeBinary,
     Select,
     Table,
+    Text,
+    cast,
+    column,
+    func,
+    insert,
+    literal,
     select,
 )
 
 from vkbench_db import schema
+from vkbench_db.batches import batches
+from vkbench_db.schema.metadata import Moment
 
 R = TypeVar("R")
+
+MANY: Final = 8  # rows; PostgreSQL is given so many or more as one document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +92,12 @@ def record_of(values: Mapping[str, Any], record: type[R]) -> R:
 
 def insert_missing(tx: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows; leave rows that already exist under the same key as they are."""
-    if not rows:
-        return
-    tx.execute(_skipping_insert(tx, table), list(rows))
+    _insert(tx, _skipping_insert(tx, table), rows)
+
+
+def insert_rows(tx: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows; IntegrityError if one exists under the same key."""
+    _insert(tx, insert(table), rows)
 
 
 def insert_new(tx: Connection, table: Table, row: Mapping[str, Any]) -> bool:
@@ -112,3 +131,61 @@ def _skipping_insert(tx: Connection, table: Table) -> Insert:
     from sqlalchemy.dialects import sqlite
 
     return sqlite.insert(table).on_conflict_do_nothing()
+
+
+def _insert(tx: Connection, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that have the same columns.
+
+    psycopg has PostgreSQL run a statement for each row of a list. A statement with the values of
+    all rows takes SQLAlchemy and psycopg longer to write than it saves. So PostgreSQL gets many
+    rows as one JSON document: 100,000 jobs take less than half of both sides' time.
+    """
+    if not rows:
+        return
+    if tx.dialect.name != "postgresql" or len(rows) < MANY:
+        tx.execute(statement, list(rows))
+        return
+    columns = [statement.table.c[name] for name in rows[0]]
+    for batch in batches(rows):
+        document = cast(literal(_write_document(columns, batch), Text), JSON)
+        source = func.json_to_recordset(document).table_valued(
+            *(column(item.name, item.type) for item in columns)
+        )
+        names = [item.name for item in columns]
+        tx.execute(statement.from_select(names, select(source.render_derived(with_types=True))))
+
+
+def _write_document(
+    columns: Sequence[ColumnElement[Any]], rows: Sequence[Mapping[str, Any]]
+) -> str:
+    """Rows as JSON from which PostgreSQL's json_to_recordset reads the same values."""
+    writers = {item.name: writer for item in columns if (writer := _find_writer(item))}
+    written = [
+        {item.name: row[item.name] for item in columns}
+        | {name: write(row[name]) for name, write in writers.items()}
+        for row in rows
+    ]
+    return msgspec.json.encode(written, enc_hook=float).decode()  # numpy's floats are no float
+
+
+def _find_writer(of: ColumnElement[Any]) -> Callable[[Any], Any] | None:
+    """What turns a column's value into one that JSON has; None where every value is one."""
+    if isinstance(of.type, Float):
+        return _write_number
+    if isinstance(of.type, LargeBinary):
+        return _write_bytes
+    if isinstance(of.type, Moment):
+        return _write_moment
+    return None
+
+
+def _write_number(number: float | None) -> float | str | None:
+    return number if number is None or math.isfinite(number) else str(float(number))
+
+
+def _write_moment(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def _write_bytes(data: bytes | None) -> str | None:
+    return None if data is None else rf"\x{data.hex()}"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 
-from sqlalchemy import Connection, bindparam, exc, insert, select, update
+from sqlalchemy import Connection, bindparam, exc, select, update
 
 from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
@@ -27,7 +27,7 @@ from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
 from vkbench_db.older import purpose_of, tags_of, timings_of
-from vkbench_db.rows import fetch, insert_missing, record_of, select_record
+from vkbench_db.rows import fetch, insert_missing, insert_rows, record_of, select_record
 from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import (
     AccuracyLine,
@@ -254,7 +254,7 @@ def _insert_jobs(
                 "case_id": cases[job.case],
             }
         )
-    tx.execute(insert(schema.job), rows)
+    insert_rows(tx, schema.job, rows)
 
 
 def _check_job(line: Line, target: _Target) -> None:

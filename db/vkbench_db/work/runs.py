@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from vkbench.accuracy import Accuracy
 from vkbench.case import parse, program_of
@@ -17,7 +17,7 @@ from vkbench.run import RunWords
 from vkbench.words import names
 from vkbench_db import schema
 from vkbench_db.batches import batches
-from vkbench_db.rows import insert_missing
+from vkbench_db.rows import insert_missing, insert_rows
 from vkbench_db.work.progress import Progress
 
 
@@ -82,7 +82,7 @@ def add_jobs(
             row = _row(job, run, position, devices[job.device], cases[job.case])
             rows.append(row | {"state": state})
             position += 1
-        tx.execute(insert(schema.job), rows)
+        insert_rows(tx, schema.job, rows)
     return position - start
 
 
