@@ -162,7 +162,7 @@ def html(
 
 
 def _render_text(text: str) -> str:
-    """Markdown as a terminal shows it: rendered, the width of the screen, names broken after `/`."""
+    """Markdown as a terminal shows it: as wide as the screen, names in tables broken after `/`."""
     from rich.console import Console
     from rich.markdown import Markdown
 
