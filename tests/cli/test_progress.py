@@ -102,9 +102,11 @@ def test_a_terminal_shows_it_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_begins_is_told_at_once_and_once_to_a_file(capsys: Captured) -> None:
-    with Doing("loading") as doing:
+    with Doing("reading") as doing:
+        assert capsys.readouterr().err == ""  # a mistake in what was typed is one line
+        Doing.now("loading")
         assert capsys.readouterr().err == "loading\n"
-        doing.turn_to("planning")
+        Doing.now("planning")
         doing.count_kernels(1, 2, "copy")
         assert capsys.readouterr().err == ""
         doing.count_kernels(2, 2, "copy")
@@ -130,6 +132,6 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_a_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    with terminal(80, monkeypatch, errors=True) as screen, Doing("loading"):
-        pass
+    with terminal(80, monkeypatch, errors=True) as screen, Doing("reading"):
+        Doing.now("loading")
     assert screen.text == "loading\n"

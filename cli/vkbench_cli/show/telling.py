@@ -157,24 +157,34 @@ class Elapsed:
 class Doing(Elapsed):
     """What a command does before it can count its work, said at once and not after a while.
 
-    A terminal shows it in a line that moves; anything else gets one line when it begins.
+    A terminal shows it in a line that moves. Anything else gets one line, by the first `now`: what
+    was typed is understood by then, and a mistake in it stays one line.
     """
 
     def __enter__(self) -> Self:
         self._is_moving = _can_move()
         if self._is_moving:  # the live view, which takes a while to load, writes over this
             print(visible(self._label), end="\r", file=sys.stderr, flush=True)
-        else:
-            tell(self._label)
+        self._was_told = self._is_moving
         return super().__enter__()
 
+    @classmethod
+    def now(cls, label: str) -> None:
+        """Show what is done now, where a command shows such a thing."""
+        for wait in cls._shown:
+            if isinstance(wait, Doing):
+                wait.turn_to(label)
+
     def turn_to(self, label: str) -> None:
-        """Show that something else is done now."""
+        """Show that this is done now."""
         self._label = label
+        if not self._was_told:
+            self._was_told = True
+            tell(label)
 
     def count_kernels(self, done: int, total: int, key: str) -> None:
         """Show how many kernels are compiled; where nothing moves, a line when all are."""
-        self.turn_to(f"compiling kernel {min(done + 1, total)} of {total}")
+        self._label = f"compiling kernel {min(done + 1, total)} of {total}"
         if done == total and not self._is_moving:
             tell(f"compiled {count_of(total, 'kernel')}")
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from vkbench_worker.owner.routes import Route
 
 
-BEGINNING = "loading the driver and planning the run"
+BEGINNING = "reading what is asked for"
+LOADING = "loading the driver"
 
 
 def run(
@@ -236,7 +237,9 @@ def plan_run(
         selection = replace(selection, driver=routes[0].driver.sha)
         store_host_devices(database, routes)
     else:
+        Doing.now(LOADING)
         devices = chosen_devices(selecting.device, settings)
+    Doing.now("planning the run")
     _refuse_paused(database, devices)
     made = store_run(
         database, selection, devices, bundle=bundle, build=build, label=effort.label, sweep=sweep
@@ -267,6 +270,7 @@ def _resume_run(
         )
     if not waiting:
         raise NothingToDo(f"run {run.id} has no unfinished jobs")
+    Doing.now(LOADING)
     devices = [facts for facts in all_devices() if facts.key in waiting]
     if not devices:
         raise NothingToDo(f"the unfinished jobs of run {run.id} are for devices of another machine")

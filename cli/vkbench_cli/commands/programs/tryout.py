@@ -82,7 +82,7 @@ def try_builds(
     end = time.monotonic() + options.limit_seconds
     settings = store.settings()
     opened = open_database(settings) if submit else open_alone(settings)
-    with Doing("loading the driver and planning pairs"), opened as database:
+    with Doing("looking for both builds"), opened as database:
         lab = _Fleet(database) if submit else _Here(database, settings)
         builds = _choose_builds(lab, program, old, new)
         chosen = choose_cases(options.choose(SUITE), builds.new, is_open=options.is_open)
@@ -111,6 +111,7 @@ class _Here:
         from vkbench_db.work.devices import store_device
         from vkbench_local.machine import chosen_devices
 
+        Doing.now("loading the driver")
         self._devices = chosen_devices(list(options.device), self._settings)
         with self._database.transaction() as tx:
             for facts in self._devices:
