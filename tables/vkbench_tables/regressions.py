@@ -91,7 +91,7 @@ SUSPECTED = (
 
 
 def rank_by_gravity(row: RegressionRow) -> tuple[int, float]:
-    """A key that sorts wrong before failed, slower and faster, and a large change before a small."""
+    """A key that sorts wrong before failed, slower and faster, and large changes before small."""
     size = abs(log(row.ratio)) if row.ratio else 0.0
     return GRAVITY.index(row.direction), -size
 
