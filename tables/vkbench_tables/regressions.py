@@ -29,7 +29,7 @@ ROWS = (
     Column(key="cause", heading="cause"),
     Column(key="title", heading="what", rank=Rank.KEY),
     Column(key="kernels", heading="kernels"),
-    Column(key="changes", heading="series", kind=ValueKind.COUNT),
+    Column(key="changes", heading="series", kind=ValueKind.COUNT, rank=Rank.MINOR),
     Column(key="cases", heading="cases", kind=ValueKind.COUNT, hidden=True),
     Column(key="devices", heading="devices", kind=ValueKind.COUNT, rank=Rank.MINOR),
     Column(key="ratio", heading="new/old", kind=ValueKind.RATIO, rank=Rank.KEY),

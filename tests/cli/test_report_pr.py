@@ -84,6 +84,9 @@ def test_what_is_refused_of_a_fork_is_printed_and_fails_nothing(
     assert (fake.comments, fake.statuses) == ({}, [])
     monkeypatch.setenv("GITHUB_TOKEN", "unknown")  # that is no fork's token
     run_command(capsys, *words, "--from-fork", code=8)
+    monkeypatch.delenv("GITHUB_TOKEN")
+    assert "posting needs a token" in run_command(capsys, *words, "--from-fork")[1]
+    run_command(capsys, *words, code=2)
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])

@@ -160,7 +160,7 @@ def test_action_and_template_comment_once_and_set_the_status(
     assert "<svg" in (tmp_path / "vkbench.html").read_text()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 def test_two_builds_are_timed_and_a_job_that_dies_or_is_of_a_fork_is_told(
     vkbench: object, tmp_path: Path
 ) -> None:
@@ -168,7 +168,7 @@ def test_two_builds_are_timed_and_a_job_that_dies_or_is_of_a_fork_is_told(
     add_program(here, RIGHT, tmp_path / "old", "old")
     slow = RIGHT.replace("say(", "say(samples=[8e-6, 9e-6, 8e-6] * 20, ")
     add_program(here, slow, tmp_path / "new", "new")
-    options = f"--case {SUM} --budget 30s"
+    options = f"--case {SUM} --budget 150s"
     inputs = {
         "program": NAME,
         "old": "old",
@@ -178,14 +178,14 @@ def test_two_builds_are_timed_and_a_job_that_dies_or_is_of_a_fork_is_told(
         "number": "7",
         "commit": "c0ffee",
     }
-    template = {"VK_PROGRAM": NAME, "VK_OLD": "old", "VK_NEW": "new", "VK_OPTIONS": options}
+    template = {"VK_PROGRAM": NAME, "VK_OLD": "new", "VK_NEW": "old", "VK_OPTIONS": options}
     with forge_running() as fake:
         words = runner(fake, tmp_path)
-        assert run_steps(action_steps(inputs), tmp_path, words)[0] == 1
+        code, said = run_steps(action_steps(inputs), tmp_path, words)
+        assert code == 1, said
         (comment,) = fake.comments[7]
         assert "### old → new: 1 slower\n" in comment["body"]
         assert "**Slower: 1**" in comment["body"]
-        assert run_steps(template_steps(template), tmp_path, words)[0] == 1
         # the measuring shell is killed: the last word is still said
         pending, measure, settle = action_steps(inputs)
         code, said = run_steps((pending, kill_step(measure, tmp_path), settle), tmp_path, words)
@@ -193,23 +193,23 @@ def test_two_builds_are_timed_and_a_job_that_dies_or_is_of_a_fork_is_told(
         script, after = template_steps({**template, "CI_JOB_ID": "6"})
         code, said = run_steps((kill_step(script, tmp_path), after), tmp_path, words)
         assert code == -9, said
-        assert [(one["state"], one["description"]) for one in fake.statuses[::2]] == [
-            *[("pending", "being measured"), ("running", "being measured")] * 2
+        posted = [(one["state"], one["description"]) for one in fake.statuses]
+        assert posted[::2] == [
+            *[("pending", "being measured")] * 2,
+            ("running", "being measured"),
         ]
-        ends = [one["state"] for one in fake.statuses[1::2]]
-        assert ends == ["failure", "failed", "error", "failed"]
-        assert "ended with 137" in fake.statuses[-1]["description"]
-        # a fork's token may only read: nothing is posted, and nothing fails for that
-        before = len(fake.statuses)
-        fake.readers.append("a token that reads")
-        swapped = {**inputs, "old": "new", "new": "old", "token": "a token that reads"}
-        code, said = run_steps(action_steps(swapped, is_fork=True), tmp_path, words)
-        assert code == 0, said
+        assert [state for state, _ in posted[1::2]] == ["failure", "error", "failed"]
+        assert "ended with 137" in posted[-1][1]
+        # a fork's token may only read, or there is none: the comment is printed, and fails nothing
+        fake.readers.append("reads")
+        pending, measure, settle = action_steps({**inputs, "token": "reads"}, is_fork=True)
+        killed = (pending, kill_step(measure, tmp_path), settle)
+        said = run_steps(killed, tmp_path, words)[1]
+        assert "Resource not accessible by integration" in said
         assert "may only read" in said
-        assert "### new → old: 1 faster" in said
         fork = {"CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "stranger/b", "GITLAB_TOKEN": ""}
-        swapped = {**template, "VK_OLD": "new", "VK_NEW": "old", "CI_JOB_ID": "7"}
-        code, said = run_steps(template_steps(swapped), tmp_path, {**words, **fork})
+        code, said = run_steps(template_steps(template), tmp_path, {**words, **fork})
         assert code == 0, said
+        assert "### new → old: 1 faster" in said
         assert "GITLAB_TOKEN is not set" in said
-        assert len(fake.statuses) == before
+        assert len(fake.statuses) == len(posted)
