@@ -52,6 +52,8 @@ SHOWN = STATES[:3]  # what users have to look at
 BAD = ("slower", "wrong", "failed")
 KERNELS_SHOWN = 2
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
+NONE_OPEN = "no regression to look at: `vkbench regressions ls --all` lists those that are over too"
+NONE_AT_ALL = "no regression: nothing that was measured became slower, wrong or failed for certain"
 NONE_SUSPECTED = "no change is suspected: times are judged from the third result of a series on"
 
 Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
@@ -136,7 +138,8 @@ def list_(
         )
         waiting = inbox.uncertain(tx)
     cells = [_cells_of_row(row, output) for row in sort_worst_first(rows)]
-    show_first(Table(columns=ROWS, rows=cells), output, output.most(limit), "worst")
+    table = Table(columns=ROWS, rows=cells, nothing=NONE_AT_ALL if all_states else NONE_OPEN)
+    show_first(table, output, output.most(limit), "worst")
     if waiting:
         tell(f"{_waiting(waiting)}: `vkbench regressions suspected`")
     bad = any(row.state == "open" and row.direction in BAD for row in rows)
