@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TextIO
 from vkbench.settings import read_variables
 from vkbench.words.units import count_of, span
 from vkbench.words.visible import visible, visible_lines
-from vkbench_cli.show.layout import wrap_text
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 30.0  # between lines where there is no terminal
 PATIENCE_SECONDS = 2.0  # of people, without a sign that something goes on
 NARROWEST = 20  # columns of a terminal that tables fit into
+_JOINT = re.compile(r"(?<=[\s/_,])")  # after which a name may be broken
 _COMMAND = re.compile(r"`[^`]+`")
 _NO_BREAK = "\0"  # a space at which no line may break
 
@@ -86,9 +86,12 @@ def _break_names(line: str, indent: str, width: int) -> str:
     """A line whose one word is too long in several, broken as tables do; a command stays whole."""
     if len(line) <= width or _NO_BREAK in line:
         return line
-    first, *rest = wrap_text(line.strip(), width - len(indent))
-    start = line[: len(line) - len(line.lstrip())]
-    return "\n".join([start + first, *(indent + piece for piece in rest)])
+    pieces = [line[: len(line) - len(line.lstrip())]]
+    for part in _JOINT.split(line.strip()):
+        if len(pieces[-1]) + len(part) > width and pieces[-1].strip():
+            pieces.append(indent)
+        pieces[-1] += part
+    return "\n".join(piece.rstrip() for piece in pieces)
 
 
 def room(stream: TextIO) -> int:
