@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +14,16 @@ _FILES: Final = ("driver_sha", "icd_library")  # digits of hashes of a driver's 
 _FIRMWARE: Final = "firmware"  # of AMD's, a name for each processor: firmware_smc
 _VERSIONS: Final = ("driver_version", "driver_info", "driver_sha")  # new ones come with new files
 _MOST_SHOWN: Final = 60  # characters of a value
+_PLAIN_NAMES: Final = {
+    "driver_version": "driver",
+    "driver_sha": "driver files",
+    "api_version": "Vulkan",
+    "os": "system",
+    "os_kernel": "system kernel",
+    "cpu": "CPU",
+    "icd": "driver manifest",
+    "icd_library": "driver library",
+}  # of facts; of the others, their own with blanks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +40,15 @@ class Moved:
         return _is_told(self.name)
 
     @property
+    def plain_name(self) -> str:
+        """What people call the fact: driver, power cap."""
+        return _PLAIN_NAMES.get(self.name, self.name.replace("_", " "))
+
+    @property
     def words(self) -> str:
         """Both values, as people read them: power cap 300 W → 250 W."""
         before, after = (_shorten(value) or "none" for value in (self.before, self.after))
-        return f"{self.name.replace('_', ' ')} {before} → {after}"
+        return f"{self.plain_name} {before} → {after}"
 
 
 def list_moved(before: Facts, after: Facts) -> list[Moved]:
@@ -74,6 +89,16 @@ def _name_driver(facts: Mapping[str, str]) -> str:
 
 def _pick_digits(facts: Mapping[str, str]) -> str:
     return next((facts[name] for name in _FILES if facts.get(name)), "")
+
+
+def name_arrivals(moved: Sequence[Moved]) -> list[str]:
+    """What is there since, as a title says it: driver 550.1; a driver's version only once."""
+    version = next((one.after for one in moved if one.name == "driver_version"), "")
+    return [
+        one.words if one.is_set else f"{one.plain_name} {_shorten(one.after) or 'gone'}"
+        for one in moved
+        if not (one.name == "driver_info" and version and version in one.after)
+    ]
 
 
 def _comes_with_driver(moved: Moved, names: set[str], new: Mapping[str, str]) -> bool:

@@ -54,6 +54,13 @@ _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 class LazyGroup(CommandGroup):
     """Shows the one-line help of every command from the table; loads the one asked for."""
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C gets past Typer, which would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Abort from interrupt
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         row = next((row for row in COMMANDS if row.name == name), None)

@@ -26,6 +26,8 @@ INSTALL_DRIVER = "install the GPU's driver, or a CPU driver: apt install mesa-vu
 REDIS_SECONDS = 2.0
 WORKER_UNIT = "vkbench-worker.service"
 RUN = "run"  # needed by `vkbench run`
+FLEETS = "fleets"  # several hosts: submit, scheduler, worker
+CONTAINED = "strangers' kernels (VKBENCH_SANDBOX=require)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +146,7 @@ def containment(settings: Settings) -> Iterator[CheckResult]:
         ok=kernel.is_enough and not is_off,
         detail="; ".join([in_force(settings.sandbox), *lacks]),
         fix="unset VKBENCH_SANDBOX" if is_off else "a kernel with Landlock and seccomp filters",
-        needed_for=RUN if settings.sandbox is Sandbox.REQUIRE else "VKBENCH_SANDBOX=require",
+        needed_for=RUN if settings.sandbox is Sandbox.REQUIRE else CONTAINED,
     )
 
 
@@ -180,7 +182,7 @@ def service(settings: Settings) -> Iterator[CheckResult]:
         detail="; ".join(lacks)
         or f"its user is {properties['User']}, who cannot write to the system",
         fix="take the unit of docs/howto/gpu-host.md",
-        needed_for="a contained worker",
+        needed_for=FLEETS,
     )
 
 
@@ -213,7 +215,7 @@ def validation_layer(settings: Settings) -> Iterator[CheckResult]:
         ok=bool(manifests),
         detail=manifests[0] if manifests else "no VK_LAYER_KHRONOS_validation in the usual places",
         fix="apt install vulkan-validationlayers",
-        needed_for="VKBENCH_VALIDATION=1",
+        needed_for="developers of kernels (VKBENCH_VALIDATION=1)",
     )
 
 
@@ -244,7 +246,7 @@ def slang(settings: Settings) -> Iterator[CheckResult]:
         "Slang compiler",
         lambda: str(find()),
         fix="pip install slangtorch, or set VKBENCH_SLANGC",
-        needed_for="bundle build",
+        needed_for="developers of kernels (bundle build)",
     )
 
 
@@ -277,7 +279,7 @@ def redis(settings: Settings) -> Iterator[CheckResult]:
         f"Redis at {hide_password(settings.redis)}",
         look,
         fix="apt install redis-server, or set VKBENCH_REDIS",
-        needed_for="submit, scheduler, worker",
+        needed_for=FLEETS,
     )
 
 
@@ -289,13 +291,13 @@ def builds(settings: Settings) -> Iterator[CheckResult]:
         "place of builds",
         partial(_reach_builds, settings),
         fix="have VKBENCH_STORE name a folder or a URL that all hosts reach (docs/howto/builds.md)",
-        needed_for="builds in a fleet",
+        needed_for=FLEETS,
     )
     yield attempt(
         "policy of builds",
         partial(describe_builds, settings.builds),
         fix="have VKBENCH_BUILDS name a file of the public SSH keys of those whose builds may run",
-        needed_for="builds in a fleet",
+        needed_for=FLEETS,
     )
 
 
@@ -327,7 +329,7 @@ def clock(settings: Settings) -> Iterator[CheckResult]:
         ok=not ahead,
         detail=describe_skew(ahead) if ahead else "that of Redis",
         fix="have this host and that of Redis keep time by NTP",
-        needed_for="true dates",
+        needed_for=FLEETS,
     )
 
 
@@ -336,14 +338,15 @@ def signing(settings: Settings) -> Iterator[CheckResult]:
 
     def look() -> str:
         if not keys_for(settings).worker:
-            return "unsigned" + (" (VKBENCH_UNSIGNED)" if settings.unsigned else ": Redis is here")
+            why = " (VKBENCH_UNSIGNED)" if settings.unsigned else ": Redis is on this machine"
+            return f"not signed{why}"
         return f"signed by the keys in {settings.keys}"
 
     yield attempt(
         "messages",
         look,
         fix="vkbench key new FOLDER, and VKBENCH_KEYS=FOLDER here and on each worker",
-        needed_for="scheduler, worker",
+        needed_for=FLEETS,
     )
 
 
@@ -353,9 +356,9 @@ PACKAGES = (
     ("vulkan", "worker", RUN),
     ("scipy", "detection", "compare, regressions, bisect"),
     ("ruptures", "detection", "compare, regressions, bisect"),
-    ("celery", "scheduler", "scheduler, worker"),
-    ("redis", "scheduler", "scheduler, worker"),
-    ("psycopg", "scheduler", "PostgreSQL"),
+    ("celery", "scheduler", FLEETS),
+    ("redis", "scheduler", FLEETS),
+    ("psycopg", "scheduler", "fleets with PostgreSQL"),
 )
 
 CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (

@@ -17,14 +17,19 @@ from vkbench.job import ACTIVE, AUTO
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_shaders.bundle import Bundle, entry_key, packaged, packaged_sha
-from vkbench_shaders.compile.cached import progress_bar
+from vkbench_shaders.compile.cached import Progress, progress_bar
 from vkbench_shaders.compile.first_need import FirstNeed
 from vkbench_shaders.own.posing import pose_case
 from vkbench_worker.runner.variants import choose
 
 
-def compile_kernels(database: Database, run: int, devices: Sequence[DeviceFacts]) -> None:
-    """Compile what the unfinished jobs of a run launch on devices of this machine."""
+def compile_kernels(
+    database: Database, run: int, devices: Sequence[DeviceFacts], watch: Progress | None = None
+) -> None:
+    """Compile what the unfinished jobs of a run launch on devices of this machine.
+
+    `watch` is told how many are done; without it, a bar shows that.
+    """
     if not packaged_sha() or (bundle := packaged()).is_compiled:
         return
     with database.reading() as tx:
@@ -40,7 +45,7 @@ def compile_kernels(database: Database, run: int, devices: Sequence[DeviceFacts]
         if device in facts_by_key
     )
     if isinstance(bundle.blobs, FirstNeed):
-        bundle.blobs.fill({sha for shas in needed for sha in shas}, progress_bar())
+        bundle.blobs.fill({sha for shas in needed for sha in shas}, watch or progress_bar())
 
 
 def blobs_of(bundle: Bundle, case: str, variant: str, device: DeviceFacts) -> Iterable[str]:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from vkbench.programs.build import name_build
 from vkbench_detection.changes.decisions import OF_SOFTWARE, Cause
-from vkbench_detection.regress.stages import RegressionStage
+from vkbench_detection.regress.stages import TO_DO, RegressionStage
 from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_detection.regress.inbox import MemberRow, RegressionStory
+    from vkbench_detection.regress.inbox import MemberRow, RegressionRow, RegressionStory
 
 STATES = tuple(RegressionStage)
 DIRECTIONS = ("slower", "faster", "wrong", "failed")
+GRAVITY = ("wrong", "failed", "slower", "faster")  # of directions, the worst first
 SHA_SHOWN = 12
 
 ROWS = (
@@ -28,7 +29,7 @@ ROWS = (
     Column(key="cause", heading="cause"),
     Column(key="title", heading="what", rank=Rank.KEY),
     Column(key="kernels", heading="kernels"),
-    Column(key="changes", heading="series", kind=ValueKind.COUNT),
+    Column(key="changes", heading="series", kind=ValueKind.COUNT, rank=Rank.MINOR),
     Column(key="cases", heading="cases", kind=ValueKind.COUNT, hidden=True),
     Column(key="devices", heading="devices", kind=ValueKind.COUNT, rank=Rank.MINOR),
     Column(key="ratio", heading="new/old", kind=ValueKind.RATIO, rank=Rank.KEY),
@@ -88,6 +89,17 @@ SUSPECTED = (
     Column(key="found_at", heading="found", kind=ValueKind.TIME),
     Column(key="evidence", heading="evidence", lifted=True, prose=True),
 )
+
+
+def rank_by_gravity(row: RegressionRow) -> tuple[int, float]:
+    """A key that sorts wrong before failed, slower and faster, and large changes before small."""
+    size = abs(log(row.ratio)) if row.ratio else 0.0
+    return GRAVITY.index(row.direction), -size
+
+
+def sort_worst_first(rows: Sequence[RegressionRow]) -> list[RegressionRow]:
+    """Those that people have to look at, then those that are settled; of both the worst first."""
+    return sorted(rows, key=lambda row: (row.state not in TO_DO, *rank_by_gravity(row)))
 
 
 def story_row(story: RegressionStory) -> dict[str, Cell]:

@@ -83,6 +83,21 @@ def test_what_only_a_fleet_needs_does_not_fail() -> None:
     assert finding.detail == "Connection refused"
 
 
+def test_what_only_a_fleet_needs_is_optional(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+) -> None:
+    monkeypatch.setenv("VKBENCH_REDIS", "redis://127.0.0.1:1/0")
+    monkeypatch.setenv("VKBENCH_STORE", str(tmp_path / "gone"))
+    settings.cache_clear()
+    code = cli.main(["doctor", "--wide"])
+    out, notes = capsys.readouterr()
+    for what in ("Redis at redis://127.0.0.1:1/0", "place of builds"):
+        [line] = [line for line in out.splitlines() if what in line]
+        assert line.startswith("optional")
+        assert "  fleets  " in line
+    assert code == (0 if "all that `vkbench run` needs is here" in notes else 4)
+
+
 def test_the_place_and_the_policy_of_builds_are_told(tmp_path: Path) -> None:
     place, policy = diagnosis.builds(settings())
     assert (place.ok, policy.ok) == (True, True)

@@ -7,10 +7,12 @@ import re
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from commands import run_command
+from terminals import typed_into
 from vkbench.errors import LISTED_BY, UnknownName
 from vkbench_cli import main as cli
 from vkbench_cli.table import COMMANDS, Command
@@ -140,6 +142,20 @@ def test_errors_have_one_line_and_a_code(error: BaseException, code: int, messag
     assert status == code
     assert message in line
     assert "\n" not in line
+
+
+def test_a_command_that_is_interrupted_says_so(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-c",
+        "import sys; from vkbench_cli.main import main; sys.exit(main())",
+    ]
+    where = {"VKBENCH_DATA": str(tmp_path)}
+    code, shown = typed_into(
+        [*words, "run"], after="reading what is asked for", key=b"\x03", env=where
+    )
+    assert code == 130
+    assert shown.endswith("vkbench: interrupted\n")
 
 
 @pytest.mark.parametrize("command", sorted(set(LISTED_BY.values())))

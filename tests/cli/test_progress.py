@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_cli.show import progress, telling
 from vkbench_cli.show.progress import CountedProgress
-from vkbench_cli.show.telling import Elapsed
+from vkbench_cli.show.telling import Doing, Elapsed
 
 
 @pytest.fixture
@@ -98,3 +99,39 @@ def test_a_terminal_shows_it_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> N
     shown = "a \\x1b query: 0 seconds"
     assert shown in screen.text
     assert not screen.text.rstrip().endswith(shown)  # it was erased
+
+
+def test_what_begins_is_told_at_once_and_once_to_a_file(capsys: Captured) -> None:
+    with Doing("reading") as doing:
+        assert capsys.readouterr().err == ""  # a mistake in what was typed is one line
+        Doing.now("loading")
+        assert capsys.readouterr().err == "loading\n"
+        Doing.now("planning")
+        doing.count_kernels(1, 2, "copy")
+        assert capsys.readouterr().err == ""
+        doing.count_kernels(2, 2, "copy")
+    assert capsys.readouterr().err == "compiled 2 kernels\n"
+
+
+def test_a_terminal_shows_one_line_that_moves_and_is_erased(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with terminal(80, monkeypatch, errors=True) as screen:
+        with Doing("loading") as doing:
+            sys.stderr.flush()
+            doing.count_kernels(1, 3, "copy")
+            time.sleep(0.7)
+        print("a table")
+    assert screen.text.startswith("loading\r")
+    assert "compiling kernel 2 of 3: " in screen.text
+    assert screen.text.endswith("\x1b[2Ka table\n")
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with terminal(80, monkeypatch, errors=True) as screen, Doing("reading"):
+        Doing.now("loading")
+    assert screen.text == "loading\n"

@@ -49,6 +49,15 @@ def test_the_list(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("failed", "environment", 1),
     }
     assert {row["state"] for row in rows} == {"open"}
+    order = [row["direction"] for row in rows]
+    assert order == ["wrong", "failed", "slower", "faster"]
+    assert main(["regressions", "close", str(rows[0]["id"])]) == 0
+    capsys.readouterr()
+    every = read_rows(capsys, "regressions", "ls", "--all")
+    assert [row["direction"] for row in every] == [*order[1:], "wrong"]
+    out, notes = run_command(capsys, "regressions", "ls", "--limit", "1")
+    assert " wrong on " not in out  # it is closed
+    assert "the worst 1; --limit 0 shows all" in notes
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,7 @@ def test_one_of_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_that_crashes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [row] = read_rows(capsys, "regressions", "ls", "--direction", "failed")
     assert " failed on Planted 9000 of " in row["title"]
-    assert " since driver_version 550.2 (" in row["title"]
+    assert " since driver 550.2 (" in row["title"]
     [story] = read_rows(capsys, "regressions", "show", str(row["id"]))
     [member] = story["members"]
     assert (member["case_name"], member["metric"], member["ratio"]) == (

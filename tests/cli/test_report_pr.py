@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +17,7 @@ from planted_tryout import Trial
 from vkbench.job import Mode, PlannedJob
 from vkbench.run import RunWords
 from vkbench_db.database import Database
+from vkbench_detection.steps import detect
 from vkbench_scheduler.planning.tryouts import add_round
 
 TO = ("--repository", "a/b", "--number", "7", "--commit", "c0ffee")
@@ -36,6 +39,54 @@ def test_a_slower_run_is_a_comment_with_the_exit_code_of_the_gate(
     out, _ = run_command(capsys, "report", "pr", "slow", "--against", "before", code=1)
     assert out.index("**Slower") < out.index("<details><summary>Within noise")
     run_command(capsys, "report", "pr", "before", "--against", "before", code=0)
+
+
+def test_a_row_that_changed_has_its_history_in_letters(past: Past, capsys: Captured) -> None:
+    for _ in range(3):
+        past.run("more", past.done(1e-3), past.done(2e-6), past.done(3e-6))
+    past.run("slow", past.done(2e-3), past.done(2e-6), past.done(3e-6))
+    detect(past.database, time.time())  # as `vkbench run` does at its end
+    out, _ = run_command(capsys, "report", "pr", "slow", "--against", "before", code=1)
+    slower, rest = out[out.index("**Slower") :].split("<details>", 1)
+    assert "history" in slower
+    assert re.search("[▁▂]{3,}█ ", slower)
+    assert "history" not in rest
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_a_status_is_pending_before_and_a_forge_that_is_away_stops_nothing(
+    past: Past,
+    capsys: Captured,
+    fake: FakeForge,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    words = ("report", "pr", "to come", "--pending", "--post", kind, *TO)
+    assert run_command(capsys, *words) == ("", "")
+    (status,) = fake.statuses
+    assert status["state"] == {"github": "pending", "gitlab": "running"}[kind]
+    assert fake.comments == {}
+    monkeypatch.setenv(f"{kind.upper()}_TOKEN", "hunter2")
+    assert "no status that it is measured: " in run_command(capsys, *words)[1]
+
+
+def test_what_is_refused_of_a_fork_is_printed_and_fails_nothing(
+    past: Past, capsys: Captured, fake: FakeForge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.readers.append("reads")
+    monkeypatch.setenv("GITHUB_TOKEN", "reads")
+    words = ("report", "pr", "before", "--against", "before", "--post", "github", *TO)
+    _, err = run_command(capsys, *words, code=8)
+    assert "403" in err
+    out, err = run_command(capsys, *words, "--from-fork")
+    assert out.startswith("### No change")
+    assert "may only read" in err
+    assert (fake.comments, fake.statuses) == ({}, [])
+    monkeypatch.setenv("GITHUB_TOKEN", "unknown")  # that is no fork's token
+    run_command(capsys, *words, "--from-fork", code=8)
+    monkeypatch.delenv("GITHUB_TOKEN")
+    assert "posting needs a token" in run_command(capsys, *words, "--from-fork")[1]
+    run_command(capsys, *words, code=2)
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
@@ -122,6 +173,7 @@ def test_a_forge_that_refuses_hides_no_verdict(
     [
         (("before", "--post", "github"), "--post needs --repository"),
         (("before", "--number", "3"), "need --post"),
+        (("before", "--pending", "--post", "github", *TO[:4]), "--pending needs --commit"),
         (("before",), "is none of `vkbench try`: give --against OLD"),
     ],
 )

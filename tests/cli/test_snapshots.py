@@ -117,7 +117,8 @@ HELPS = {"-".join(["help", *words]): [*words, "--help"] for words in commands()}
 
 def shown(words: list[str], monkeypatch: pytest.MonkeyPatch, lab: Path) -> str:
     """What a terminal of 80 columns shows of a command, and its exit code."""
-    with terminal(COLUMNS, monkeypatch, errors=True) as screen:
+    with terminal(COLUMNS, monkeypatch, errors=True) as screen, monkeypatch.context() as patched:
+        patched.setenv("TERM", "dumb")  # no line moves
         code = cli.main(words)
     text = _CONTROL.sub("", screen.text).replace(str(lab), "/lab.db")
     return f"$ {shlex.join(['vkbench', *words])}\n{text}[{code}]\n"

@@ -6,6 +6,8 @@ The terminal is a real one, a pseudo-terminal of some width; commands run in thi
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +17,18 @@ from pathlib import Path
 import pytest
 
 from commands import run_command
+from demonstrated import demonstrated
 from planted_lab import LONG_CASE, WORDS, make_lab
 from planted_lines import add_program
 from terminals import terminal
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_cli.show import layout
+from vkbench_cli.show.telling import say, say_command, tell
 from vkbench_cli.table import COMMANDS
 from vkbench_tables.table import Rank
+
+__all__ = ["demonstrated"]
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +117,7 @@ def test_what_is_left_out_is_named_and_wide_shows_it(
     notes = capsys.readouterr().err
     assert "not shown at 80 columns: " in notes
     assert "(--wide or --json shows all)" in notes
-    assert "cold_spread" in notes  # its heading is a sign that another column has too
+    assert "cold spread" in notes  # its heading is a sign that another column has too
     with terminal(80, monkeypatch) as wide:
         cli.main([*WORDS["results --history"], "--wide"])
     assert "not shown" not in capsys.readouterr().err
@@ -135,6 +141,71 @@ def test_what_is_left_out_is_named_and_wide_shows_it(
 )
 def test_text_breaks_where_it_has_joints(text: str, width: int, lines: list[str]) -> None:
     assert layout.wrap_text(text, width) == lines
+
+
+# The demonstration's data in every table that only reads.
+READING = (
+    *(["regressions", "ls", "--all"], ["regressions", "suspected"]),
+    *(["regressions", "show", str(number)] for number in range(1, 8)),
+    *(
+        ["compare", *pair]
+        for pair in (["driver:24.2.0", "driver:24.3.1"], ["build:v1.1", "build:v1.2"])
+    ),
+    *(["results", *more] for more in ([], ["--history"], ["--statistics"], ["--state", "wrong"])),
+    *([name] for name in ("devices", "status", "jobs", "noise", "doctor", "kernels", "watch")),
+    *(["jobs", "last"], ["calibrate", "--show"], ["tune", "--show"], ["report", "run", "last"]),
+    *([name, "ls"] for name in ("baseline", "bisect", "bundle", "schedule", "token", "driver")),
+    *([name, "ls"] for name in ("program", "model")),
+    *(["program", "show", "ggml-vulkan"], ["plot", "1"], ["report", "accuracy"]),
+    ["query", "SELECT * FROM v_results LIMIT 20"],
+)
+
+
+@pytest.mark.timeout(400)  # as long as making it may take
+def test_the_demonstration_fits_80_columns_and_no_name_is_cut(
+    demonstrated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{demonstrated}")
+    settings.cache_clear()
+    for words in READING:
+        with terminal(80, monkeypatch, errors=True) as screen:
+            monkeypatch.setenv("TERM", "dumb")  # nothing moves
+            code = cli.main(words)
+        assert code in (0, 1, 7, 8), screen.text
+        lines = screen.text.splitlines()
+        assert max(map(len, lines)) <= 80, (words, max(lines, key=len))
+        assert "…" not in screen.text, words
+        assert "_per_second" not in screen.text or words[0] == "query"  # names of the view
+
+
+def test_a_long_command_is_one_that_a_shell_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["vkbench", "run", "--case", LONG_CASE, "--device", "of a long name", "--bundle", "1"]
+    with terminal(60, monkeypatch) as screen:
+        say_command("run it again", shlex.join(command))
+    typed = screen.text.partition("\n")[2]
+    shell = subprocess.run(
+        ["sh", "-c", f"echo() {{ printf '%s\\n' \"$@\"; }}; echo {typed}"],
+        capture_output=True,
+        text=True,
+    )
+    assert shell.stdout.splitlines() == command
+    assert max(len(line) for line in typed.splitlines() if LONG_CASE not in line) <= 60
+    with terminal(60, monkeypatch) as screen:
+        say_command("run it", "vkbench run")
+    assert screen.text == "run it: vkbench run\n"
+
+
+def test_a_note_breaks_names_but_no_command_and_no_word_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with terminal(60, monkeypatch, errors=True) as screen:
+        tell(f"{LONG_CASE} was not judged: `vkbench results --case NAME`")
+        say(LONG_CASE)
+    *note, alone = screen.text.splitlines()
+    assert max(map(len, note)) <= 60
+    assert "".join(line.strip() for line in note[:2]).startswith(LONG_CASE)
+    assert any("`vkbench results --case NAME`" in line for line in note)
+    assert alone == LONG_CASE
 
 
 def test_an_interval_is_left_out_whole() -> None:

@@ -206,8 +206,7 @@ def test_nothing_is_dismissed_by_a_p_that_says_the_opposite(database: Database) 
 
 
 UPDATED = (
-    "mul_mat_vec, softmax and 1 more {change} on Planted 9000 of lab0"
-    " since driver_version 550.1 (8 Nov)"
+    "mul_mat_vec, softmax and 1 more {change} on Planted 9000 of lab0 since driver 550.1 (8 Nov)"
 )
 
 

@@ -244,7 +244,7 @@ def test_cases_that_fail_with_one_driver_are_one_regression(
     new = updated(lab, environment)
     for case in range(1, 5):
         do(lab, device, case, Outcome.DEVICE_LOST, environment=new)
-    title = f"mul_mat_vec failed on llvmpipe of alpha since driver_version {DRIVER} (22 Sep)"
+    title = f"mul_mat_vec failed on llvmpipe of alpha since driver {DRIVER} (22 Sep)"
     assert judged(lab) == [("failed", "environment", "open", title)]
     assert rows(lab, "SELECT count(*) FROM v_regressions") == [(1,)]
     assert detect(lab.database, lab.now) == Detected()  # failures that wait are not looked at again

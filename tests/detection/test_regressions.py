@@ -362,7 +362,7 @@ def test_hosts_updated_alike_have_one_regression(full: Lab, environment: Environ
             tx.execute(update(schema.change_point).where(table.id == made).values(**moved))
     assert len(grouped(full).opened) == 1
     [(title,)] = rows(full, "SELECT title FROM regression")
-    assert title == "softmax 10 % slower on 2 devices since driver_version 23.1 (23 Sep)"
+    assert title == "softmax 10 % slower on 2 devices since driver 23.1 (23 Sep)"
 
 
 def test_later_members_join(full: Lab) -> None:

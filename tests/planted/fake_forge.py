@@ -29,6 +29,7 @@ class FakeForge:
     comments: dict[int, list[Entry]] = field(default_factory=dict)  # by number of pull or issue
     statuses: list[Entry] = field(default_factory=list)
     issues: list[Entry] = field(default_factory=list)
+    readers: list[str] = field(default_factory=list)  # tokens that may only read
     url: str = ""
     lock: Lock = field(default_factory=Lock)
     _last_id: int = 1000
@@ -144,7 +145,10 @@ def forge_running(*answers: int) -> Iterator[FakeForge]:
             if forge.answers and (code := forge.answers.pop(0)) != 200:
                 return code, {"message": f"planted {code}"}
             shown = self.headers.get("PRIVATE-TOKEN") or self.headers.get("Authorization") or ""
-            if shown.removeprefix("Bearer ") != TOKEN:
+            token = shown.removeprefix("Bearer ")
+            if token in forge.readers and self.command != "GET":
+                return 403, {"message": "Resource not accessible by integration"}
+            if token not in (TOKEN, *forge.readers):
                 return 401, {"message": "Bad credentials"}
             answer = forge.answer(self.command, path, query, sent)
             if forge.lost and self.command != "GET":

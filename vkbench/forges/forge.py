@@ -35,6 +35,10 @@ class ForgeError(ServiceUnreachable):
     """The forge did not do what it was asked for."""
 
 
+class ForgeRefuses(ForgeError):
+    """The forge knows the token, which may not do what was asked for."""
+
+
 class _PassingTrouble(Exception):
     """The same request may be answered otherwise after a wait."""
 
@@ -158,7 +162,7 @@ class Connection:
         trouble = _describe(what, answer)
         if _is_passing(answer):
             raise _PassingTrouble(trouble, _pause_seconds(answer))
-        raise ForgeError(trouble)
+        raise ForgeRefuses(trouble) if answer.code == 403 else ForgeError(trouble)
 
     def _send(self, method: str, path: str, body: bytes | None) -> Answer:
         headers = {

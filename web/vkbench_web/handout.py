@@ -15,6 +15,7 @@ from vkbench_db.ask.queries import DeviceRow
 from vkbench_db.database import Transaction
 from vkbench_db.demonstration import is_demonstration
 from vkbench_detection.peers.pairs import peers_of_device
+from vkbench_tables.regressions import sort_worst_first
 from vkbench_web.matrix import Matrix, matrix
 from vkbench_web.pages import heatmap, roofline
 from vkbench_web.pages.one_series import History, histories
@@ -74,7 +75,7 @@ def handout(
 
 
 def _open(rows: Sequence[RegressionRow]) -> list[RegressionRow]:
-    return [row for row in rows if row.state == "open"]
+    return [row for row in sort_worst_first(rows) if row.state == "open"]
 
 
 def _sheet(

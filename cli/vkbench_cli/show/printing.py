@@ -136,8 +136,8 @@ def _strip(column: Column, table: Table) -> Strip:
 
 
 def _name_column(column: Column, table: Table) -> str:
-    """The heading, or for a heading that several have, or none, the key."""
+    """The heading, or for a heading that several have, or none, the key in words."""
     same = [
         other for other in table.columns if other.heading == column.heading and not other.hidden
     ]
-    return column.heading if column.heading and len(same) == 1 else column.key
+    return column.heading if column.heading and len(same) == 1 else column.key.replace("_", " ")

@@ -126,7 +126,7 @@ class Fleet:
     def _workers(self) -> Service:
         served = [queue for queue in self.queues if queue.is_served(self.now)]
         unserved = [queue for queue in self.waiting if queue not in served]
-        detail = f"of {len(served)} of {count_of(len(self.queues), 'device')}"
+        detail = f"for {len(served)} of {count_of(len(self.queues), 'device')}"
         known = {queue.key for queue in self.queues}
         strange = [f"{key}: {why}" for key, why in self.unfit.devices.items() if key not in known]
         if strange:

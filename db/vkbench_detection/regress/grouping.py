@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from vkbench.job import Outcome
-from vkbench.software import list_moved, name_drivers
+from vkbench.software import list_moved, name_arrivals, name_drivers
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint, Method
@@ -218,8 +218,6 @@ def _difference(change: Ungrouped, facts: Facts, digits: int) -> str:
     moved = list_moved(before, after)
     if not moved:
         return f"environment {change.after_environment[:digits]}"
-    is_shown = digits == SHOWN_DIGITS
-    return ", ".join(
-        one.words if one.is_set and is_shown else f"{one.name} {one.after or 'gone'}"
-        for one in moved
-    )
+    if digits == SHOWN_DIGITS:
+        return ", ".join(name_arrivals(moved))
+    return ", ".join(f"{one.name} {one.after or 'gone'}" for one in moved)

@@ -249,7 +249,7 @@ def _name_software(old: Provenance, new: Provenance, has_other_driver: bool) -> 
     software = list_moved(old.software, new.software)
     if has_other_driver:  # whose versions are said already
         return [fact.words for fact in software if fact.is_set]
-    return [fact.words if fact.is_set else fact.name for fact in software] or ["environment"]
+    return [fact.words if fact.is_set else fact.plain_name for fact in software] or ["environment"]
 
 
 def _name_driver(ran: Provenance) -> tuple[str, str, str]:

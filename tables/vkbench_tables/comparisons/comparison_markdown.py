@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from vkbench.job import JobState
 from vkbench.words import markdown
+from vkbench.words.sparklines import sparkline
 from vkbench_tables.comparisons import comparison, comparison_words
-from vkbench_tables.table import Cell, Table
+from vkbench_tables.table import Cell, Column, Table
 from vkbench_tables.written.text import markdown_table
 
 if TYPE_CHECKING:
@@ -17,18 +18,29 @@ if TYPE_CHECKING:
     from vkbench_detection.compare.drift import Drift
 
 Rows = Sequence[Mapping[str, Cell]]
+LEAST_DRAWN = 4  # results of a history
+_HISTORY = Column(key="history", heading="history")  # a sparkline, the new result last
 _OPEN = ("Verdicts", "Slower", "Faster")  # chapters whose rows show; the others are folded
 
 
-def in_markdown(compared: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
-    """A summary for a review: the gravest first, as long as GitHub takes it."""
+def in_markdown(
+    compared: Comparison,
+    shown: Table,
+    drifts: Sequence[Drift],
+    histories: Mapping[object, Sequence[float]] | None = None,
+) -> str:
+    """A summary for a review: the gravest first, as long as GitHub takes it.
+
+    Histories are seconds by series, the new result last. They are drawn in letters: forges take
+    pictures out of comments, inline ones (SVG) and those that a URL holds.
+    """
     words = markdown.escape_text(comparison_words.summary(compared)).replace("\\~", "within noise")
     lines = [*comparison_words.device_lines(compared), *comparison_words.drift_lines(drifts)]
     parts = [words, "\n".join(f"- {markdown.escape_text(line)}" for line in lines)]
     for title, rows in _chapters(compared, shown.rows):
         if rows:
             heading = f"{title}: {len(rows)}"
-            listed = markdown_table(_short(compared, shown, rows))
+            listed = markdown_table(_draw(_short(compared, shown, rows), histories or {}))
             is_folded = title.partition(" ")[0] not in _OPEN
             parts.append(
                 f"<details><summary>{heading}</summary>\n\n{listed}\n</details>"
@@ -70,6 +82,16 @@ def _chapters(compared: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
         ("Within noise", of("~")),
         *((words.capitalize(), of(word)) for word, words in comparison_words.UNCOUNTED.items()),
     ]
+
+
+def _draw(table: Table, histories: Mapping[object, Sequence[float]]) -> Table:
+    """The table with a sparkline of each row whose series has a history."""
+    rows = [
+        {**row, "history": sparkline(seconds) if len(seconds) >= LEAST_DRAWN else ""}
+        for row in table.rows
+        for seconds in [histories.get(row.get("new_series"), ())]
+    ]
+    return Table(columns=[*table.columns, _HISTORY], rows=rows)
 
 
 def _short(compared: Comparison, shown: Table, rows: Rows) -> Table:

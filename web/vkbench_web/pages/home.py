@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -25,11 +24,11 @@ from vkbench_detection.regress.inbox import RegressionRow
 from vkbench_detection.regress.stages import TO_DO
 from vkbench_tables.absence import absence, describe_pause
 from vkbench_tables.devices import health, state_of
+from vkbench_tables.regressions import rank_by_gravity
 from vkbench_web.shell import age, lab_of, page
 
 router = APIRouter()
 MOST_SHOWN = 5  # of a list: the rest is behind its link
-GRAVITY = ("wrong", "failed", "slower", "faster")  # of regressions, the worst first
 _WELL = ("", "well")
 
 
@@ -104,11 +103,7 @@ def sort_by_gravity(
     """Those of the last night first; of both, the wrong ones, then failed, slower and faster."""
     began = nights[0].began if nights else 0.0
 
-    def rank(row: RegressionRow) -> tuple[bool, int, float]:
-        size = abs(log(row.ratio)) if row.ratio else 0.0
-        return row.opened_at <= began, GRAVITY.index(row.direction), -size
-
-    return sorted(rows, key=rank)
+    return sorted(rows, key=lambda row: (row.opened_at <= began, *rank_by_gravity(row)))
 
 
 def list_troubles(

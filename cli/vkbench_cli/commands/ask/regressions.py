@@ -20,9 +20,9 @@ from vkbench_cli import completion
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import Devices, Store
 from vkbench_cli.options.spreading import spread
-from vkbench_cli.show.printing import Limit, Output, show, show_newest
+from vkbench_cli.show.printing import Limit, Output, show, show_first
 from vkbench_cli.show.progress import CountedProgress
-from vkbench_cli.show.telling import Elapsed, hand_over, say, tell
+from vkbench_cli.show.telling import Elapsed, hand_over, say, say_command, tell
 from vkbench_cli.store import open_database, reading
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage
@@ -38,6 +38,7 @@ from vkbench_tables.regressions import (
     list_commands,
     member_row,
     short_member,
+    sort_worst_first,
     story_row,
 )
 from vkbench_tables.table import Cell, Table
@@ -51,6 +52,8 @@ SHOWN = STATES[:3]  # what users have to look at
 BAD = ("slower", "wrong", "failed")
 KERNELS_SHOWN = 2
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
+NONE_OPEN = "no regression to look at: `vkbench regressions ls --all` lists those that are over too"
+NONE_AT_ALL = "no regression: nothing that was measured became slower, wrong or failed for certain"
 NONE_SUSPECTED = "no change is suspected: times are judged from the third result of a series on"
 
 Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
@@ -108,7 +111,10 @@ def list_(
     store: Store,
     output: Output,
 ) -> int:
-    """List regressions and improvements, the newest first.
+    """List regressions and improvements, the worst first.
+
+    What is wrong comes first, then what fails and what is slower, of each the largest change;
+    improvements come last. With --all, what is verified or closed follows.
 
     \b
     vkbench regressions ls
@@ -131,8 +137,9 @@ def list_(
             programs=program,
         )
         waiting = inbox.uncertain(tx)
-    table = Table(columns=ROWS, rows=[_cells_of_row(row, output) for row in rows])
-    show_newest(table, output, output.most(limit))
+    cells = [_cells_of_row(row, output) for row in sort_worst_first(rows)]
+    table = Table(columns=ROWS, rows=cells, nothing=NONE_AT_ALL if all_states else NONE_OPEN)
+    show_first(table, output, output.most(limit), "worst")
     if waiting:
         tell(f"{_waiting(waiting)}: `vkbench regressions suspected`")
     bad = any(row.state == "open" and row.direction in BAD for row in rows)
@@ -176,7 +183,7 @@ def show_(
     show(members, output)
     say("")
     for what, command in (commands := list_commands(story)):
-        say(f"{what}: {command}")
+        say_command(what, command)
     if commands:
         say("")
     show(Table(columns=EVENTS, rows=[asdict(event) for event in story.events]), output)

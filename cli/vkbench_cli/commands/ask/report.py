@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Sequence
 from io import StringIO
@@ -26,6 +27,9 @@ METRICS = ("hot", "cold")
 NO_ACCURACY = "nothing yet: `vkbench accuracy` finds what formats and models lose"
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+_IN_TABLES = re.compile(r"^\|.*$", re.MULTILINE)  # rows of Markdown
+_JOINT = "\x1f"  # a blank without width: Rich breaks lines at blanks alone
 
 
 @app.callback()
@@ -158,11 +162,12 @@ def html(
 
 
 def _render_text(text: str) -> str:
-    """Markdown as a terminal shows it: rendered, the width of the screen."""
-
+    """Markdown as a terminal shows it: as wide as the screen, names in tables broken after `/`."""
     from rich.console import Console
     from rich.markdown import Markdown
 
-    lines = StringIO()
-    Console(file=lines, force_terminal=False).print(Markdown(text.replace(APART, "")))
-    return "".join(f"{line.rstrip()}\n" for line in lines.getvalue().splitlines())
+    shown = StringIO()
+    joints = _IN_TABLES.sub(lambda row: row[0].replace("/", f"/{_JOINT}"), text.replace(APART, ""))
+    Console(file=shown, force_terminal=False).print(Markdown(joints))
+    lines = shown.getvalue().replace(_JOINT, "").split("\n")
+    return "\n".join(line.rstrip() for line in lines)

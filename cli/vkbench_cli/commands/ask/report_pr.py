@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -15,18 +16,27 @@ from vkbench.errors import (
     VkbenchError,
     WrongResult,
 )
-from vkbench.forges.forge import CommitState, CommitStatus, ForgeError
+from vkbench.forges.forge import CommitState, CommitStatus, Forge, ForgeError, ForgeRefuses
 from vkbench.forges.opening import ForgeKind, forge_of_runner
 from vkbench.job import Mode
 from vkbench.programs.build import SHA_SHOWN
 from vkbench.words import markdown
+from vkbench.words.sparklines import MOST
 from vkbench_cli.options.records import RUN_HELP, Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 
+if TYPE_CHECKING:
+    from vkbench_db.database import Transaction
+
+MOST_DRAWN = 20  # rows with a history
 # What `run` and `try` end with once they have measured; with all else nothing is known of a change.
 MEASURED = (EXIT_OK, EXIT_REGRESSION, WrongResult.exit_code, VkbenchError.exit_code)
+FORK = (
+    "no comment: the token of a fork's pull request may only read, so that a stranger's change "
+    "writes nothing; what the comment would say is above"
+)
 ENDED = ("finished", "cancelled")  # states of a try-out; the end of its time cancels the rest
 
 
@@ -52,13 +62,27 @@ class Posting:
     link: Annotated[
         str, Option(metavar="URL", help="Where the whole report lies, for comment and status.")
     ] = ""
+    pending: Annotated[
+        bool,
+        Option("--pending", help="Only set the status of --commit: RUN is being measured."),
+    ] = False
+    from_fork: Annotated[
+        bool,
+        Option(
+            "--from-fork",
+            help="The pull request is of a fork, whose token may only read: if the forge refuses "
+            "the comment, print it and say why, and let that fail nothing.",
+        ),
+    ] = False
 
     def check(self) -> None:
         """UsageError where it does not say what to post, and where."""
         if not self.post:
-            if self.repository or self.number or self.commit:
-                raise UsageError("--repository, --number and --commit need --post")
+            if self.repository or self.number or self.commit or self.pending:
+                raise UsageError("--repository, --number, --commit and --pending need --post")
             return
+        if self.pending and not self.commit:
+            raise UsageError("--pending needs --commit: it is the status of that")
         if not (self.repository and (self.number or self.commit)):
             raise UsageError("--post needs --repository, and --number or --commit")
         if not self.name.replace("-", "").replace("_", "").replace(" ", "").isalnum():
@@ -111,7 +135,8 @@ def pr(
 
     The comment is written once and edited by later calls. What is wrong or failed comes first,
     then what is slower; the rest is folded. The status is success only if a run that ended was
-    judged. In CI, name the run of the job by a label of its own: `last` may be one of before.
+    judged; --pending sets one before that. In CI, name the run of the job by a label of its own:
+    `last` may be one of before.
 
     \b
     vkbench report pr last --against main
@@ -122,6 +147,9 @@ def pr(
     take it; what --ended gives, if nothing was measured.
     """
     posting.check()
+    if posting.post and posting.pending:
+        _say_pending(posting, posting.post)
+        return EXIT_OK
     try:
         verdict = _judge(store, run_name, against, ended)
     except VkbenchError as error:
@@ -133,32 +161,66 @@ def pr(
     if not posting.post:
         hand_over(verdict.text)
         return verdict.code
-    try:
-        _post(posting, posting.post, verdict)
-    except ForgeError as error:
-        if verdict.code == EXIT_OK:
-            raise
-        tell(f"vkbench: {error}")
+    troubles = _post(posting, posting.post, verdict)
+    if troubles and all(_is_of_fork(posting, trouble) for trouble in troubles):
+        hand_over(verdict.text)
+        tell(FORK)
+    elif troubles and verdict.code == EXIT_OK:
+        raise troubles[0]
+    for trouble in troubles:
+        tell(f"vkbench: {trouble}")
     tell(verdict.headline)
     return verdict.code
 
 
-def _post(posting: Posting, kind: ForgeKind, verdict: Verdict) -> None:
-    forge = forge_of_runner(kind, posting.repository)
+def _post(posting: Posting, kind: ForgeKind, verdict: Verdict) -> list[VkbenchError]:
+    """Write the comment and set the status; what kept one from that, which keeps not the other."""
+    try:
+        forge = forge_of_runner(kind, posting.repository)
+    except UsageError as error:
+        if not posting.from_fork:
+            raise
+        return [error]
+    troubles: list[VkbenchError] = []
     if posting.number:
         more = f"\n[The whole report]({posting.link})\n" if posting.link else ""
-        place = forge.write_comment(posting.number, f"pr {posting.name}", verdict.text + more)
-        tell(f"comment: {place}")
+        try:
+            place = forge.write_comment(posting.number, f"pr {posting.name}", verdict.text + more)
+            tell(f"comment: {place}")
+        except ForgeError as error:
+            troubles.append(error)
     if posting.commit:
-        forge.set_status(
-            CommitStatus(
-                commit=posting.commit,
-                state=verdict.state,
-                name=posting.name,
-                description=verdict.headline,
-                link=posting.link,
-            )
+        try:
+            _set_status(forge, posting, verdict.state, verdict.headline)
+        except ForgeError as error:
+            troubles.append(error)
+    return troubles
+
+
+def _is_of_fork(posting: Posting, trouble: VkbenchError) -> bool:
+    """Whether something was refused because the pull request is of a fork."""
+    return posting.from_fork and isinstance(trouble, (ForgeRefuses, UsageError))
+
+
+def _say_pending(posting: Posting, kind: ForgeKind) -> None:
+    """Set a status that something is measured; a forge that does not take it stops nothing."""
+    try:
+        forge = forge_of_runner(kind, posting.repository)
+        _set_status(forge, posting, CommitState.PENDING, "being measured")
+    except (ForgeError, UsageError) as error:
+        tell(f"vkbench: no status that it is measured: {error}")
+
+
+def _set_status(forge: Forge, posting: Posting, state: CommitState, description: str) -> None:
+    forge.set_status(
+        CommitStatus(
+            commit=posting.commit,
+            state=state,
+            name=posting.name,
+            description=description,
+            link=posting.link,
         )
+    )
 
 
 def _judge(store: Store, run_name: str, against: str, ended: int) -> Verdict:
@@ -226,9 +288,27 @@ def _compare(store: Store, old: str, new: str) -> Verdict:
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         canaries = drifts(tx, compared.pairs)
         shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)
+        histories = _read_histories(tx, shown.rows)
     try:
         code = exit_code(compared, FailOn.REGRESSION)
     except NothingToDo as nothing:
         code = nothing.exit_code
-    text = comparison_markdown.in_markdown(compared, shown, canaries)
+    text = comparison_markdown.in_markdown(compared, shown, canaries, histories)
     return Verdict(headline=comparison_markdown.headline(compared), text=text, code=code)
+
+
+def _read_histories(
+    tx: Transaction, rows: Sequence[Mapping[str, Any]]
+) -> dict[object, Sequence[float]]:
+    """The seconds of the first rows that changed until the new result, by series."""
+    from vkbench_detection.series.points import points_until
+
+    changed = [
+        row for row in rows if row.get("change") in ("slower", "faster") and row.get("new_series")
+    ]
+    return {
+        row["new_series"]: [
+            point.seconds for point in points_until(tx, row["new_series"], row["new_job"], MOST)
+        ]
+        for row in changed[:MOST_DRAWN]
+    }

@@ -23,7 +23,7 @@ from vkbench_cli.options.declarations import find_declarations, for_each_declara
 from vkbench_cli.options.effort import Effort
 from vkbench_cli.options.records import RUN_HELP, AllRows, Selecting, Sign, Store
 from vkbench_cli.show.printing import Output
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import Doing, tell
 from vkbench_cli.store import refuse_imported
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from vkbench_db.database import Database
     from vkbench_scheduler.planning.sweeps import Sweep
     from vkbench_worker.owner.routes import Route
+
+
+BEGINNING = "reading what is asked for"
+LOADING = "loading the driver"
 
 
 def run(
@@ -96,19 +100,13 @@ def run(
     Exit codes: 0 all that ran passed, 3 a wrong result, 4 a failed job, 7 nothing ran,
     130 interrupted.
     """
-    from vkbench_cli.exporting import export_run
-    from vkbench_cli.show.model_profile import show_profiles, tell_memory
-    from vkbench_cli.show.peers import show_peers
-    from vkbench_cli.show.report import conclude, findings, print_counts
-    from vkbench_detection.steps import detect
-    from vkbench_scheduler.planning.submit import NO_DRIVER
-    from vkbench_worker.errors import RunnerFailed
-
     if resume and (driver or selecting != Selecting()):
         raise UsageError(
             "--resume continues a run unchanged: leave out the options that choose cases"
         )
     if driver and (selecting.build or selecting.peer):
+        from vkbench_scheduler.planning.submit import NO_DRIVER
+
         raise UsageError(NO_DRIVER)
     if sign and not export:
         raise UsageError("--sign is of --export: give the file that is to be signed")
@@ -123,10 +121,17 @@ def run(
                 "--driver, --export, --stop-after and --peer are for one run, and each declaration "
                 "has a run of its own: give them a command each"
             )
-        with open_alone(settings) as database:
+        with Doing(BEGINNING), open_alone(settings) as database:
             return _run_each(database, files, (selecting, effort), store, output, all_rows=all_rows)
     selecting = replace(selecting, kernel_file=files)
-    with open_alone(settings) as database:
+    with Doing(BEGINNING) as doing, open_alone(settings) as database:
+        from vkbench_cli.exporting import export_run
+        from vkbench_cli.show.model_profile import show_profiles, tell_memory
+        from vkbench_cli.show.peers import show_peers
+        from vkbench_cli.show.report import conclude, findings, print_counts
+        from vkbench_detection.steps import detect
+        from vkbench_worker.errors import RunnerFailed
+
         if resume:
             run_row, devices, routes = _resume_run(database, resume, settings)
         elif driver:
@@ -136,7 +141,7 @@ def run(
             routes = []
             run_row, devices = plan_run(database, selecting, effort, settings)
         try:
-            ended = work(database, settings, run_row, devices, stop_after, routes)
+            ended = work(database, settings, run_row, devices, stop_after, routes, doing)
         except (ServiceUnreachable, RunnerFailed) as error:
             if export:
                 export_run(database, run_row.id, export, sign)
@@ -232,7 +237,9 @@ def plan_run(
         selection = replace(selection, driver=routes[0].driver.sha)
         store_host_devices(database, routes)
     else:
+        Doing.now(LOADING)
         devices = chosen_devices(selecting.device, settings)
+    Doing.now("planning the run")
     _refuse_paused(database, devices)
     made = store_run(
         database, selection, devices, bundle=bundle, build=build, label=effort.label, sweep=sweep
@@ -263,6 +270,7 @@ def _resume_run(
         )
     if not waiting:
         raise NothingToDo(f"run {run.id} has no unfinished jobs")
+    Doing.now(LOADING)
     devices = [facts for facts in all_devices() if facts.key in waiting]
     if not devices:
         raise NothingToDo(f"the unfinished jobs of run {run.id} are for devices of another machine")
@@ -293,13 +301,14 @@ def work(
     devices: list[DeviceFacts],
     seconds: float | None = None,
     routes: Sequence[Route] = (),
+    doing: Doing | None = None,
 ) -> Ended:
     """Do the run's jobs; after so many seconds begin no other."""
     from vkbench_cli.show.waiting import RunProgress
     from vkbench_local.executor import Executor, stoppable, stopped_after
     from vkbench_local.kernels import compile_kernels
 
-    compile_kernels(database, run.id, devices)
+    compile_kernels(database, run.id, devices, doing.count_kernels if doing else None)
     with RunProgress(database, run.id) as progress:
         executor = Executor(database, settings, progress.watch, progress.tell)
         with stoppable(executor), stopped_after(executor, seconds):

@@ -23,6 +23,7 @@ from vkbench_cli.options.records import Store
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.options.try_options import TryOptions
 from vkbench_cli.show.printing import Output
+from vkbench_cli.show.telling import Doing
 from vkbench_cli.show.tryout import await_rounds, exit_code_of, show_tryout
 from vkbench_cli.store import open_database
 from vkbench_detection.compare.tryouts import tryout_of
@@ -80,7 +81,8 @@ def try_builds(
     require()
     end = time.monotonic() + options.limit_seconds
     settings = store.settings()
-    with open_database(settings) if submit else open_alone(settings) as database:
+    opened = open_database(settings) if submit else open_alone(settings)
+    with Doing("looking for both builds"), opened as database:
         lab = _Fleet(database) if submit else _Here(database, settings)
         builds = _choose_builds(lab, program, old, new)
         chosen = choose_cases(options.choose(SUITE), builds.new, is_open=options.is_open)
@@ -109,6 +111,7 @@ class _Here:
         from vkbench_db.work.devices import store_device
         from vkbench_local.machine import chosen_devices
 
+        Doing.now("loading the driver")
         self._devices = chosen_devices(list(options.device), self._settings)
         with self._database.transaction() as tx:
             for facts in self._devices:
