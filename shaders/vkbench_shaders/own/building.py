@@ -28,13 +28,13 @@ from vkbench_shaders.launch import LaunchMismatch
 from vkbench_shaders.own import declaration, posing, records, references
 from vkbench_shaders.own.declaration import CaseTable, Declaration, Declared
 from vkbench_shaders.own.formulas import Number, value_of, whole_number
+from vkbench_shaders.own.launching.own_launch import OwnLaunch
 from vkbench_shaders.own.records import (
     MOST_STORED_BYTES,
     PART_BYTES,
     OwnBinding,
     OwnCase,
     OwnKernel,
-    OwnLaunch,
     OwnVariant,
     UnfitDeclaration,
 )

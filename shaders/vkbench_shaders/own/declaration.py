@@ -89,6 +89,7 @@ class VariantTable(CodeTable):
     name: str
     full_subgroups: bool = False
     features: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()  # conditions of sizes, constants and limits; else it is skipped
     tolerance: str | Mapping[str, float] | None = None
     steps: tuple[StepTable, ...] = ()
 
@@ -282,6 +283,7 @@ def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
             name=each.name,
             defines={**variant.defines, **each.defines},
             constants={**variant.constants, **each.constants},
+            where=(*variant.where, *each.where),
         )
 
 
