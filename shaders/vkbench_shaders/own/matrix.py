@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import Final, TypeVar
@@ -57,6 +57,11 @@ class FormatChoice:
         for name, fmt in self.formats.items():
             text = text.replace(f"{{{name}}}", fmt)
         return text
+
+    def fill_name(self, file: str) -> tuple[str, ...]:
+        """The names that a file may have, where {NAME} is a format; in small letters too."""
+        small = replace(self, formats={name: fmt.lower() for name, fmt in self.formats.items()})
+        return tuple(dict.fromkeys((self.fill(file), small.fill(file))))
 
     def fill_each(self, defines: Mapping[str, Value]) -> dict[str, Value]:
         """Macros in whose texts {NAME} is the format of an array."""
