@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from vkbench.settings import settings
@@ -15,7 +14,7 @@ from vkbench_shaders.compile.examination import FOLLOWS_ADDRESSES, examine
 from vkbench_shaders.launch import Interface
 from vkbench_shaders.own import interfaces, slots, sources
 from vkbench_shaders.own.declaration import Declared, VariantTable
-from vkbench_shaders.own.interfaces import Taken
+from vkbench_shaders.own.launching.own_unit import OwnUnit
 from vkbench_shaders.own.records import (
     UnfitDeclaration,
 )
@@ -50,20 +49,6 @@ _OF_UNIFORM: Final[Mapping[str, str]] = {  # where the module has uniform buffer
     "UniformAndStorageBuffer16BitAccess": "uniform16",
     "UniformAndStorageBuffer8BitAccess": "uniform8",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnUnit:
-    """A variant's code, and what it takes from a launch."""
-
-    code: bytes  # without names
-    entry: Entry
-    interface: Interface
-    features: tuple[str, ...]  # of a device: those declared, and those that its capabilities need
-    by: str  # the compiler
-    taken: Taken
-    used: frozenset[int]  # numbers of the arrays, and behind them scratch, that it has
-    uniform: frozenset[int]  # those of them that it reads as uniform buffers
 
 
 def unit_of(
@@ -133,13 +118,6 @@ def _list_features(variant: VariantTable, entry: Entry, uniform: frozenset[int])
         yield "subgroup_size_control"
     if variant.full_subgroups:
         yield "full_subgroups"
-
-
-def workgroup(unit: OwnUnit, constants: Mapping[str, int]) -> tuple[int, int, int]:
-    """Threads along each axis with these specialisation constants."""
-    sizes = zip(unit.interface.sized_by, unit.entry.local_size or (1, 1, 1), strict=True)
-    x, y, z = (constants.get(name, size) if name else size for name, size in sizes)
-    return x, y, z
 
 
 def _check_ids(where: str, interface: Interface) -> None:

@@ -17,6 +17,7 @@ from vkbench_shaders.own.declaration import VariantTable
 from vkbench_shaders.own.formulas import Formula, Number, names_in, value_of, whole_number
 from vkbench_shaders.own.launching import limits
 from vkbench_shaders.own.launching.own_launch import LimitedLaunch, OwnLaunch
+from vkbench_shaders.own.launching.own_unit import OwnUnit, workgroup
 from vkbench_shaders.own.records import (
     MOST_TEXT,
     SUBGROUP,
@@ -25,7 +26,6 @@ from vkbench_shaders.own.records import (
     check_launch,
 )
 from vkbench_shaders.own.steps.dispatches import MAY_LACK, REST, describe_dispatch
-from vkbench_shaders.own.units import OwnUnit, workgroup
 
 _AXES: Final = "xyz"
 _NOWHERE: Final = (1, 1, 1)  # workgroups of what no device launches

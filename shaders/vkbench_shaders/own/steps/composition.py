@@ -22,6 +22,7 @@ from vkbench_shaders.own.declaration import (
 from vkbench_shaders.own.formulas import Number, holds, value_of, whole_number
 from vkbench_shaders.own.launching import launches
 from vkbench_shaders.own.launching.own_launch import OwnLaunch
+from vkbench_shaders.own.launching.own_unit import OwnUnit
 from vkbench_shaders.own.matrix import FormatChoice
 from vkbench_shaders.own.records import (
     SUBGROUP,
@@ -39,7 +40,6 @@ from vkbench_shaders.own.steps.dispatches import (
     list_dispatches,
 )
 from vkbench_shaders.own.steps.places import list_places
-from vkbench_shaders.own.units import OwnUnit
 
 
 @dataclass(frozen=True, kw_only=True)
