@@ -139,7 +139,7 @@ def test_spir_v_of_other_compilers_is_taken(tmp_path: Path) -> None:
         (
             "groups =",
             "grups =",
-            "'grups'; did you mean 'groups', 'workgroup' or 'subgroup_size'? (line 30)",
+            "'grups'; did you mean 'groups', 'workgroup' or 'subgroup_size'? (line 36)",
         ),
         ('groups = ["m"]\n', "", "variant slang lacks groups"),
         ('name = "rms_quant"', "name = 3", "name: give a text, not a whole number"),
