@@ -65,6 +65,7 @@ class UnknownName(UsageError):
         self.unlisted = f"unknown {what} '{name}'{hint}"  # for a database that has none
         super().__init__(self.unlisted + listed)
         self.near = near
+        self.typed = name
 
 
 class WrongResult(VkbenchError):

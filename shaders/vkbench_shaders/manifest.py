@@ -19,7 +19,13 @@ _LATER: Final[Mapping[str, Mapping[str, object]]] = {
     "bindings": {"more": (), "same_as": ""},
     "variants": {"steps": 1, "scratch": (), "counters": "", "requires_more": {}},
     "cases": {"scratch": {}},
-    "launches": {"subgroup_size": 0, "full_subgroups": False, "by_subgroup": {}},
+    "launches": {
+        "subgroup_size": 0,
+        "full_subgroups": False,
+        "by_subgroup": {},
+        "by_limits": (),
+        "refusal": "",
+    },
 }
 
 
@@ -106,5 +112,11 @@ def _list_rows(kernels: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[st
         for case in kernel["cases"]:
             for launches in case["launches"].values():
                 for launch in (launches,) if isinstance(launches, dict) else launches:
-                    yield from (("launches", row) for row in launch["by_subgroup"].values())
-                    yield "launches", launch
+                    yield from (("launches", row) for row in _list_launches(launch))
+
+
+def _list_launches(launch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A launch, and those of some subgroups and limits within it."""
+    for inner in (*launch["by_subgroup"].values(), *(one["launch"] for one in launch["by_limits"])):
+        yield from _list_launches(inner)
+    yield launch

@@ -57,6 +57,23 @@ def test_a_required_size_is_had_or_the_job_is_skipped(
             )
 
 
+def test_a_condition_of_limits_holds_or_the_job_is_skipped(
+    lavapipe: VulkanDevice, tmp_path: Path
+) -> None:
+    """The threads are as many as the device has, by a formula; and one more is too many."""
+    most = lavapipe.facts.limits["max_workgroup_invocations"]
+    for more in (0, 1):
+        where = f'where = ["max_workgroup_invocations >= {most + more}"]'
+        given = {"THREADS = 32 }": f'THREADS = "min(512, max_workgroup_size_y)" }}\n{where}'}
+        result = done(lavapipe, tmp_path / str(more), given, {})
+        if more:
+            assert result.outcome is Outcome.SKIPPED
+            assert f"is only for max_workgroup_invocations >= {most + 1}, and " in result.reason
+            assert f"has max_workgroup_invocations {most}" in result.reason
+        else:
+            assert result.outcome is Outcome.PASSED, result.reason
+
+
 UNIFORM = '[[bindings]]\nname = "s"\naccess = "in"\nformat = "f32"\ndims = ["s"]\nbinding = 4\n\n'
 
 

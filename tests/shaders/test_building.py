@@ -136,9 +136,16 @@ def test_spir_v_of_other_compilers_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("groups =", "grups =", "unknown field of [[variants]] 'grups'; did you mean 'groups'"),
+        (
+            "groups =",
+            "grups =",
+            "'grups'; did you mean 'groups', 'workgroup' or 'subgroup_size'? (line 36)",
+        ),
         ('groups = ["m"]\n', "", "variant slang lacks groups"),
-        ('name = "rms_quant"', "name = 3", "Expected `str`, got `int`"),
+        ('name = "rms_quant"', "name = 3", "name: give a text, not a whole number"),
+        ('dims = ["m", "b"]', 'dims = "m"', "dims of [[bindings]] scales: give a list, not a text"),
+        ("m = 16, k = 1024", "m = 1.5, k = 4", "shape of [[cases]] 3: give a whole number, not a"),
+        ('name = "slang"\n', "", "[[variants]] 1 lacks name"),
         ('name = "rms_quant"', "name = ", "is no TOML"),
         ('name = "rms_quant"', 'name = "rms quant"', "the name is 'rms quant'"),
         ('source = "', 'source = "../', "../rms_quant.slang is outside of the folder"),

@@ -170,7 +170,7 @@ SLIPS: list[tuple[dict[str, str], dict[str, str], str]] = [
     (
         {"[[variants]]": "[params]\nsubgroup_size = 3\n\n[[variants]]"},
         {},
-        "a parameter is named subgroup_size, as a size, the weights or the threads of a subgroup",
+        "a parameter is named subgroup_size, as a size, the weights, the threads of a subgroup",
     ),
     ({"THREADS = 32": 'THREADS = "subgroup_siz"'}, {}, "names subgroup_siz, which is none of"),
     (

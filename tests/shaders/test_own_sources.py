@@ -12,7 +12,7 @@ from vkbench.errors import UsageError
 from vkbench_shaders.compile.examination import examine
 from vkbench_shaders.own.building import Built, build
 from vkbench_shaders.own.inclusions import digest_of_sources
-from vkbench_shaders.own.units import workgroup
+from vkbench_shaders.own.launching.own_unit import workgroup
 
 pytestmark = pytest.mark.usefixtures("glslang")
 BINDING = "binding = [0, 7]"

@@ -93,6 +93,11 @@ def test_what_a_variant_says_holds_for_its_steps(tmp_path: Path) -> None:
     ]
 
 
+def test_a_step_gives_one_value_to_several_names(tmp_path: Path) -> None:
+    built = built_steps(tmp_path, {'push = { columns = "k" }': 'push = { "columns rows" = "k" }'})
+    assert built.kernel.cases[0].steps("split")[0].push == {"rows": (100,), "columns": (100,)}
+
+
 def test_a_single_dispatch_may_have_counters(tmp_path: Path) -> None:
     """They are the last buffer, wherever the declaration and the code have them."""
     built = build(write_counted(tmp_path), "somebody")

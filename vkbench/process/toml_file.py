@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -11,12 +12,25 @@ from typing import Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from vkbench.errors import UsageError, VkbenchError
+from vkbench.errors import UnknownName, UsageError, VkbenchError
 from vkbench.process.plain_file import open_plain
 from vkbench.words import names
 
 MOST_FILE_BYTES: Final = 1 << 20
 MOST_DOTS: Final = 2000  # in a line: a name of a million parts takes hours to read
+
+_MISFIT: Final = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.?(.*)`")
+_LACKING: Final = re.compile(r"Object missing required field `(\w+)`(?: - at `\$\.?(.*)`)?")
+_MOST_LINES: Final = 3  # that a message names
+_STEP: Final = re.compile(r"(\w+)(?:\[(\d+)\])?")
+_KINDS: Final[Mapping[str, str]] = {  # as people call them
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
 
 T = TypeVar("T")
 
@@ -36,9 +50,13 @@ def read_toml(path: Path, kind: type[T]) -> T:
         table = tomllib.loads(text.decode())
         _check_fields(table, kind, "")
         return msgspec.convert(table, kind)
+    except UnknownName as error:
+        raise UsageError(f"{path}: {error}{_find_line(text.decode(), error.typed)}") from error
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {_describe_misfit(str(error), table)}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is no text in UTF-8: byte {error.start} is wrong") from error
-    except (msgspec.ValidationError, VkbenchError) as error:
+    except VkbenchError as error:
         raise UsageError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:  # Python reads no number of 5,000 digits
         raise UsageError(f"{path} is no TOML: {error}") from error
@@ -70,3 +88,40 @@ def _tables_of(kind: type) -> Iterator[tuple[str, type]]:
 @cache
 def _hints(kind: type) -> dict[str, object]:
     return get_type_hints(kind)
+
+
+def _describe_misfit(said: str, table: dict[str, object]) -> str:
+    """What msgspec says of a field of the wrong kind, or of one that is not there, in our words."""
+    if found := _MISFIT.fullmatch(said):
+        wanted = dict.fromkeys(_KINDS[kind] for kind in found[1].split(" | ") if kind in _KINDS)
+        got = "a fraction" if found[2] == "float" else _KINDS.get(found[2], found[2])
+        return f"{_describe_place(found[3], table)}: give {' or '.join(wanted)}, not {got}"
+    if found := _LACKING.fullmatch(said):
+        where = _describe_place(found[2], table) if found[2] else "the file"
+        return f"{where} lacks {found[1]}"
+    return said
+
+
+def _describe_place(path: str, table: object) -> str:
+    """Where a field is: `bindings[0].dims` is dims of [[bindings]] x, or of the first."""
+    places = []
+    for name, number in _STEP.findall(path):
+        inner = table.get(name) if isinstance(table, dict) else None
+        table = inner[int(number)] if number and isinstance(inner, list) else inner
+        called = table.get("name") if isinstance(table, dict) else None
+        which = called if isinstance(called, str) else str(int(number) + 1) if number else ""
+        if not number or not isinstance(table, dict):
+            places.append(f"{name}[{number}]" if number else name)
+        else:
+            places.append(f"[[{name}]] {which}")
+    return " of ".join(reversed(places)) or "the file"
+
+
+def _find_line(text: str, name: str) -> str:
+    """In which lines a name is given a value, or begins a table; "" where in none, or in many."""
+    word = rf"""["']?\b{re.escape(name)}\b["']?"""
+    given = re.compile(rf"{word}\s*=|^\s*\[+{word}\]")
+    lines = [str(number) for number, line in enumerate(text.splitlines(), 1) if given.search(line)]
+    if not 1 <= len(lines) <= _MOST_LINES:
+        return ""
+    return f" (line{'s' if len(lines) > 1 else ''} {', '.join(lines)})"

@@ -28,20 +28,20 @@ from vkbench_shaders.launch import LaunchMismatch
 from vkbench_shaders.own import declaration, posing, records, references
 from vkbench_shaders.own.declaration import CaseTable, Declaration, Declared
 from vkbench_shaders.own.formulas import Number, value_of, whole_number
+from vkbench_shaders.own.launching.own_launch import OwnLaunch
+from vkbench_shaders.own.launching.own_unit import OwnUnit
 from vkbench_shaders.own.records import (
     MOST_STORED_BYTES,
     PART_BYTES,
     OwnBinding,
     OwnCase,
     OwnKernel,
-    OwnLaunch,
     OwnVariant,
     UnfitDeclaration,
 )
 from vkbench_shaders.own.sources import Compiled
 from vkbench_shaders.own.steps import composition
 from vkbench_shaders.own.steps.composition import Composition
-from vkbench_shaders.own.units import OwnUnit
 from vkbench_shaders.tolerance import limits_of, path_of
 
 EXAMPLE: Final = Path(__file__).parent / "example"  # a kernel to begin with

@@ -89,6 +89,7 @@ class VariantTable(CodeTable):
     name: str
     full_subgroups: bool = False
     features: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()  # conditions of sizes, constants and limits; else it is skipped
     tolerance: str | Mapping[str, float] | None = None
     steps: tuple[StepTable, ...] = ()
 
@@ -218,8 +219,8 @@ def is_spirv(source: Source) -> bool:
 
 def _fill(table: Code, choice: FormatChoice) -> Code:
     """What is said of code, with the format of an array for its name in braces."""
-    source = tuple(map(choice.fill, files_of(table.source)))
-    return replace(table, source=source, defines=choice.fill_each(table.defines))
+    source = (name for given in files_of(table.source) for name in choice.fill_name(given))
+    return replace(table, source=tuple(source), defines=choice.fill_each(table.defines))
 
 
 def _file_in(
@@ -282,6 +283,7 @@ def _variants_of(declaration: Declaration) -> Iterator[VariantTable]:
             name=each.name,
             defines={**variant.defines, **each.defines},
             constants={**variant.constants, **each.constants},
+            where=(*variant.where, *each.where),
         )
 
 
@@ -293,7 +295,6 @@ def _join(declaration: Declaration, variant: VariantTable) -> VariantTable:
         return variant
     return replace(
         variant,
-        steps=steps,
         compiler=variant.compiler or declaration.compiler,
         defines={**declaration.defines, **variant.defines},
         include=(*variant.include, *declaration.include),

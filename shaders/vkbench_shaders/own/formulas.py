@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Final
 
-from vkbench_shaders.own.records import UnfitDeclaration
+from vkbench.words.names import nearest
+from vkbench_shaders.own.launching.own_launch import LIMITS
+from vkbench_shaders.own.records import SUBGROUP, UnfitDeclaration
 
 Number = int | float
 Formula = int | float | str
@@ -28,6 +30,14 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Number, Number], Number]
     ast.Mod: operator.mod,
 }
 _WORDS: Final = "+ - * / // %, ceil_div, ceil_log2, pow, min, max, bits"
+_COMPARISONS: Final[Mapping[type[ast.cmpop], tuple[str, Callable[[Number, Number], bool]]]] = {
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+}
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -78,14 +88,44 @@ def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
 
 
 def names_in(formula: Formula) -> frozenset[str]:
-    """What a formula names; nothing where it is none."""
+    """What a formula or a condition names; nothing where it is none."""
     if not isinstance(formula, str) or len(formula) > MOST_CHARACTERS:
         return frozenset()
     try:
         nodes = ast.walk(ast.parse(formula.strip(), mode="eval"))
-        return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+        return (
+            frozenset(node.id for node in nodes if isinstance(node, ast.Name)) - _FUNCTIONS.keys()
+        )
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
+
+
+def holds(condition: str, names: Mapping[str, Number]) -> bool:
+    """Whether a condition holds; UnfitDeclaration if it is none."""
+    signs = dict(_COMPARISONS.values())
+    return all(
+        signs[sign](value_of(left, names), value_of(right, names))
+        for left, sign, right in comparisons_in(condition)
+    )
+
+
+def comparisons_in(condition: str) -> list[tuple[str, str, str]]:
+    """What a condition compares: two formulas, and the sign between them, each time."""
+    refused = UnfitDeclaration(
+        f"'{condition[:MOST_CHARACTERS]}' is no condition: give two formulas and one of "
+        f"{' '.join(sign for sign, _ in _COMPARISONS.values())} between them"
+    )
+    if len(condition) > MOST_CHARACTERS:
+        raise refused
+    try:
+        node = ast.parse(condition.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise refused from error
+    if not isinstance(node, ast.Compare) or any(type(op) not in _COMPARISONS for op in node.ops):
+        raise refused
+    sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+    signs = [_COMPARISONS[type(op)][0] for op in node.ops]
+    return list(zip(sides, signs, sides[1:], strict=False))
 
 
 def whole_number(formula: Formula, names: Mapping[str, Number]) -> int:
@@ -104,8 +144,7 @@ def _evaluate_node(node: ast.expr, names: Mapping[str, Number]) -> Number:
             return value
         case ast.Name(id=name):
             if name not in names:
-                known = ", ".join(names) or "none"
-                raise UnfitDeclaration(f"a formula names {name}, which is none of {known}")
+                raise UnfitDeclaration(_describe_unknown(name, names))
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluate_node(operand, names)
@@ -114,3 +153,12 @@ def _evaluate_node(node: ast.expr, names: Mapping[str, Number]) -> Number:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_evaluate_node(argument, names) for argument in args))
     raise ValueError
+
+
+def _describe_unknown(name: str, names: Mapping[str, Number]) -> str:
+    of_devices = (SUBGROUP, *LIMITS)
+    if name in of_devices:
+        return f"a formula names {name}, which only formulas of variants may name"
+    near = nearest(name, [*names, *of_devices])
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"a formula names {name}, which is none of {', '.join(names) or 'none'}{hint}"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import Final, TypeVar
 
+from vkbench_shaders.own.formulas import holds, names_in
 from vkbench_shaders.own.records import MOST_VARIANTS, UnfitDeclaration
 
 Value = str | int | float | bool
 T = TypeVar("T")
+_MOST_TRIED: Final = 1 << 16  # combinations of which conditions leave some
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _NAMES: Final = re.compile(r"\w+")
 _OTHER: Final = re.compile(r"\W+")  # what no variant's name may have
@@ -27,7 +29,7 @@ class MatrixTable:
 
     defines: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     constants: Mapping[str, tuple[str | int | float, ...]] = field(default_factory=dict)
-
+    where: tuple[str, ...] = ()  # conditions of these values, without which there is no variant
     formats: Mapping[str, tuple[str, ...] | Mapping[str, Mapping[str, Value]]] = field(
         default_factory=dict
     )
@@ -55,6 +57,11 @@ class FormatChoice:
         for name, fmt in self.formats.items():
             text = text.replace(f"{{{name}}}", fmt)
         return text
+
+    def fill_name(self, file: str) -> tuple[str, ...]:
+        """The names that a file may have, where {NAME} is a format; in small letters too."""
+        small = replace(self, formats={name: fmt.lower() for name, fmt in self.formats.items()})
+        return tuple(dict.fromkeys((self.fill(file), small.fill(file))))
 
     def fill_each(self, defines: Mapping[str, Value]) -> dict[str, Value]:
         """Macros in whose texts {NAME} is the format of an array."""
@@ -98,6 +105,7 @@ class Combination:
     name: str
     defines: Mapping[str, Value]
     constants: Mapping[str, str | int | float]
+    where: tuple[str, ...] = ()  # conditions of [matrix] that name more than its values
 
 
 def combine(matrix: MatrixTable, names: Sequence[str]) -> Iterator[Combination]:
@@ -106,19 +114,36 @@ def combine(matrix: MatrixTable, names: Sequence[str]) -> Iterator[Combination]:
     _check(matrix, axes)
     of_formats = prod(map(len, matrix.axes.values()))
     count = len(names) * prod(map(len, axes.values())) * of_formats
-    if count > MOST_VARIANTS:
-        what = f"{count} variants" if of_formats == 1 else f"{count} codes of variants and formats"
-        raise UnfitDeclaration(f"[matrix] makes {what}; {MOST_VARIANTS} are allowed")
-    for name in names:
-        for defines in _choose(matrix.defines):
-            for constants in _choose(matrix.constants):
-                chosen = {**defines, **constants}
-                chosen = {key.removesuffix("?"): value for key, value in chosen.items()}
+    if count > (_MOST_TRIED if matrix.where else MOST_VARIANTS):
+        raise _too_many(count, of_formats)
+    kept = [one for name in names for one in _combinations_of(matrix, name)]
+    if not kept:
+        raise UnfitDeclaration("[matrix] has no combination that its where = allows")
+    if len(kept) * of_formats > MOST_VARIANTS:
+        raise _too_many(len(kept) * of_formats, of_formats)
+    yield from kept
+
+
+def _too_many(count: int, of_formats: int) -> UnfitDeclaration:
+    what = f"{count} variants" if of_formats == 1 else f"{count} codes of variants and formats"
+    return UnfitDeclaration(f"[matrix] makes {what}; {MOST_VARIANTS} are allowed")
+
+
+def _combinations_of(matrix: MatrixTable, name: str) -> Iterator[Combination]:
+    """A variant with each combination of values that the conditions of [matrix] allow."""
+    for defines in _choose(matrix.defines):
+        for constants in _choose(matrix.constants):
+            chosen = {**defines, **constants}
+            chosen = {key.removesuffix("?"): value for key, value in chosen.items()}
+            numbers = {key: n for key, n in chosen.items() if isinstance(n, int | float)}
+            decided = [one for one in matrix.where if names_in(one) <= numbers.keys()]
+            if all(holds(condition, numbers) for condition in decided):
                 yield Combination(
                     of=name,
                     name=_name_variant(name, chosen),
                     defines=defines,
                     constants=constants,
+                    where=tuple(one for one in matrix.where if one not in decided),
                 )
 
 

@@ -30,12 +30,12 @@ from vkbench_shaders.kernel import (
     Work,
     too_large,
 )
+from vkbench_shaders.own.launching.own_launch import OwnLaunch
 from vkbench_shaders.own.records import (
     WORD_BYTES,
     OwnBinding,
     OwnCase,
     OwnKernel,
-    OwnLaunch,
     OwnVariant,
     entries_of,
 )

@@ -9,20 +9,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite, prod
 from typing import Final
 
 from vkbench.case import OWN_NAME, WEIGHTS, Case, Value, parse
-from vkbench.device import SUBGROUP_LIMITS, DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench_shaders.formats import format_named
+from vkbench_shaders.own.launching.own_launch import LIMITS, OwnLaunch
 from vkbench_shaders.tolerance import limits_of
 
 MOST_BINDINGS: Final = 32
 MOST_DIMS: Final = 8
 MOST_VARIANTS: Final = 256
 MOST_STEPS: Final = 64  # of a variant
+MOST_LAUNCHES: Final = 256  # of a dispatch, by limits of devices
 MOST_CASES: Final = 1000
 MOST_SIZE: Final = 1 << 31  # of a dimension
 MOST_ARRAY_BYTES: Final = 1 << 30  # of a binding's array
@@ -61,43 +62,6 @@ class OwnBinding:
     def formats(self) -> tuple[str, ...]:
         """All formats that it may have, the default first."""
         return (self.format, *self.more)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnLaunch:
-    """One dispatch of a case by a variant."""
-
-    groups: tuple[int, int, int]
-    push: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)
-    constants: Mapping[str, int] = field(default_factory=dict)  # as 32 bits
-    subgroup_size: int = 0  # that its pipeline requires of a device; 0: any
-    full_subgroups: bool = False  # whether it requires that no subgroup is partly empty
-    # the same by the size of a device's subgroups, where it depends on that: no device runs another
-    by_subgroup: Mapping[int, OwnLaunch] = field(default_factory=dict)
-
-    def refuses(self, device: DeviceFacts) -> str | None:
-        """Why a device has not the subgroups that it is for; None where it has."""
-        size, here = self.subgroup_size, device.subgroup_size
-        least, most = (device.limits.get(name, 0) for name in SUBGROUP_LIMITS)
-        if size and not least <= size <= most:
-            return f"requires subgroups of {size}, and {device.name} has those of " + (
-                f"{least} to {most}" if least < most else str(least or here)
-            )
-        if self.by_subgroup and here not in self.by_subgroup:
-            known = ", ".join(map(str, sorted(self.by_subgroup)))
-            return f"is declared for subgroups of {known}, and {device.name} has those of {here}"
-        return None
-
-    def on(self, device: DeviceFacts) -> OwnLaunch:
-        """The launch on a device that it does not refuse.
-
-        A driver that may choose among sizes has to take the one that the launch is worked out for.
-        """
-        if not self.by_subgroup:
-            return self
-        least, most = (device.limits.get(name, 0) for name in SUBGROUP_LIMITS)
-        size = device.subgroup_size if least < most else 0
-        return replace(self.by_subgroup[device.subgroup_size], subgroup_size=size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,10 +197,10 @@ def _check_bindings(kernel: OwnKernel) -> None:
         _check_word("parameter", name)
         if not isinstance(value, str) and not isfinite(value):
             raise UnfitDeclaration(f"the parameter {name} is {value}")
-        if name in (*kernel.dims, WEIGHTS, SUBGROUP):
+        if name in (*kernel.dims, WEIGHTS, SUBGROUP, *LIMITS):
             raise UnfitDeclaration(
-                f"a parameter is named {name}, as a size, the weights or the threads of a "
-                "subgroup are"
+                f"a parameter is named {name}, as a size, the weights, the threads of a "
+                "subgroup or a limit of devices are"
             )
     for binding in kernel.bindings:
         _check_binding(kernel, binding)
@@ -341,10 +305,12 @@ def _check_steps(where: str, variant: OwnVariant, case: OwnCase) -> None:
         raise UnfitDeclaration(f"{where}: it launches {len(steps)} of {variant.steps} steps")
     for launch in steps:
         check_launch(where, launch)
+        _check_limits(where, launch)
         for size, other in launch.by_subgroup.items():
             if size not in SUBGROUPS or other.by_subgroup:
                 raise UnfitDeclaration(f"{where}: it has a launch for subgroups of {size}")
             check_launch(where, other)
+            _check_limits(where, other)
     if len(sizes) != len(variant.scratch) + bool(variant.counters):
         raise UnfitDeclaration(f"{where}: it has not the size of each scratch")
     for size in sizes:
@@ -356,12 +322,27 @@ def _check_steps(where: str, variant: OwnVariant, case: OwnCase) -> None:
         raise UnfitDeclaration(f"{where}: {variant.counters} has {sizes[-1]} bytes, no whole words")
 
 
+def _check_limits(where: str, launch: OwnLaunch) -> None:
+    if len(launch.by_limits) > MOST_LAUNCHES:
+        raise UnfitDeclaration(f"{where}: it has {len(launch.by_limits)} launches by limits")
+    for each in launch.by_limits:
+        if not each.least.keys() <= LIMITS.keys() or each.launch.by_limits:
+            raise UnfitDeclaration(f"{where}: it has a launch for limits {dict(each.least)}")
+        if each.launch.by_subgroup:
+            raise UnfitDeclaration(f"{where}: it has a launch by subgroups for some limits")
+        check_launch(where, each.launch)
+
+
 def check_launch(where: str, launch: OwnLaunch) -> None:
     """Raise UnfitDeclaration unless the numbers of a launch are within bounds."""
     if any(not 0 < size < MOST_WORD for size in launch.groups):
         raise UnfitDeclaration(f"{where}: the launch has {list(launch.groups)} workgroups")
     if any(not 0 <= value < MOST_WORD for value in launch.constants.values()):
         raise UnfitDeclaration(f"{where}: a specialisation constant has over 32 bits")
+    if len(launch.refusal) > MOST_TEXT or not launch.refusal.isprintable():
+        raise UnfitDeclaration(
+            f"{where}: why it is not launched is no line of {MOST_TEXT} characters"
+        )
     if launch.subgroup_size not in (0, *SUBGROUPS):
         raise UnfitDeclaration(
             f"{where}: it requires subgroups of {launch.subgroup_size}; "

@@ -131,8 +131,8 @@ def check(
 
 
 def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, Cell]:
+    from vkbench_shaders.own.launching.own_unit import workgroup
     from vkbench_shaders.own.records import entries_of
-    from vkbench_shaders.own.units import workgroup
 
     unit = built.units[name]
     declared = next(

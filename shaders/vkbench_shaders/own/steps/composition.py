@@ -19,13 +19,16 @@ from vkbench_shaders.own.declaration import (
     ScratchTable,
     VariantTable,
 )
-from vkbench_shaders.own.formulas import Number, value_of, whole_number
+from vkbench_shaders.own.formulas import Number, holds, value_of, whole_number
+from vkbench_shaders.own.launching import launches
+from vkbench_shaders.own.launching.own_launch import OwnLaunch
+from vkbench_shaders.own.launching.own_unit import OwnUnit
 from vkbench_shaders.own.matrix import FormatChoice
 from vkbench_shaders.own.records import (
     SUBGROUP,
     SUBGROUPS,
+    WORD_BYTES,
     OwnKernel,
-    OwnLaunch,
     UnfitDeclaration,
 )
 from vkbench_shaders.own.sources import Compiled
@@ -37,7 +40,6 @@ from vkbench_shaders.own.steps.dispatches import (
     list_dispatches,
 )
 from vkbench_shaders.own.steps.places import list_places
-from vkbench_shaders.own.units import OwnUnit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +133,11 @@ def launches_of(
     composition: Composition, known: Mapping[str, Number], case: str
 ) -> OwnLaunch | tuple[OwnLaunch, ...]:
     """The launch of a variant for a case, by its formulas; one for each step, where it has some."""
-    launches = tuple(
-        units.launch_of(dispatch, unit, known, case)
+    made = tuple(
+        launches.launch_of(dispatch, unit, known, case)
         for dispatch, unit in zip(composition.dispatches, composition.units, strict=True)
     )
-    return launches if composition.variant.steps or composition.scratch else launches[0]
+    return made if composition.variant.steps or composition.scratch else made[0]
 
 
 def sizes_of(composition: Composition, known: Mapping[str, Number], case: str) -> tuple[int, ...]:
@@ -151,13 +153,16 @@ def sizes_of(composition: Composition, known: Mapping[str, Number], case: str) -
     refused: UnfitDeclaration | None = None
     for size in sizes:
         try:
-            names = _names_on(variant, size, known)
-            found.append(tuple(_bytes_of(table, names) for table in composition.scratch))
+            for least in launches.limits_of(variant, {SUBGROUP: size, **known}):
+                names = _names_on(variant, size, {**least, **known})
+                if all(holds(condition, names) for condition in variant.where):
+                    found.append(tuple(_bytes_of(table, names) for table in composition.scratch))
         except UnfitDeclaration as error:
             refused = error
     if refused and not found:
         raise UnfitDeclaration(f"{case}, {describe_dispatch(variant.name)}: {refused}") from refused
-    return tuple(map(max, zip(*found, strict=True)))
+    unused = (WORD_BYTES,) * len(composition.scratch)  # where no device is to run the variant
+    return tuple(map(max, zip(*found, strict=True))) or unused
 
 
 def check_scratch(table: Declaration, arrays: AbstractSet[str]) -> None:
@@ -187,7 +192,7 @@ def _names_on(
     variant: VariantTable, subgroup: int, known: Mapping[str, Number]
 ) -> dict[str, Number]:
     """What formulas of scratch may name, where subgroups have so many threads."""
-    macros = {n: v for n, v in variant.defines.items() if isinstance(v, int | float)}
+    macros = launches.macros_of(variant)
     names: dict[str, Number] = {**macros, **known}
     for name, formula in variant.constants.items():
         value = value_of(formula, {SUBGROUP: subgroup, **macros, **known})

@@ -122,6 +122,8 @@ class Physical:
         return {
             "max_workgroup_invocations": limits.maxComputeWorkGroupInvocations,
             "max_workgroup_size_x": limits.maxComputeWorkGroupSize[0],
+            "max_workgroup_size_y": limits.maxComputeWorkGroupSize[1],
+            "max_workgroup_size_z": limits.maxComputeWorkGroupSize[2],
             "max_shared_bytes": limits.maxComputeSharedMemorySize,
             "max_storage_range": limits.maxStorageBufferRange,
             "max_groups_x": groups[0],
