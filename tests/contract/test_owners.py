@@ -20,7 +20,7 @@ CHANGE_POINTS = {"changepoint", "changepointevent"}  # a table's name in any spe
 SCREENS = {"screen", "screened_at", "screened_job"}  # columns of the series' table
 TRANSITIONS = "db/vkbench_detection/changes/transitions.py"
 STORED_SCREENS = "db/vkbench_detection/series/screens.py"
-WRITERS = {"insert", "update", "delete", "insert_missing", "insert_new"}
+WRITERS = {"insert", "update", "delete", "insert_missing", "insert_new", "insert_rows"}
 
 
 def relative(path: Path) -> str:
@@ -97,6 +97,7 @@ def named_columns(source: str) -> set[str]:
         "def f():\n  table, other = schema.change_point, schema.series\n  update(table)",
         "schema.change_point.update()",
         "insert_missing(tx, schema.change_point, rows)",
+        "insert_rows(tx, schema.change_point, rows)",
     ],
 )
 def test_writing_is_seen_however_it_is_spelled(source: str) -> None:
