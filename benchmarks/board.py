@@ -5,7 +5,8 @@
 
 The exports have the jobs of docs/results (each with its samples), again and again, with times that
 scatter, on devices of ten classes by five drivers each; every class is calibrated by the way.
-Building is a process of its own; afterwards one more export comes and the board is built again.
+Building is a command of its own, and memory is what its processes take together; afterwards one
+more export comes and the board is built again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -121,17 +123,42 @@ def write_exports(folder: Path, numbers: range, results: int, ending: str) -> No
 def build(exports: Path, out: Path) -> dict[str, float]:
     """Build the board by the command; what it took."""
     begin = time.monotonic()
-    subprocess.run([Path(sys.prefix, "bin", "vkbench"), "board", "build", exports, out], check=True)
+    command = [Path(sys.prefix, "bin", "vkbench"), "board", "build", exports, out]
+    most = 0
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            most = max(most, sum(map(measure_memory, list_family(process.pid))))
+            time.sleep(0.5)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     pages = [path.stat().st_size for path in out.rglob("*") if path.is_file()]
     return {
         "seconds": time.monotonic() - begin,
         "cpu_seconds": used.ru_utime + used.ru_stime,
-        "memory_bytes": used.ru_maxrss * 1024,
+        "memory_bytes": most,
         "files": len(pages),
         "largest_bytes": max(pages),
         "all_bytes": sum(pages),
     }
+
+
+def list_family(process: int) -> Iterator[int]:
+    """A process and those that it began, and theirs."""
+    yield process
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in path.read_text().split():
+                yield from list_family(int(child))
+
+
+def measure_memory(process: int) -> int:
+    """The bytes of a process, of which those that several share count in part; 0 if it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def _text(**record: Any) -> str:
@@ -151,7 +178,12 @@ def main() -> int:
     write_exports(exports, range(chosen.exports), chosen.results, chosen.ending)
     print(f"exports written in {time.monotonic() - begin:.0f} s", flush=True)
     whole = build(exports, out)
-    print(json.dumps(whole), flush=True)
+    print(
+        f"{chosen.exports} exports: {whole['seconds']:.0f} s, {whole['all_bytes'] / 1e6:.0f} MB of "
+        f"pages, the largest {whole['largest_bytes'] / 1e3:.0f} kB, "
+        f"{whole['memory_bytes'] / 1e6:.0f} MB of memory\n{json.dumps(whole)}",
+        flush=True,
+    )
     one_more = range(chosen.exports, chosen.exports + 1)
     write_exports(exports, one_more, chosen.results, chosen.ending)
     print(json.dumps(build(exports, out)), flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from vkbench_db.rows import insert_missing
 
 MARK = "(demonstration)"  # a host of this name, without devices; no system allows such a name
 NOTE = "a demonstration: these results are made up from recorded ones of an H200"
+TELLER = "demonstration"  # who noted what was planted
+PLANTED = "planted for the demonstration"  # how such a note begins
 
 
 def is_demonstration(tx: Connection) -> bool:
@@ -35,3 +38,14 @@ def is_file_of_one(path: Path) -> bool:
 def mark(tx: Connection) -> None:
     """Say that this database is a demonstration, for good."""
     insert_missing(tx, schema.host, [{"name": MARK}])
+
+
+def read_stories(tx: Connection) -> Mapping[int, str]:
+    """What was planted for each regression of a demonstration, in words."""
+    event = schema.regression_event.c
+    rows = tx.execute(
+        select(event.regression_id, event.note).where(
+            event.user_name == TELLER, event.note.startswith(f"{PLANTED}: ")
+        )
+    )
+    return dict(rows.all())

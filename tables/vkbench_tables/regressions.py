@@ -187,7 +187,14 @@ def _commands_of_driver(worst: MemberRow) -> list[tuple[str, str]]:
     if not old or not new or old == new:
         return []
     words = ["vkbench", "compare", f"driver:{old}", f"driver:{new}"]
-    return [("compare both drivers", shlex.join(words))]
+    search = ["vkbench", "bisect", "--case", worst.case_name, "--device", worst.device]
+    return [
+        ("compare both drivers", shlex.join(words)),
+        (
+            "find the first bad driver, of those added by such names (`vkbench driver add`)",
+            shlex.join([*search, "--drivers", f"{old},{new}"]),
+        ),
+    ]
 
 
 def _driver(member: MemberRow, side: str) -> str:

@@ -57,15 +57,21 @@ def test_the_detection_finds_what_is_planted_and_nothing_else(lab: Path) -> None
         ("wrong", "kernel", "get_rows", "open"),
         ("faster", "kernel", "mul_mat", "open"),
         ("slower", "build", "mul_mat_vec", "open"),
+        ("slower", "host", "copy", "open"),
+        ("slower", "host", "swiglu", "open"),
     }
     [(regressions,)] = asked(lab, "SELECT count(DISTINCT regression) FROM v_regressions")
-    assert regressions == 7
+    assert regressions == 8
     by_build = "SELECT DISTINCT program, before_build, after_build FROM v_regressions"
     assert asked(lab, f"{by_build} WHERE cause = 'build'") == [
         ("simulated-library", "v1.1", "v1.2")
     ]
+    told = "SELECT regression_id FROM regression_event WHERE note LIKE 'planted for the %'"
+    assert {number for (number,) in asked(lab, told)} == set(range(1, 9))
     by_driver = {row[4] for row in found if row[1] == "environment"}
     assert by_driver == {"Simulated desktop GPU, 24 GB"}
+    by_host = {row[4] for row in found if row[1] == "host"}
+    assert by_host == {"Simulated compact GPU, 12 GB"}
 
 
 @pytest.mark.slow
@@ -191,7 +197,10 @@ def test_postgresql_is_refused(capsys: Captured) -> None:
 def test_what_is_watched_and_planted_is_recorded() -> None:
     names = {case.case for case in load().cases}
     assert set(WATCHED) <= names
-    nights = {build.night for build in story.BUILDS}
+    machines = {machine.name: machine for machine in MACHINES}
+    by_name = {case: [one for one in load().cases if one.case == case] for case in WATCHED}
+    assert all(machines[""].runs(cases) for cases in by_name.values())
+    nights = {build.night for build in story.BUILDS} | {story.HOST_NIGHT}
     drivers = {night for machine in MACHINES for night in machine.versions}
     assert all(each.since in nights | drivers for each in story.PLANTED)
 

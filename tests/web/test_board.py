@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import runpy
 import threading
@@ -21,7 +22,9 @@ from exported import sealed
 from ssh_keys import new_ssh_key
 from vkbench.programs.ssh_keygen import sign_text
 from vkbench_db.transfer.lines import NAMESPACE, End
+from vkbench_web.board.building import build_board
 from vkbench_web.board.names import case_path, file_name
+from vkbench_web.board.site import Site
 
 BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/board.py"))
 Captured = pytest.CaptureFixture[str]
@@ -316,3 +319,34 @@ def test_pages_are_readable_for_all_without_scripts(
             wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert wide <= 0, f"{path} scrolls sideways by {wide} px"
         assert not visit.faults
+
+
+def test_several_processes_make_the_same_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vkbench_web.board.site.LEAST_PAGES", 2)
+    monkeypatch.setattr("vkbench_web.board.building.FILES_OF_PART", 2)
+    kinds = {0: "lab.jsonl", 10: "b.jsonl.gz", 11: "c.jsonl", 20: "d.jsonl", 21: "e.jsonl"}
+    for number, name in kinds.items():
+        path = tmp_path / "exports" / name
+        path.parent.mkdir(exist_ok=True)
+        with gzip.open(path, "wt") if name.endswith("gz") else path.open("w") as file:
+            file.writelines(lines_of_lab(number))
+    (tmp_path / "exports" / "f.jsonl").write_text("no export\n")
+    made = []
+    for cores in (1, 2):
+        told: list[str] = []
+        site = Site(folder=tmp_path / f"site{cores}", title="board")
+        state = tmp_path / f"{cores}.sqlite"
+        built = build_board(tmp_path / "exports", site, state, told.append, cores)
+        pages = {path.relative_to(site.folder): path.read_bytes() for path in files_of(site)}
+        made.append((built, told, pages))
+        (tmp_path / "exports" / "lab.jsonl").touch()
+        again = build_board(tmp_path / "exports", site, state, told.append, cores)
+        assert (again.read, again.known) == (1, 5)
+    assert made[0] == made[1]
+    assert made[0][0].faults == 1
+
+
+def files_of(site: Site) -> list[Path]:
+    return sorted(path for path in site.folder.rglob("*.*") if path.suffix)

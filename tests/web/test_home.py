@@ -45,6 +45,8 @@ def test_a_night_is_held_against_the_one_before(pages: TestClient, lab: Lab) -> 
         "new regressions": (0, 0),
     }
     assert "no result, 1 the night before" in text
+    assert "1 result wrong (0 the night before), 1 device to look at." in text
+    assert "every device is well" not in text
     assert "No job waits" in text
     assert "The newest result is" not in text
 
@@ -100,6 +102,11 @@ def test_what_waits_says_why(pages: TestClient, lab: Lab) -> None:
     assert "No job has ended yet" in text
     assert "3 jobs</a> not ended, 0 in flight" in text
     assert "start `vkbench scheduler`" in text
+    [first, *_] = lab.pick(lab.add_device())
+    lab.record(lab.answer(first, Outcome.PASSED))
+    text = pages.get("/").text
+    assert "2 jobs not ended, which nobody works on." in text
+    assert "every device is well" not in text
 
 
 def test_a_lab_in_order_says_so(pages: TestClient, lab: Lab) -> None:

@@ -14,10 +14,11 @@ from sqlalchemy import update
 
 from browser import DESKTOP, PHONE, Scheme, served, visiting
 from databases import Lab, one_engine, put_in_one_series
-from vkbench_db import schema
+from vkbench_db import demonstration, schema
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import Candidate
 from vkbench_db.upkeep.tokens import Scope
+from vkbench_detection.regress import regressions
 
 Plant = Callable[..., int]
 
@@ -184,3 +185,16 @@ def test_only_what_leads_somewhere_is_offered(
 def close(lab: Lab) -> None:
     with lab.database.transaction() as tx:
         tx.execute(update(schema.regression).values(state="closed"))
+
+
+def test_a_planted_regression_says_so(pages: TestClient, regressed: Lab) -> None:
+    with regressed.database.transaction() as tx:
+        note = "planted for the demonstration: a story"
+        regressions.annotate(tx, 1, 0.0, user=demonstration.TELLER, note=note)
+    for path in ("/", "/regressions", "/regressions/1"):
+        assert "planted)" not in pages.get(path).text  # a note alone makes no demonstration
+    with regressed.database.transaction() as tx:
+        demonstration.mark(tx)
+    for path in ("/", "/regressions", "/regressions/1"):
+        assert "(planted)" in pages.get(path).text, path
+    assert "Planted for the demonstration: a story." in pages.get("/regressions/1").text

@@ -46,6 +46,7 @@ def read_toml(path: Path, kind: type[T]) -> T:
         raise UsageError(f"{path} has over {MOST_FILE_BYTES} bytes: it is no declaration")
     if max(line.count(b".") for line in text.splitlines() or [b""]) > MOST_DOTS:
         raise UsageError(f"{path} has a line of over {MOST_DOTS} dots: it is no declaration")
+    table: dict[str, object] = {}
     try:
         table = tomllib.loads(text.decode())
         _check_fields(table, kind, "")

@@ -84,6 +84,7 @@ GGML_VULKAN: Final = Program(
     build=Recipe(command=_MAKE_GGML, folder="out/bin"),
     cases=OwnCases(names=CASES),
 )
+REPOSITORIES: Final = {GGML_VULKAN.name: "https://github.com/ggml-org/llama.cpp"}
 _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 DRIVER: Final = "driver"  # what a driver's files are a build of, as which they travel
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
 from vkbench.settings import Settings
 from vkbench_db.blank import blank_database
 from vkbench_db.database import Database, Transaction, parse_url
-from vkbench_db.demonstration import is_demonstration
+from vkbench_db.demonstration import is_demonstration, read_stories
 
 
 class Lab:
@@ -55,6 +55,10 @@ class Lab:
             with self.reading() as tx:
                 self._is_demonstration = is_demonstration(tx)
         return self._is_demonstration
+
+    def stories(self, tx: Transaction) -> Mapping[int, str]:
+        """What was planted for each regression of a demonstration; nothing of real results."""
+        return read_stories(tx) if self.is_demonstration() else {}
 
     def now(self) -> float:
         """The moment that ages are counted from."""

@@ -90,6 +90,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # no look at each file for each page
     )
     environment.filters |= {
         "age": age,

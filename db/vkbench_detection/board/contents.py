@@ -127,6 +127,11 @@ def renew_all_pages(index: Index) -> None:
     index.write("INSERT OR IGNORE INTO dirty SELECT id FROM page", [()])
 
 
+def list_dirty(index: Index) -> list[int]:
+    """The numbers of the pages that are to be written, in their order."""
+    return [page for (page,) in index.query("SELECT page FROM dirty ORDER BY page")]
+
+
 def note_written(index: Index, pages: Sequence[ShownPage]) -> None:
     """Store what lists say of pages that were written."""
     index.write("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?)", map(astuple, pages))

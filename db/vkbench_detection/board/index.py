@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from uuid import uuid4
 from vkbench.device import DeviceFacts
 from vkbench_db.batches import batches
 from vkbench_detection.board.lines import Apart
+from vkbench_detection.board.merging import MERGING
 from vkbench_detection.board.reading import Section, TimingRow, read_sections
 
 VERSION: Final = 1
@@ -64,6 +65,12 @@ class Index:
         self._device = lru_cache(maxsize=_CACHED)(self._find_device)
 
     @property
+    def folder(self) -> Path:
+        """Where the index lies."""
+        [[_, _, file], *_] = self.connection.execute("PRAGMA database_list").fetchall()
+        return Path(file).parent
+
+    @property
     def identity(self) -> str:
         """What tells this index from another that was made in its place."""
         [identity] = self.connection.execute("SELECT text FROM identity").fetchone()
@@ -89,6 +96,23 @@ class Index:
             self.connection.execute("UPDATE file SET first = ?, last = ? WHERE id = ?", changes)
             self._mark_range(first, first + count - 1)
         return count
+
+    def merge(self, part: Path) -> None:
+        """Take all files of another index, which read them, and forget what this one had of them.
+
+        Their timings, sections and files move up by a number each, and so stay in their ranges.
+        """
+        with closing(_connect(part)) as other:
+            names = other.execute("SELECT name FROM file").fetchall()
+        for (name,) in names:
+            self.remove(name)
+        self.connection.execute("ATTACH ? AS part", (str(part),))
+        try:
+            with self._transaction():
+                for statement in MERGING:
+                    self.connection.execute(statement)
+        finally:
+            self.connection.execute("DETACH part")
 
     def refuse(self, name: str, stamp: Stamp, fault: str) -> None:
         """Note that a file cannot be read, so that no build tries again before it changes."""

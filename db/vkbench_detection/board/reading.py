@@ -59,6 +59,7 @@ class Section:
     devices: dict[str, DeviceFacts] = field(default_factory=dict)
     environments: dict[str, Environment] = field(default_factory=dict)
     builds: dict[str, Build] = field(default_factory=dict)
+    drivers: dict[str, str] = field(default_factory=dict)  # names, by hash of the environment
     jobs: int = 0
     sha: str = ""
     key: str = ""  # fingerprint of the key that signed the run; "" if it is unsigned
@@ -93,6 +94,7 @@ def _add_record(section: Section, record: object) -> None:
             section.devices[record.key] = record
         case EnvironmentLine():
             section.environments[record.hash] = record.facts
+            section.drivers.pop(record.hash, None)
         case Build():
             section.builds[record.sha] = record
         case End():
@@ -131,7 +133,7 @@ def _make_row(
         device=device,
         case=job.case,
         variant=check_word(job.variant if is_theirs else attempt.variant),
-        driver=_name_driver(environment),
+        driver=_find_driver(section, attempt.environment),
         build="" if is_theirs else _name_build(job, attempt, section.builds),
         metric=_name_metric(timing),
         path=check_word(job.verdict.path if job.verdict and is_ours else ""),
@@ -163,10 +165,16 @@ def _find_apart(
     return Apart.CHECKED if attempt.telemetry.get(BOUNDS_CHECKED) else Apart.NOT
 
 
-def _name_driver(environment: Environment | None) -> str:
+def _find_driver(section: Section, environment: str) -> str:
+    """What the driver of an environment is called; the same for all jobs that ran in it."""
+    if (name := section.drivers.get(environment)) is None:
+        facts = section.environments.get(environment)
+        name = section.drivers[environment] = _name_driver(facts) if facts else ""
+    return name
+
+
+def _name_driver(environment: Environment) -> str:
     """A driver with its version and, if it is not the default, the clock policy."""
-    if environment is None:
-        return ""
     name = f"{environment.driver} {environment.driver_version}".strip()
     policy = environment.clock_policy
     return check_word(name if policy == "default" else f"{name}, clocks {policy}")

@@ -26,10 +26,9 @@ SELECT timing.page, class.id, class.name, page.case_name, section, device, varia
 FROM timing
 JOIN section ON section.id = timing.section AND NOT section.hidden
 JOIN page ON page.id = timing.page JOIN class ON class.id = page.class
-{where}
+WHERE timing.page BETWEEN ? AND ? AND timing.page IN (SELECT page FROM dirty)
 ORDER BY timing.page, section
 """
-_DIRTY: Final = "WHERE timing.page IN (SELECT page FROM dirty)"
 
 
 class _Key(NamedTuple):
@@ -129,10 +128,10 @@ class _Gathered:
         self.apart_sections[reason].setdefault(section)
 
 
-def read_pages(index: Index, *, everything: bool = False) -> Iterator[CasePage]:
-    """The pages that changed since the last build, or all, one at a time."""
+def read_pages(index: Index, first: int, last: int) -> Iterator[CasePage]:
+    """The pages that changed since the last build, of these numbers, one at a time."""
     roofs, words = read_roofs(index), _Words(index)
-    rows: Iterable[Any] = index.query(_ROWS.format(where="" if everything else _DIRTY))
+    rows: Iterable[Any] = index.query(_ROWS, (first, last))
     for (page, kind, device, case), group in groupby(rows, key=itemgetter(0, 1, 2, 3)):
         gathered = _gather(group, case, roofs.get(kind), words)
         exports = gathered.sections.most_common(MOST_EXPORTS)

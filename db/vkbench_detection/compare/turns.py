@@ -112,9 +112,9 @@ def _are_of(tx: Connection, old: Arm, new: Arm) -> tuple[ColumnElement[bool], ..
     """Whether pairs are of two arms: of drivers, whether the newer one was either of them."""
     job = schema.job.c
     if old.kind is ArmKind.BUILD:
-        ends = ((new.name, old.name), (old.name, new.name))
-        are_both = (and_(job.bundle == one, job.against == other) for one, other in ends)
-        return (is_of_build(schema.job), or_(*are_both))
+        # no OR of both orders: SQLite would read all jobs for it, where this takes an index
+        ends = (new.name, old.name)
+        return (is_of_build(schema.job), job.bundle.in_(ends), job.against.in_(ends))
     return (job.arm_kind == ArmKind.DRIVER, or_(ran_arm(tx, old), ran_arm(tx, new)))
 
 

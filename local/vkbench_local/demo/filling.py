@@ -24,7 +24,7 @@ from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import StoredBundle
 from vkbench_detection.peers.standings import judge
 from vkbench_detection.steps import conclude, detect, scan
-from vkbench_local.demo import calibration, rivals, story
+from vkbench_local.demo import calibration, rivals, story, telling
 from vkbench_local.demo.nights import BEGINS, ENDED, Lab, job_lines, run_line
 from vkbench_local.demo.pairs import measure_again
 from vkbench_local.demo.recording import load
@@ -41,8 +41,7 @@ WATCHED = (
     *("softmax/f32/b1_c5_h4096_w4096", "softmax/f16:mask=f16/b1_c5_h4096_w4096"),
     *("rms_norm/f32/b1_c1_h16384_w8192", "rms_norm/f16/b1_c1_h16384_w8192"),
     *("layer_norm/f32/b1_c1_h16384_w8192", "rope/f16/b1_n4096_h32_k128/mode=neox"),
-    *("silu/f32/b1_c1_h4096_w4096", "add/f32/b1_c1_h4096_w4096", "copy/f32/n16777216"),
-    *("sum/f32/b1_c1_h8192_w8192", "argmax/f32/b1_c1_h8192_w8192"),
+    *("add/f32/b1_c1_h4096_w4096", "copy/f32/n16777216"),
     *("swiglu/f32/b1_c1_h2048_w17408", "conv2d/f16/n1_c256_h256_w256_o256_r3_s3/padding=1"),
 )
 
@@ -195,3 +194,4 @@ def _look_back(database: Database, lab: Lab, series: Iterable[int]) -> None:
     scan(database, series, now)
     measure_again(database, lab, lab.nights - 1, now)
     conclude(database, now)
+    telling.tell_stories(database, lab, now)

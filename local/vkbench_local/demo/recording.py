@@ -1,4 +1,4 @@
-"""What an H200 really needed for 941 cases: the seed of the demonstration's results.
+"""What an H200 really needed for 923 cases: the seed of the demonstration's results.
 
 The file was made of the exports of H200s in docs/results at commit f09369b: of each kernel, its
 formats and its code path the case that moves most bytes, and one for a single vector.

@@ -47,6 +47,7 @@ class Release:
         return self.build.sha
 
 
+WORDS = f"a release of {PROGRAM} that makes a product 25 % slower on all devices"
 RELEASES = (
     Release(name="v1.0", night=16),
     Release(name="v1.1", night=30),

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from vkbench.errors import VkbenchError
+from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.compressed import BROKEN, open_by_name
 from vkbench_db.transfer.transcript import lines_of
 from vkbench_detection.board.contents import list_faults, list_repeats
 from vkbench_detection.board.index import Index, Stamp, open_index
 from vkbench_detection.board.roofs import settle_roofs
+from vkbench_web.board.crew import Crew, open_crew
 from vkbench_web.board.lists import write_lists
 from vkbench_web.board.site import Site, put_assets, write_case_pages
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz", ".jsonl.xz")
 MOST_LINE: Final = 40 << 20  # characters: the greatest manifest, but not the memory of a small host
+LEAST_SHARED: Final = 4  # files, of which fewer are read by this process
+FILES_OF_PART: Final = 8
 
 Note = Callable[[str], None]
 
@@ -35,25 +40,24 @@ class Built:
     pages: int  # of cases, written anew
 
 
-def build_board(exports: Path, site: Site, state: Path, note: Note) -> Built:
+def build_board(exports: Path, site: Site, state: Path, note: Note, cores: int = 1) -> Built:
     """Build a board from the files of a folder; a fault costs one file, and a line."""
     site.check()
-    with open_index(state) as index:
+    with open_crew(cores) as crew, open_index(state) as index:
         there = dict(_find_files(exports))
         known = index.stamps()
         gone = [name for name in known if name not in there]
         for name in gone:
             index.remove(name)
         new = [name for name, stamp in there.items() if known.get(name) != stamp]
-        for name in new:
-            _take(index, exports, name, there[name])
+        _take_all(index, crew, exports, {name: there[name] for name in new})
         for name, fault in list_faults(index):
             note(f"left out {name}: {fault}")
         index.choose()
         for name, same_as in list_repeats(index):
             note(f"left out {name}: the same run is in {same_as}")
         settle_roofs(index)
-        pages = write_case_pages(site, index)
+        pages = write_case_pages(site, index, crew, state)
         write_lists(site, index)
         put_assets(site)
         site.put_mark(index)
@@ -71,6 +75,38 @@ def _find_files(exports: Path) -> Iterator[tuple[str, Stamp]]:
             name = path.relative_to(exports).as_posix()
             name = name.encode(errors="surrogateescape").decode(errors="replace")
             yield name, Stamp(size=facts.st_size, changed=facts.st_mtime_ns)
+
+
+def _take_all(index: Index, crew: Crew, exports: Path, new: Mapping[str, Stamp]) -> None:
+    """Read new files; many by several processes, each into an index of its own, which is merged."""
+    if crew.size < 2 or len(new) < LEAST_SHARED:
+        for name, stamp in new.items():
+            _take(index, exports, name, stamp)
+        return
+    with TemporaryDirectory(prefix="vkbench-board-", dir=index.folder) as scratch:
+        parts = [
+            _Part(exports=exports, files=dict(files), path=Path(scratch, f"{number}.sqlite"))
+            for number, files in enumerate(batches([*new.items()], FILES_OF_PART))
+        ]
+        for path in crew.share(_read_part, parts):
+            index.merge(path)
+            path.unlink()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Files that one process reads, and the index that it makes of them."""
+
+    exports: Path
+    files: Mapping[str, Stamp]
+    path: Path
+
+
+def _read_part(part: _Part) -> Path:
+    with open_index(part.path) as index:
+        for name, stamp in part.files.items():
+            _take(index, part.exports, name, stamp)
+    return part.path
 
 
 def _take(index: Index, exports: Path, name: str, stamp: Stamp) -> None:

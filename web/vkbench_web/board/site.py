@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
+
+from markupsafe import Markup
 
 import vkbench
 from vkbench.errors import UsageError
 from vkbench_db.batches import batches
 from vkbench_detection.board.contents import (
     ShownPage,
+    list_dirty,
     note_written,
     renew_all_pages,
     take_out_gone,
 )
-from vkbench_detection.board.index import Index
+from vkbench_detection.board.index import Index, open_index
 from vkbench_detection.board.standings import SHARES, CasePage, Standing, read_pages
+from vkbench_web.board.crew import Crew
 from vkbench_web.board.names import case_path
 from vkbench_web.board.pictures import WIDTH, Badge, Scale
-from vkbench_web.shell import render_alone, seconds
+from vkbench_web.shell import cut, moment, render_alone, seconds
 
 MARK: Final = ".vkbench-board"  # file that says that a folder is a board, and of which index
-_BATCH: Final = 500
+LEAST_PAGES: Final = 500  # of a process
+PARTS_OF_PROCESS: Final = 2  # so that none waits long for the others
 _LABEL: Final = 60  # characters of a badge's label
 
 
@@ -52,9 +58,12 @@ class Site:
     def put(self, path: str, text: str) -> None:
         """Write a file, unless it is there already with the same content."""
         place, data = self.folder / path, text.encode(errors="replace")
-        if not place.is_file() or place.stat().st_size != len(data) or place.read_bytes() != data:
+        try:
+            if place.read_bytes() == data:
+                return
+        except FileNotFoundError:
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
+        place.write_bytes(data)
 
     def put_page(self, path: str, template: str, **values: Any) -> None:
         """Write a page of a template."""
@@ -79,25 +88,45 @@ class Site:
         return f"{vkbench.__version__}\n{index.identity}\n{self.title}\n"
 
 
-def write_case_pages(site: Site, index: Index) -> int:
+def write_case_pages(site: Site, index: Index, crew: Crew, state: Path) -> int:
     """Write the pages that changed since the last build, or all of a new folder; return how many.
 
-    A page whose last timing is gone goes too.
+    A page whose last timing is gone goes too. Each process reads the index from its own file.
     """
     everything = not site.is_of(index)
     (site.folder / MARK).unlink(missing_ok=True)  # until all is written
     if everything:
         renew_all_pages(index)
-    count = 0
-    for pages in batches(read_pages(index, everything=everything), _BATCH):
-        for page in pages:
-            _put_case(site, page)
-        note_written(index, [_summarise(page) for page in pages])
-        count += len(pages)
+    numbers = list_dirty(index)
+    each = max(LEAST_PAGES, -(-len(numbers) // (PARTS_OF_PROCESS * crew.size)))
+    parts = [
+        _Part(site=site, state=state, first=own[0], last=own[-1]) for own in batches(numbers, each)
+    ]
+    written = [shown for pages in crew.share(_write_part, parts) for shown in pages]
+    note_written(index, written)
     for device, case in take_out_gone(index):
         for ending in ("html", "svg"):
             site.remove(f"{case_path(device, case)}.{ending}")
-    return count
+    return len(written)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """The pages that one process writes: those that changed, by their numbers in the index."""
+
+    site: Site
+    state: Path
+    first: int
+    last: int
+
+
+def _write_part(part: _Part) -> list[ShownPage]:
+    written = []
+    with open_index(part.state) as index:
+        for page in read_pages(index, part.first, part.last):
+            _put_case(part.site, page)
+            written.append(_summarise(page))
+    return written
 
 
 def _summarise(page: CasePage) -> ShownPage:
@@ -125,6 +154,21 @@ def _put_case(site: Site, page: CasePage) -> None:
         shown=[(standing, _scale(standing)) for standing in page.standings],
         shares=SHARES,
         width=WIDTH,
+        exports=[
+            (row.timings, *name_export(row.file, row.made_at, row.key)) for row in page.exports
+        ],
+    )
+
+
+@lru_cache(maxsize=5000)
+def name_export(file: str, made_at: float, key: str) -> tuple[Markup, Markup]:
+    """The cells of an export before and after its count, which many pages have."""
+    named = Markup('<th scope="row" class="case">{}</th><td>{}</td>')
+    signed = Markup('<span class="mono signed">{}</span>').format(key)
+    vouched = signed if key else Markup('<span class="unsigned">unsigned</span>')
+    return (
+        named.format(cut(file), moment(made_at)),
+        Markup('<td class="long">{}</td>').format(vouched),
     )
 
 

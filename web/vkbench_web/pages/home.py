@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
@@ -63,6 +63,7 @@ def home(request: Request) -> Response:
         devices = queries.devices(tx)
         rows = inbox.regressions(tx, states=TO_DO)
         doubts = inbox.uncertain(tx)
+        planted = lab.stories(tx)
         troubles = list_troubles(
             [replace(row, worker="") for row in devices] if lab.is_demonstration() else devices,
             steadiness(tx),
@@ -73,6 +74,7 @@ def home(request: Request) -> Response:
         falls = fallen_since(tx, nights[0].began) if nights else []
         numbers = _numbers(tx, nights) if nights else []
         present = attendance(tx, devices=[row.key for row in devices if _waiting(row)])
+    waits = absence(present, now)
     regressions = sort_by_gravity(rows, nights)
     began = nights[0].began if nights else now
     fresh = [row for row in regressions if row.opened_at > began]
@@ -86,13 +88,20 @@ def home(request: Request) -> Response:
         fresh=len(fresh),
         opened=len(rows),
         doubts=doubts,
+        planted=planted,
         troubles=troubles,
         devices=len(devices),
         falls=falls,
         waiting=sum(map(_waiting, devices)),
         in_flight=sum(row.in_flight for row in devices),
-        waits=absence(present, now),
-        summary=_summarise(fresh, troubles, falls),
+        waits=waits,
+        summary=_summarise(
+            fresh,
+            troubles,
+            falls,
+            _count_worse(nights) if nights else (),
+            sum(map(_waiting, devices)) if waits else 0,
+        ),
         most=MOST_SHOWN,
     )
 
@@ -168,14 +177,28 @@ def _waiting(row: DeviceRow) -> int:
     return row.queued + row.in_flight
 
 
+def _count_worse(nights: tuple[Night, Night]) -> Iterator[str]:
+    """Words for results that went wrong, or failed, more often than in the night before."""
+    for state in (JobState.WRONG, JobState.FAILED):
+        last, before = (night.count(state) for night in nights)
+        if last > before:
+            yield f"{count_of(last, 'result')} {state} ({before} the night before)"
+
+
 def _summarise(
-    fresh: Sequence[RegressionRow], troubles: Sequence[Trouble], falls: Sequence[Standing]
+    fresh: Sequence[RegressionRow],
+    troubles: Sequence[Trouble],
+    falls: Sequence[Standing],
+    worse_results: Iterable[str],
+    stuck: int,
 ) -> str:
     """What needs somebody, in a few words; "" if nothing does."""
     worse = [row for row in fresh if row.direction != "faster"]
     parts = [
         count_of(len(worse), "new regression") if worse else "",
+        *worse_results,
         f"{count_of(len(troubles), 'device')} to look at" if troubles else "",
+        f"{count_of(stuck, 'job')} not ended, which nobody works on" if stuck else "",
         f"{count_of(len(falls), 'ratio')} to peers fell" if falls else "",
     ]
     return ", ".join(filter(None, parts))

@@ -62,6 +62,7 @@ def kernel(request: Request, name: str) -> Response:
         devices = [device for device in queries.devices(tx) if device.key in states]
         pictures = _pictures(tx, shown.name, devices)
         regressions = inbox.regressions(tx, states=TO_DO, kernel=shown.name)
+        planted = lab_of(request).stories(tx)
     return page(
         request,
         "kernel.html",
@@ -75,6 +76,7 @@ def kernel(request: Request, name: str) -> Response:
         ends=[state for state in FINISHED if any(state in counts for counts in states.values())],
         pictures=pictures,
         regressions=regressions,
+        planted=planted,
         declared=declared,
         sources=() if declared else _sources(shown.name),
         stages=_stages,

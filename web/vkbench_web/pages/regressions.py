@@ -10,7 +10,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vkbench.errors import UsageError
+from vkbench.programs.build import Commit
+from vkbench.programs.program import REPOSITORIES
+from vkbench.programs.store import BuildStore
+from vkbench.settings import Settings
 from vkbench.words.units import list_counts
+from vkbench_db.ask.contents import Difference, differ_builds, differ_bundles
 from vkbench_db.ask.timings import seconds_of
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep import bisections
@@ -24,6 +29,7 @@ from vkbench_tables.regressions import (
     ROWS,
     SUSPECTED,
     choose_worst,
+    has_moved,
     list_commands,
     member_row,
     short_member,
@@ -41,6 +47,7 @@ router = APIRouter()
 NOTHING_YET = "no regression: nothing has become slower, wrong or faster for certain, or fails now"
 NOTHING_DOUBTED = "no change is suspected, being measured again, or ambiguous"
 KERNELS_SHOWN = 3
+PLANTED = " (planted)"  # behind the titles of a demonstration's regressions
 _ALIKE = 3  # different values of a fact that a page lists
 _FACTS = tuple(
     (f"{side}_{part}", f"{heading} {part}")
@@ -90,6 +97,7 @@ def inbox_page(request: Request) -> Response:
         every = bool(params.get("all") or params.get("state"))
         rows = inbox.regressions(tx, states=() if every else TO_DO)
         doubts = inbox.uncertain(tx)
+        planted = lab.stories(tx)
     table = Table(columns=INBOX, rows=[_cells_of_row(row) for row in rows], nothing=NOTHING_YET)
     now = lab.now()
     listing = list_table(
@@ -97,7 +105,10 @@ def inbox_page(request: Request) -> Response:
         table,
         name="regressions",
         links={"id": _story, "title": _story},
-        texts={"opened_at": lambda row: _age(row["opened_at"], now)},
+        texts={
+            "opened_at": lambda row: _age(row["opened_at"], now),
+            "title": lambda row: f"{row['title']}{PLANTED if row['id'] in planted else ''}",
+        },
         own=("all",),
     )
     return listing.download() or page(
@@ -121,6 +132,7 @@ def regression_page(request: Request, regression: Number) -> Response:
     """The page of one regression."""
     with lab_of(request).reading() as tx:
         story = inbox.story(tx, regression)
+        planted = lab_of(request).stories(tx).get(regression, "")
         rows = evidence(tx, story)
         searches = bisections.of_regression(tx, regression)
         table = Table(columns=EVIDENCE, rows=rows)
@@ -141,10 +153,14 @@ def regression_page(request: Request, regression: Number) -> Response:
         history = drawn.read_worst(tx, worst)
         sparks = drawn.draw_rows(tx, [int(str(row["change"])) for row in changes.rows])
         devices = drawn.draw_devices(tx, story.members)
+        difference = _find_difference(tx, worst)
     return page(
         request,
         "regression.html",
         row=story.row,
+        planted=planted,
+        difference=difference,
+        commits=list_commits(lab_of(request).settings, worst),
         worst=worst,
         history=history,
         plot={"x": "time", "y": "fitted", "series": [plot_columns(history)] if history else []},
@@ -193,6 +209,34 @@ def evidence(tx: Transaction, story: RegressionStory) -> list[dict[str, Cell]]:
             "new_seconds": seconds.get((member.after_job, member.metric)),
         }
         for member in story.members
+    ]
+
+
+def _find_difference(tx: Transaction, worst: MemberRow) -> Difference | None:
+    """What the bundles, or the builds, before and after a change differ in; None of the same."""
+    if not has_moved(worst):
+        return None
+    if worst.program:
+        return differ_builds(tx, worst.before_bundle, worst.after_bundle)
+    return differ_bundles(tx, (worst.before_job, worst.after_job))
+
+
+def list_commits(settings: Settings, worst: MemberRow) -> list[tuple[str, Commit, str]]:
+    """The commits that the builds before and after a change were made of, where this machine knows.
+
+    Each has a link if the program's repository is known.
+    """
+    if not worst.program or not settings.build_folder().is_dir():
+        return []
+    store, repository = BuildStore(settings.build_folder()), REPOSITORIES.get(worst.program)
+    known = {build.sha: build.commits for build in store.list_builds()}
+    return [
+        (heading, commit, f"{repository}/commit/{commit.sha}" if repository else "")
+        for heading, sha in (
+            ("Old revision", worst.before_bundle),
+            ("New revision", worst.after_bundle),
+        )
+        for commit in known.get(sha, ())[:1]
     ]
 
 

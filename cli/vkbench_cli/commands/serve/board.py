@@ -50,6 +50,7 @@ def build(
     vkbench board build exports site
     """
     from vkbench_web.board.building import build_board
+    from vkbench_web.board.crew import count_cores
     from vkbench_web.board.site import Site
 
     if not exports.is_dir():
@@ -58,7 +59,8 @@ def build(
         raise UsageError(f"{out} is inside of {exports}: give a folder elsewhere")
     begin = time.monotonic()
     kept = state or out.with_name(f"{out.name}.board.sqlite")
-    built = build_board(exports, Site(folder=out, title=title), kept, tell)
+    site = Site(folder=out, title=title)
+    built = build_board(exports, site, kept, tell, count_cores())
     say(
         f"{out}: {count_of(built.read, 'file')} read, {built.known} known, {built.removed} gone, "
         f"{built.faults} left out; {count_of(built.pages, 'page')} written "

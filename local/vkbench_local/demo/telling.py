@@ -1,0 +1,38 @@
+"""Says of each regression of the demonstration what was planted, so that nobody takes it for real.
+
+The detection made the regressions, of results alone. What is told here is a note of each.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from vkbench_db import demonstration
+from vkbench_db.database import Database
+from vkbench_detection.regress import inbox, regressions
+from vkbench_detection.regress.inbox import MemberRow
+from vkbench_local.demo import releases, story
+from vkbench_local.demo.nights import Lab
+
+
+def tell_stories(database: Database, lab: Lab, now: float) -> None:
+    """Note of each regression which planted story it shows; one without a story has no note."""
+    with database.transaction() as tx:
+        for row in inbox.regressions(tx):
+            members = inbox.story(tx, row.id).members
+            if words := next(filter(None, (find_words(lab, member) for member in members)), ""):
+                note = f"{demonstration.PLANTED}: {words}"
+                regressions.annotate(tx, row.id, now, user=demonstration.TELLER, note=note)
+
+
+def find_words(lab: Lab, member: MemberRow) -> str:
+    """What was planted where a change is; "" if nothing was."""
+    if member.program:
+        return releases.WORDS
+    found = [
+        planted
+        for planted in story.PLANTED
+        if fnmatchcase(member.case_name, planted.cases)
+        and any(lab.facts(machine).key == member.device for machine in planted.machines)
+    ]
+    return found[0].words if found else ""
