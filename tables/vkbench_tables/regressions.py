@@ -138,7 +138,7 @@ def list_commands(story: RegressionStory) -> list[tuple[str, str]]:
         if story.row.cause == Cause.DRIVER and worst.timed_drivers:
             return _commands_of_timed_drivers(worst, *worst.timed_drivers, story.row.direction)
         if story.row.cause in OF_SOFTWARE:
-            return _commands_of_driver(worst)
+            return _commands_of_driver(worst, story.row.direction)
         return _commands_of("bundle", worst, story) if has_moved(worst) else []
     return []
 
@@ -181,20 +181,18 @@ def _commands_of_timed_drivers(
     return commands
 
 
-def _commands_of_driver(worst: MemberRow) -> list[tuple[str, str]]:
+def _commands_of_driver(worst: MemberRow, direction: str) -> list[tuple[str, str]]:
     """What to type about what came with another driver."""
     old, new = worst.before_driver_version, worst.after_driver_version
     if not old or not new or old == new:
         return []
-    words = ["vkbench", "compare", f"driver:{old}", f"driver:{new}"]
-    search = ["vkbench", "bisect", "--case", worst.case_name, "--device", worst.device]
-    return [
-        ("compare both drivers", shlex.join(words)),
-        (
-            "find the first bad driver, of those added by such names (`vkbench driver add`)",
-            shlex.join([*search, "--drivers", f"{old},{new}"]),
-        ),
-    ]
+    compare = ["vkbench", "compare", f"driver:{old}", f"driver:{new}"]
+    commands = [("compare both drivers", shlex.join(compare))]
+    if direction != "faster":
+        search = ["vkbench", "bisect", "--case", worst.case_name, "--device", worst.device]
+        what = "find the first bad driver, of those added by such names (`vkbench driver add`)"
+        commands.append((what, shlex.join([*search, "--drivers", f"{old},{new}"])))
+    return commands
 
 
 def _driver(member: MemberRow, side: str) -> str:

@@ -129,7 +129,7 @@ def test_what_leaves_no_driver_is_told(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('name = "x"', "{path}: Object missing required field `build`"),
+        ('name = "x"', "{path}: the file lacks build"),
         ('name = "/"\n[build]\ncommand = "a"\nfolder = "b"', "{path}: name: '/' is no name: give "),
         ('name = "x"\n[build]\ncommand = ""\nfolder = "b"', "{path}: build: give a command"),
         ('name = "x"\n[build]\ncommand = "a"\nfolder = "/b"', "{path}: build: folder '/b' is none"),
