@@ -33,7 +33,7 @@ EXTRAS = {
         ("plot", ("matplotlib",)),
         ("mcp", ("mcp",)),
         ("parquet", ("pyarrow",)),
-        ("web", ("fastapi", "jinja2", "starlette", "uvicorn")),
+        ("web", ("fastapi", "jinja2", "markupsafe", "starlette", "uvicorn")),
         ("scheduler", ("apprise", "celery", "croniter", "prometheus_client", "psycopg", "redis")),
     )
     for name in names
