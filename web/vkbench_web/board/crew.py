@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from typing import TypeVar
+
+from vkbench.process import system
 
 Part = TypeVar("Part")
 Done = TypeVar("Done")
@@ -40,12 +41,7 @@ def open_crew(size: int) -> Iterator[Crew]:
     gc.collect()
     gc.freeze()  # what is there stays where it is, so that its memory is shared
     try:
-        with get_context("fork").Pool(size) as pool:
+        with get_context("fork" if system.IS_LINUX else "spawn").Pool(size) as pool:
             yield Crew(pool, size)
     finally:
         gc.unfreeze()
-
-
-def count_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -9,6 +9,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
+from vkbench.process import system
 from vkbench.words.units import count_of, span
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.show.telling import say, tell
@@ -50,7 +51,6 @@ def build(
     vkbench board build exports site
     """
     from vkbench_web.board.building import build_board
-    from vkbench_web.board.crew import count_cores
     from vkbench_web.board.site import Site
 
     if not exports.is_dir():
@@ -60,7 +60,7 @@ def build(
     begin = time.monotonic()
     kept = state or out.with_name(f"{out.name}.board.sqlite")
     site = Site(folder=out, title=title)
-    built = build_board(exports, site, kept, tell, count_cores())
+    built = build_board(exports, site, kept, tell, system.usable_processors())
     say(
         f"{out}: {count_of(built.read, 'file')} read, {built.known} known, {built.removed} gone, "
         f"{built.faults} left out; {count_of(built.pages, 'page')} written "
