@@ -45,7 +45,7 @@ def test_a_night_is_held_against_the_one_before(pages: TestClient, lab: Lab) -> 
         "new regressions": (0, 0),
     }
     assert "no result, 1 the night before" in text
-    assert "1 result wrong (0 the night before), 1 device to look at." in text
+    assert "1 result wrong (0 the night before), 2 devices to look at." in text
     assert "every device is well" not in text
     assert "No job waits" in text
     assert "The newest result is" not in text

@@ -33,6 +33,7 @@ from vkbench_tables.regressions import (
     list_commands,
     member_row,
     short_member,
+    sort_worst_first,
 )
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.access.texts import Form, Number
@@ -49,11 +50,9 @@ NOTHING_DOUBTED = "no change is suspected, being measured again, or ambiguous"
 KERNELS_SHOWN = 3
 PLANTED = " (planted)"  # behind the titles of a demonstration's regressions
 _ALIKE = 3  # different values of a fact that a page lists
-_FACTS = tuple(
-    (f"{side}_{part}", f"{heading} {part}")
-    for part in ("build", "kernel", "bundle", "driver")
-    for side, heading in (("before", "old"), ("after", "new"))
-)
+_PARTS = ("build", "kernel", "bundle", "driver")
+_SIDES = ("before", "after")
+_FACTS = tuple(f"{side}_{part}" for part in _PARTS for side in _SIDES)
 
 INBOX = (
     *(
@@ -70,7 +69,7 @@ def _evidence_columns() -> tuple[Column, ...]:
     """The columns of the changes: case, device and change first, then who ran and what says so."""
     by_key = {column.key: column for column in MEMBERS}
     shown = {
-        key: replace(column, hidden=column.hidden or key in dict(_FACTS))
+        key: replace(column, hidden=column.hidden or key in _FACTS)
         for key, column in by_key.items()
     }
     return (
@@ -95,7 +94,7 @@ def inbox_page(request: Request) -> Response:
     params = request.query_params
     with lab.reading() as tx:
         every = bool(params.get("all") or params.get("state"))
-        rows = inbox.regressions(tx, states=() if every else TO_DO)
+        rows = sort_worst_first(inbox.regressions(tx, states=() if every else TO_DO))
         doubts = inbox.uncertain(tx)
         planted = lab.stories(tx)
     table = Table(columns=INBOX, rows=[_cells_of_row(row) for row in rows], nothing=NOTHING_YET)
@@ -251,12 +250,18 @@ def _list_shared_facts(members: Sequence[MemberRow]) -> list[tuple[str, list[str
         short_member(member) if member.program else member_row(member) for member in members
     ]
     facts = []
-    for key, heading in _FACTS:
-        values = sorted({str(row[key]) for row in rows} - {"", "None"})
-        if values:
-            more = [f"and {len(values) - _ALIKE} more"] if len(values) > _ALIKE else []
-            facts.append((heading, values[:_ALIKE] + more))
+    for part in _PARTS:
+        old, new = (_list_values(rows, f"{side}_{part}") for side in _SIDES)
+        sides = ((part, old),) if old == new else ((f"old {part}", old), (f"new {part}", new))
+        facts += [(heading, values) for heading, values in sides if values]
     return facts
+
+
+def _list_values(rows: Sequence[Mapping[str, Cell]], key: str) -> list[str]:
+    """The values of a column, each once; of many the first, and how many more."""
+    values = sorted({str(row[key]) for row in rows} - {"", "None"})
+    more = [f"and {len(values) - _ALIKE} more"] if len(values) > _ALIKE else []
+    return values[:_ALIKE] + more
 
 
 def _cells_of_row(row: RegressionRow) -> dict[str, Cell]:
