@@ -101,16 +101,23 @@ def test_a_terminal_shows_it_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> N
     assert not screen.text.rstrip().endswith(shown)  # it was erased
 
 
-def test_what_begins_is_told_at_once_and_once_to_a_file(capsys: Captured) -> None:
+def test_a_file_gets_no_word_of_what_is_short(capsys: Captured) -> None:
     with Doing("reading") as doing:
-        assert capsys.readouterr().err == ""  # a mistake in what was typed is one line
         Doing.now("loading")
-        assert capsys.readouterr().err == "loading\n"
-        Doing.now("planning")
         doing.count_kernels(1, 2, "copy")
-        assert capsys.readouterr().err == ""
+        assert capsys.readouterr().err == ""  # a mistake in what was typed is one line
         doing.count_kernels(2, 2, "copy")
     assert capsys.readouterr().err == "compiled 2 kernels\n"
+
+
+def test_a_file_gets_a_line_of_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(telling, "SILENCE_SECONDS", 0.05)
+    with Doing("reading"):
+        Doing.now("loading")
+        time.sleep(0.5)
+    assert capsys.readouterr().err.startswith("loading: ")
 
 
 def test_a_terminal_shows_one_line_that_moves_and_is_erased(
@@ -128,10 +135,10 @@ def test_a_terminal_shows_one_line_that_moves_and_is_erased(
     assert screen.text.endswith("\x1b[2Ka table\n")
 
 
-def test_a_terminal_that_cannot_move_its_cursor_gets_a_line(
+def test_a_terminal_that_cannot_move_its_cursor_gets_no_line_that_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     with terminal(80, monkeypatch, errors=True) as screen, Doing("reading"):
         Doing.now("loading")
-    assert screen.text == "loading\n"
+    assert screen.text == ""

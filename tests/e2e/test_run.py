@@ -116,8 +116,7 @@ def test_control_c_says_how_to_go_on(
         os.kill(child.pid, signal.SIGINT)
         out, err = child.communicate(timeout=20)
     assert (child.returncode, out) == (130, "")
-    assert err.splitlines()[0] == "loading the driver"
-    assert err.endswith("\nstopped; `vkbench run --resume 1` continues\n")
+    assert err == "stopped; `vkbench run --resume 1` continues\n"
     assert (
         number(database, "SELECT count(*) FROM job WHERE state IN ('dispatched', 'running')") == 0
     )

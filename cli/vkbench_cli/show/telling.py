@@ -158,17 +158,15 @@ class Elapsed:
 
 
 class Doing(Elapsed):
-    """What a command does before it can count its work, said at once and not after a while.
+    """What a command does before it can count its work.
 
-    A terminal shows it in a line that moves. Anything else gets one line, by the first `now`: what
-    was typed is understood by then, and a mistake in it stays one line.
+    A terminal shows it at once, in a line that moves. Anything else gets a line after a while.
     """
 
     def __enter__(self) -> Self:
         self._is_moving = _can_move()
         if self._is_moving:  # the live view, which takes a while to load, writes over this
             print(visible(self._label), end="\r", file=sys.stderr, flush=True)
-        self._was_told = self._is_moving
         return super().__enter__()
 
     @classmethod
@@ -181,9 +179,6 @@ class Doing(Elapsed):
     def turn_to(self, label: str) -> None:
         """Show that this is done now."""
         self._label = label
-        if not self._was_told:
-            self._was_told = True
-            tell(label)
 
     def count_kernels(self, done: int, total: int, key: str) -> None:
         """Show how many kernels are compiled; where nothing moves, a line when all are."""
