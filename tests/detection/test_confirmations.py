@@ -111,7 +111,7 @@ def test_another_driver(nights: Nights) -> None:
     nights.last(1.1, lambda sha: 1.1)
     assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
     [(title,)] = rows(nights, "SELECT title FROM regression")
-    assert "driver_version 23.1" in title
+    assert "since driver 23.1" in title
 
 
 OLD, NEW = "a" * 64, "b" * 64  # drivers
