@@ -8,7 +8,6 @@ from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-import msgspec
 from sqlalchemy import (
     JSON,
     ColumnClause,
@@ -159,6 +158,8 @@ def _write_document(
     columns: Sequence[ColumnElement[Any]], rows: Sequence[Mapping[str, Any]]
 ) -> str:
     """Rows as JSON from which PostgreSQL's json_to_recordset reads the same values."""
+    import msgspec  # takes a while to load, and who reads does not need it
+
     writers = {item.name: writer for item in columns if (writer := _find_writer(item))}
     written = [
         {item.name: row[item.name] for item in columns}
