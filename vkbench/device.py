@@ -13,6 +13,7 @@ DRIVER_NAME: Final = "driver_name"  # what an environment's `extra` has of a dri
 DRIVER_SHA: Final = "driver_sha"  # first digits of the hash of its files
 ICD: Final = "icd"  # what `extra` has of the loaded driver: the path of its manifest
 ICD_LIBRARY: Final = "icd_library"  # first digits of the hash of its library
+EVERY_DRIVER: Final = "*"  # as a driver: each that the hosts of the chosen devices have
 MOST_ALIKE: Final = 64  # devices of one host that report one UUID, as far as keys are checked
 # least and most threads of a subgroup that a pipeline may require, in limits; 0 where it may not
 SUBGROUP_LIMITS: Final = ("min_subgroup_size", "max_subgroup_size")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from vkbench.device import EVERY_DRIVER
 from vkbench.errors import UsageError
 from vkbench.programs.build import SHA_SHOWN
 from vkbench.programs.program import declare_driver
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from vkbench_db.database import Database
     from vkbench_scheduler.planning.selection import Selection
 
-EVERY: Final = "*"  # every driver that the hosts of the chosen devices have
 NO_HISTORY: Final = "timings through several drivers are no history: they join no track"
 
 
@@ -53,7 +53,7 @@ def find_fleet_drivers(database: Database, word: str, keys: Sequence[str]) -> Fl
         able = find_able(tx, keys, word)
     drivers = _find_copy(word, list(able)) or _find_announced(word, able)
     if left_out := [key for key in keys if key not in drivers.keys]:
-        what = "a driver that was added" if word == EVERY else f"the driver {word}"
+        what = "a driver that was added" if word == EVERY_DRIVER else f"the driver {word}"
         tell(f"left out, since their hosts do not have {what}: {', '.join(left_out)}")
     return drivers
 
@@ -67,7 +67,7 @@ def find_fleet_arms(
     """
     meant = [find_fleet_drivers(database, word, keys) for word in words]
     for word, drivers in zip(words, meant, strict=True):
-        if len(drivers.devices) > 1 or word == EVERY:
+        if len(drivers.devices) > 1 or word == EVERY_DRIVER:
             some = " and ".join(sha[:SHA_SHOWN] for sha in list(drivers.devices)[:2])
             raise UsageError(f"several drivers are called '{word}' there: give a hash, {some}")
     for drivers in meant:

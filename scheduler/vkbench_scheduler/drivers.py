@@ -8,14 +8,13 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from vkbench.device import HostDriver
+from vkbench.device import EVERY_DRIVER, HostDriver
 from vkbench.errors import NothingToDo, UnknownName
 from vkbench.programs.program import DRIVER
 from vkbench.words.names import nearest, pick_sha
-from vkbench_db.ask.devices.drivers import drivers_of_devices, read_drivers
+from vkbench_db.ask.devices.drivers import read_drivers
 from vkbench_scheduler.planning.selection import Selection
 
-EVERY: Final = "*"  # every driver that the hosts of the chosen devices have
 _SHA_DIGITS: Final = 64
 
 
@@ -24,18 +23,15 @@ def find_able(tx: Connection, keys: Sequence[str], word: str) -> dict[str, tuple
 
     `*` means those that users added; a name may be that of a copy of the host's own driver, too.
     """
-    known = drivers_of_devices(tx, keys)
-    able = {key: there for key, there in known.items() if there is not None}
+    able = {}
+    for kept in read_drivers(tx, keys):
+        if kept.added is not None:
+            own = kept.own.copies if kept.own and word != EVERY_DRIVER else ()
+            copies = (HostDriver(name=copy.name, sha=copy.sha) for copy in own)
+            able[kept.device] = (*kept.added, *copies)
     if not able:
         raise NothingToDo("the workers of these devices are of a version that knows no drivers")
-    if word == EVERY:
-        return able
-    own = {kept.device: kept.own.copies for kept in read_drivers(tx, keys) if kept.own}
-    copies = {
-        key: tuple(HostDriver(name=copy.name, sha=copy.sha) for copy in copies)
-        for key, copies in own.items()
-    }
-    return {key: (*added, *copies.get(key, ())) for key, added in able.items()}
+    return able
 
 
 def pick_announced(
@@ -48,7 +44,7 @@ def pick_announced(
         for sha in _pick(word, {sha: driver.name for sha, driver in named.items()}):
             known = next((one for one in devices if one.sha == sha), named[sha])
             devices.setdefault(known, []).append(key)
-    if not devices and word == EVERY:
+    if not devices and word == EVERY_DRIVER:
         raise NothingToDo("no host of these devices has a driver: `vkbench driver add` there")
     if not devices:
         names = list({driver.name for drivers in able.values() for driver in drivers})
@@ -73,11 +69,11 @@ def choose_through(selection: Selection, devices: Mapping[str, Sequence[str]]) -
     keys = tuple(dict.fromkeys(key for reached in devices.values() for key in reached))
     if len(devices) == 1:
         return replace(selection, devices=keys, driver=next(iter(devices)))
-    return replace(selection, devices=keys, driver=EVERY, track="")
+    return replace(selection, devices=keys, driver=EVERY_DRIVER, track="")
 
 
 def _pick(word: str, names: Mapping[str, str]) -> list[str]:
-    if word == EVERY:
+    if word == EVERY_DRIVER:
         return list(names)
     try:
         return [pick_sha(word, names, DRIVER)]

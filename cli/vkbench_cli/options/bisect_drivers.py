@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vkbench.case import is_own, program_of
+from vkbench.device import EVERY_DRIVER
 from vkbench.errors import UsageError
 from vkbench_cli.options.bisect_builds import MadeEnds, RevisionRange, Search, make_ends
 
@@ -75,12 +76,12 @@ def find_driver_revisions(
     fleet: Sequence[str],
 ) -> Search:
     """The candidates of --driver-file, here or on devices of the fleet (keys)."""
-    from vkbench_scheduler.drivers import EVERY, find_able
+    from vkbench_scheduler.drivers import find_able
     from vkbench_shaders.catalogue import problem
 
     if fleet:
         with database.reading() as tx:
-            find_able(tx, fleet, EVERY)
+            find_able(tx, fleet, EVERY_DRIVER)
     ends = make_driver_ends(word, span, of_fleet=bool(fleet))
     return ends.search(problem(case).case.name, variant)
 

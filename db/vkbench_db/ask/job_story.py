@@ -12,6 +12,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
 from vkbench.result import HOT, Statistic, Verdict, WrongArm
 from vkbench_db import schema
+from vkbench_db.ask.devices.environments import read_facts
 from vkbench_db.ask.statistics import statistics_of
 from vkbench_db.ask.timings import is_our_time, unpack_stored
 from vkbench_db.batches import batches
@@ -157,7 +158,7 @@ def story(tx: Connection, job: int) -> JobStory:
         timings=_timings(tx, job),
         last_good=last_good,
         statistics=_statistics(tx, job, last_good.job if last_good else job),
-        environments=_environments(tx, named),
+        environments=read_facts(tx, named),
     )
 
 
@@ -261,9 +262,3 @@ def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:
     if not attempts or last.finished_at is None:
         return None
     return LastGood(job=last.id, finished_at=last.finished_at, attempt=attempts[0])
-
-
-def _environments(tx: Connection, hashes: set[str]) -> Mapping[str, Mapping[str, Any]]:
-    table = schema.environment.c
-    rows = tx.execute(select(table.hash, table.facts).where(table.hash.in_(hashes)))
-    return {row.hash: row.facts for row in rows}

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 
 from vkbench.device import DRIVER_SHA
 from vkbench_db import schema
+from vkbench_db.ask.devices.environments import read_facts
 from vkbench_db.batches import batches
 
 
@@ -53,17 +54,7 @@ def provenances(tx: Connection, jobs: Iterable[int]) -> dict[int, Provenance]:
         for job, *fields in rows:
             named: dict[str, Any] = dict(zip(_NAMES, (one or "" for one in fields), strict=True))
             by_job[job] = Provenance(**named)
-    facts = _load_facts(tx, {made.environment for made in by_job.values()})
+    facts = read_facts(tx, {made.environment for made in by_job.values()})
     return {
         job: replace(made, software=facts.get(made.environment, {})) for job, made in by_job.items()
     }
-
-
-def _load_facts(tx: Connection, hashes: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """The facts of environments, by hash."""
-    environment = schema.environment.c
-    facts: dict[str, Mapping[str, Any]] = {}
-    for page in batches(sorted(hashes)):
-        query = select(environment.hash, environment.facts).where(environment.hash.in_(page))
-        facts |= {sha: stored or {} for sha, stored in tx.execute(query)}
-    return facts

@@ -18,6 +18,7 @@ from vkbench.programs.build import SHA_SHOWN
 from vkbench.software import name_drivers
 from vkbench_db import schema
 from vkbench_db.ask.devices.drivers import DeviceDrivers, read_drivers
+from vkbench_db.ask.devices.environments import read_facts
 from vkbench_db.ask.driver_names import names_of_files
 from vkbench_detection.changes.change_point import ChangePoint, Method
 
@@ -40,7 +41,7 @@ def find_drivers(tx: Connection, change: ChangePoint) -> DriverMove:
     before, after = change.before_environment, change.after_environment
     if change.method == Method.DECAY or before == after:
         return NO_MOVE
-    facts = _read_facts(tx, {before, after})
+    facts = read_facts(tx, {before, after})
     old, new = facts.get(before, {}), facts.get(after, {})
     if name_drivers(old, new) is None:
         return NO_MOVE
@@ -88,18 +89,10 @@ def _find_driver(facts: Mapping[str, Any], kept: DeviceDrivers) -> str:
     """The whole hash of the driver of an environment; "" where its host has it no more."""
     extra = facts.get("extra") or {}
     if added := extra.get(DRIVER_SHA):
-        return next((driver.sha for driver in kept.added if driver.sha.startswith(added)), "")
+        return next((driver.sha for driver in kept.added or () if driver.sha.startswith(added)), "")
     library = extra.get(ICD_LIBRARY)
     copies = kept.own.copies if kept.own and library else ()
     return next((copy.sha for copy in copies if copy.library == library), "")
-
-
-def _read_facts(tx: Connection, hashes: set[str]) -> dict[str, Mapping[str, Any]]:
-    environment = schema.environment.c
-    rows = tx.execute(
-        select(environment.hash, environment.facts).where(environment.hash.in_(hashes))
-    )
-    return {row.hash: row.facts for row in rows}
 
 
 def _has_failed(tx: Connection, change: int) -> bool:

@@ -162,15 +162,6 @@ def ungrouped_changes(tx: Connection) -> list[Ungrouped]:
     return fetch(tx, query, Ungrouped)
 
 
-def environment_facts(tx: Connection, hashes: set[str]) -> Facts:
-    """The facts of environments, by hash."""
-    environment = schema.environment.c
-    rows = tx.execute(
-        select(environment.hash, environment.facts).where(environment.hash.in_(hashes))
-    )
-    return {row.hash: row.facts for row in rows}
-
-
 def group_of(change: Ungrouped, facts: Facts) -> Group:
     """The group of a change: its direction, its cause and what moved, or the device if nothing did.
 

@@ -16,13 +16,13 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.words import names
 from vkbench.words.units import count_of
 from vkbench_db import schema
+from vkbench_db.ask.devices.environments import read_facts
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch, fetch_first
 from vkbench_detection.regress.grouping import (
     Group,
     Member,
     Ungrouped,
-    environment_facts,
     group_of,
     ungrouped_changes,
 )
@@ -53,7 +53,7 @@ def group(tx: Connection, now: float) -> Grouped:
     if not changes:
         return Grouped()
     befores = {change.before_environment for change in changes}
-    facts = environment_facts(tx, befores | {change.after_environment for change in changes})
+    facts = read_facts(tx, befores | {change.after_environment for change in changes})
     groups = {change.id: group_of(change, facts) for change in changes}
     changes = sorted(changes, key=lambda change: (groups[change.id].key, change.id))
     opened, joined = [], []

@@ -17,6 +17,7 @@ from vkbench.configuration import variant_of
 from vkbench.job import PEERS, JobState, Mode
 from vkbench.result import BOUNDS_CHECKED, NOT_COLD, THROTTLED
 from vkbench_db import schema
+from vkbench_db.ask.devices.environments import read_facts
 from vkbench_db.ask.devices.health import DONE
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch, select_record
@@ -165,11 +166,8 @@ def _find_decided_jobs(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[in
 
 
 def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
-    environment = schema.environment.c
-    rows = tx.execute(
-        select(environment.hash, environment.facts).where(environment.hash.in_(hashes))
-    )
-    return {row.hash: row.facts.get("clock_policy") or "default" for row in rows}
+    facts = read_facts(tx, hashes)
+    return {sha: known.get("clock_policy") or "default" for sha, known in facts.items()}
 
 
 def _canary(job: _FreshJob) -> canaries.CanaryReading | None:

@@ -27,7 +27,7 @@ class Planted:
     factor: float  # 0 is wrong
     until: int = 1_000_000
     machines: Sequence[Machine] = MACHINES
-    words: str = ""  # what people are told of it
+    words: str = ""  # what the pages say was planted
 
     def holds(self, case: str, machine: Machine, night: int) -> bool:
         """Whether the planted change holds for a case on a device in a night."""

@@ -1,6 +1,6 @@
-"""Says of each regression of the demonstration what was planted, so that nobody takes it for real.
+"""Notes on each regression of the demonstration what was planted: nobody takes it for real.
 
-The detection made the regressions, of results alone. What is told here is a note of each.
+Detection found the regressions from the results alone, before it had any note.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class DeviceDrivers:
     """The drivers that a device can be reached through on its host, beside the installed one."""
 
     device: str  # key
-    added: tuple[HostDriver, ...]  # by the host's user
+    added: tuple[HostDriver, ...] | None  # by the host's user; None: it runs jobs through none
     own: OwnDrivers | None  # that the host ran on; None of a worker that copies none
 
 
@@ -33,7 +33,9 @@ def read_drivers(tx: Connection, keys: Collection[str]) -> list[DeviceDrivers]:
     return [
         DeviceDrivers(
             device=row.key,
-            added=from_builtins(row.drivers or [], tuple[HostDriver, ...]),
+            added=None
+            if row.drivers is None
+            else from_builtins(row.drivers, tuple[HostDriver, ...]),
             own=row.own_drivers and from_builtins(row.own_drivers, OwnDrivers),
         )
         for row in rows
@@ -79,11 +81,4 @@ def drivers_of_devices(
     tx: Connection, keys: Collection[str]
 ) -> dict[str, tuple[HostDriver, ...] | None]:
     """The drivers of the host of each device; None of a worker that runs jobs through none."""
-    device = schema.device.c
-    rows = tx.execute(
-        select(device.key, device.drivers).where(device.key.in_(keys)).order_by(device.id)
-    )
-    return {
-        row.key: None if row.drivers is None else from_builtins(row.drivers, tuple[HostDriver, ...])
-        for row in rows
-    }
+    return {kept.device: kept.added for kept in read_drivers(tx, keys)}
