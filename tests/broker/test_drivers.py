@@ -141,9 +141,14 @@ def check_drivers_travel(lab: Lab, key: Path) -> None:
     assert [row["verdict"] for row in rows] == ["wrong"]
     rows = vkbench(lab, "submit", "--driver", "*", *once, "--all", user=user)
     assert [row["verdict"] for row in rows] == ["passed"] * 2
-    with lab.database.reading() as tx:
-        facts = tx.execute(select(schema.environment.c.facts)).scalars()
-        assert {known["extra"].get("driver_name") for known in facts} == {None, "host", "mine"}
+
+    def name_environments() -> set[str | None]:
+        with lab.database.reading() as tx:
+            facts = tx.execute(select(schema.environment.c.facts)).scalars()
+            return {known["extra"].get("driver_name") for known in facts}
+
+    named = {None, "host", "mine"}  # by workers' announcements, a moment after the results
+    until(lambda: name_environments() == named, "drivers are not announced", 30)
     pair = ("--device", "llvmpipe", "--submit")
     arms = ("--old", "host", "--new", "mine")
     [row] = vkbench(lab, "driver", "try", *arms, *pair, *chosen, code=3, user=user)
