@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import pytest
 
 WAIT_SECONDS = 20.0
+END = b"\x1c"  # sent last: of what closes at once, a reader may miss the last pieces
 
 
 @dataclass
@@ -29,16 +30,16 @@ class Terminal:
     pieces: list[bytes] = field(default_factory=list)
 
     def read(self, end: int) -> None:
-        """Take what comes until the other end is closed."""
-        while True:
-            try:
-                piece = os.read(end, 65536)
-            except OSError:  # how Linux says that it is closed
-                piece = b""
-            if not piece:
-                break
-            self.pieces.append(piece)
-        self.text = b"".join(self.pieces).decode().replace("\r\n", "\n")
+        """Take what comes until the mark of the end."""
+        while not self.pieces or not self.pieces[-1].endswith(END):
+            self.pieces.append(os.read(end, 65536))
+        self.text = b"".join(self.pieces).removesuffix(END).decode().replace("\r\n", "\n")
+
+    def end(self, theirs: int, reader: threading.Thread) -> None:
+        """Close the end that was printed on when all of it has been read."""
+        os.write(theirs, END)
+        reader.join()
+        os.close(theirs)
 
 
 @contextmanager
@@ -55,7 +56,7 @@ def terminal(
     reader = threading.Thread(target=found.read, args=(ours,))
     reader.start()
     try:
-        with os.fdopen(theirs, "w") as stream, patch.context() as patched:
+        with os.fdopen(theirs, "w", closefd=False) as stream, patch.context() as patched:
             patched.delenv("COLUMNS", raising=False)
             patched.setattr(sys, "stdout", stream)
             patched.setattr(sys, "__stdout__", stream)
@@ -63,7 +64,7 @@ def terminal(
                 patched.setattr(sys, "stderr", stream)
             yield found
     finally:
-        reader.join()
+        found.end(theirs, reader)
         os.close(ours)
 
 
@@ -95,7 +96,6 @@ def typed_into(
         start_new_session=True,
         preexec_fn=_take_terminal,
     )
-    os.close(theirs)
     try:
         end = time.monotonic() + WAIT_SECONDS
         while after not in b"".join(found.pieces).decode(errors="replace"):
@@ -107,6 +107,6 @@ def typed_into(
     finally:
         child.kill()
         child.wait()
-        reader.join()
+        found.end(theirs, reader)
         os.close(ours)
     return code, found.text
