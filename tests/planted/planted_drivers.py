@@ -56,9 +56,13 @@ int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) {{
 
 def shim_of(fault: str, manifest: Path = LAVAPIPE) -> str:
     """The source in C of a library that is another driver's with a fault."""
-    icd = json.loads(manifest.read_text())
-    library = (manifest.parent / icd["ICD"]["library_path"]).resolve()
-    return _SHIM.format(library=library, fault=FAULTS[fault])
+    return _SHIM.format(library=find_library(manifest), fault=FAULTS[fault])
+
+
+def find_library(manifest: Path) -> Path:
+    """The library of a driver by its manifest."""
+    library: str = json.loads(manifest.read_text())["ICD"]["library_path"]
+    return (manifest.parent / library).resolve()
 
 
 def plant_driver(fault: str, folder: Path, manifest: Path = LAVAPIPE) -> Path:

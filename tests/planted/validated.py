@@ -75,10 +75,10 @@ def paths(kernel: Kernel, *, each_format: bool) -> Iterator[tuple[str, list[Prob
             kind = str(posed.types) if each_format else ""
             found.setdefault((variant.name, kind), []).append(posed)
     for (name, _), listed in found.items():
-        yield name, sorted(listed, key=_size)
+        yield name, sorted(listed, key=size_of)
 
 
-def _size(posed: Problem) -> tuple[bool, int]:
+def size_of(posed: Problem) -> tuple[bool, int]:
     """Elements of all bindings; a case without any comes last."""
     shapes = (posed.array_shape(binding.name) for binding in posed.kernel.bindings)
     elements = sum(map(prod, shapes))

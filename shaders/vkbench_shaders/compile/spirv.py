@@ -37,6 +37,7 @@ class Op(IntEnum):
     SPEC_FALSE = 49
     SPEC_CONSTANT = 50
     SPEC_COMPOSITE = 51
+    SPEC_OPERATION = 52
     FUNCTION = 54
     VARIABLE = 59
     DECORATE = 71
