@@ -59,6 +59,7 @@ from vkbench_shaders.kernels.rowwise.norm_rounded import NORM_ROUNDED
 from vkbench_shaders.kernels.rowwise.rope import ROPE
 from vkbench_shaders.kernels.rowwise.rope_rows import ROPE_SET_ROWS
 from vkbench_shaders.kernels.rowwise.softmax import SOFTMAX
+from vkbench_shaders.kernels.rowwise.streams import STREAMS
 from vkbench_shaders.kernels.training.muon import MUON
 from vkbench_shaders.kernels.training.optimisers import OPTIMISERS
 
@@ -110,6 +111,7 @@ KERNELS: tuple[Kernel, ...] = (
     FLASH_ATTN_TOKEN,
     *SSM,
     GATED_DELTA_NET,
+    *STREAMS,
     *RWKV,
     *OPTIMISERS,
     MUON,

@@ -24,8 +24,5 @@ CASES: Final = (
     "top_k/f32/h64_w2048_k40",
     "timestep_embedding/f32/n512_d320",
     "im2col_3d/f32/c16_t8_h32_w32_j432",
-    "dsv4_hc_comb/f32/t512_j24_o3_s4_d4",
-    "dsv4_hc_pre/f32/t512_s4_m4096",
-    "dsv4_hc_post/f32/t512_m4096_s4_d4",
     "lightning_indexer/f32/t8_h64_k128_n512_o1",
 )

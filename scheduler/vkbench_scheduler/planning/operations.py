@@ -99,6 +99,12 @@ _RECURRENT: Final = (
     "ssm_conv/f32/s1_c3328_t512_w4",
     "rwkv_wkv7/f32/s1_t128_h32_d64",
 )
+_STREAMS: Final = (
+    "dsv4_hc_comb/f32/t512_s4",
+    "dsv4_hc_pre/f32/t512_s4_m4096",
+    "dsv4_hc_pre_gated/f32/t512_s4_m4096/scale=0.25",
+    "dsv4_hc_post/f32/t512_s4_m4096",
+)
 _IMAGES: Final = (
     "conv2d/f16/n1_c320_h64_w64_o320_r3_s3/padding=1",
     "im2col/f32:y=f16/n1_c320_h64_w64/padding=1",
@@ -108,7 +114,7 @@ _IMAGES: Final = (
 
 ON_GPUS: Final = (
     *(*_PRODUCTS, *_EXPERTS, *_ATTENTION, *_ROWS),
-    *(*_OTHERS, *_RECURRENT, *_IMAGES),
+    *(*_OTHERS, *_RECURRENT, *_STREAMS, *_IMAGES),
 )
 # CPU drivers compile a product of many vectors for a minute.
 ON_CPUS: Final = (

@@ -163,6 +163,13 @@ def back(function: str, nodes: Nodes, *arguments: object) -> None:
     nodes.add(function, *inputs, at=result)
 
 
+def hc_post(nodes: Nodes, x: Array, residual: Array, post: Array, comb: Maybe, y: Array) -> None:
+    """Residual streams behind a layer, which older builds always mix."""
+    if comb is None:
+        nodes.require("dsv4_hc_pre_gated", "dsv4_hc_post without mixing")
+    nodes.add("dsv4_hc_post", x, residual, post, comb, at=y)
+
+
 def _train(nodes: Nodes, old: tuple[Array, ...], new: tuple[Array, ...]) -> list[Address]:
     """Tensors of what is trained in place, behind copies to where it belongs."""
     for source, place in zip(old, new, strict=True):
@@ -240,6 +247,7 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     "rope": rope,
     "conv_bias": conv_bias,
     "scan": scan,
+    "hc_post": hc_post,
     **{
         f"recur_{name}": partial(_recur, name)
         for name in ("rwkv_wkv6", "rwkv_wkv7", "gated_linear_attn", "gated_delta_net")

@@ -26,8 +26,6 @@ SUMS: Final = "library_sums"
 EACH: Final = "f32"
 _LOWER_TRIANGLE: Final = 2  # ggml's type of triangle, with the diagonal
 _ANGLES: Final = 10_000  # the longest period of an embedding
-_BALANCING: Final = 20  # rounds by which rows and columns come to add up to 1
-_EPSILON: Final = 1e-6
 _SINGLES: Final = 0  # ggml's type
 _WINDOW: Final = 3  # numbers along each side of a window
 
@@ -217,27 +215,6 @@ OPERATIONS: Final[Mapping[str, OwnOperation]] = {
         inputs={"x": Given(dims="cthw")},
         output="thwj",
         row=_rows("lay_windows", _im2col_3d, EXACT),
-    ),
-    # DeepSeek's streams beside the residual one, and its choice of what attention sees
-    "dsv4_hc_comb": OwnOperation(
-        inputs={"x": Given(dims="tj"), "scale": Given(dims="o"), "base": Given(dims="j")},
-        output="tsd",
-        row=_rows("dsv4_hc_comb", _with(_EPSILON, _BALANCING, of=("x", "scale", "base")), SUMS),
-    ),
-    "dsv4_hc_pre": OwnOperation(
-        inputs={"x": Given(dims="tsm"), "weights": Given(dims="ts")},
-        output="tm",
-        row=_rows("dsv4_hc_pre", of_arrays("x", "weights"), SUMS),
-    ),
-    "dsv4_hc_post": OwnOperation(
-        inputs={
-            "x": Given(dims="tm"),
-            "residual": Given(dims="tsm"),
-            "post": Given(dims="ts"),
-            "comb": Given(dims="tsd"),
-        },
-        output="tdm",
-        row=_rows("dsv4_hc_post", of_arrays("x", "residual", "post", "comb"), SUMS),
     ),
     "lightning_indexer": OwnOperation(
         inputs={
