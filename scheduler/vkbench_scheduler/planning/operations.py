@@ -92,6 +92,9 @@ _OTHERS: Final = (
     "cont/f32/b1_c32_h512_w128/order=bhcw",
     "to_dtype/f32/b1_c1_h512_w4096",
     "quantize/q8_0/b1_m512_k4096",
+    "lightning_indexer/f32:k=f16/s1_t1_h64_n32768_k128",
+    "repeat_back/f32/b1_c1_h8192_w4096/times_h=8192",
+    "get_rows_back/f32/m32000_n512_k4096",
 )
 _RECURRENT: Final = (
     *(f"ssm_scan/f32/s1_t{t}_h48_g1_p64_d128" for t in (1, _PROMPT)),
@@ -110,6 +113,8 @@ _IMAGES: Final = (
     "im2col/f32:y=f16/n1_c320_h64_w64/padding=1",
     "group_norm/f32/b1_c320_h64_w64",
     "upsample_nearest2d/f32/n1_c320_h64_w64",
+    "im2col3d/f32:y=f16/n1_c16_d8_h64_w64/padding=1",
+    "timestep_embedding/f32/n512_d320",
 )
 
 ON_GPUS: Final = (

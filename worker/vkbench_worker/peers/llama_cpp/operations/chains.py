@@ -195,10 +195,12 @@ def adamw(
     nodes.add("opt_step_adamw", trained, g, m, v, constants, at=new[0])
 
 
-def im2col(nodes: Nodes, x: Array, taps: tuple[int, ...], rest: tuple[int, ...], y: Array) -> None:
+def im2col(
+    function: str, nodes: Nodes, x: Array, taps: tuple[int, ...], rest: tuple[int, ...], y: Array
+) -> None:
     """Windows as rows; the weights are asked for their shape alone."""
     fmt = "f16" if y.format.name == "f16" else "f32"
-    nodes.add("im2col", nodes.lay_between(fmt, *taps), x, *rest, at=y)
+    nodes.add(function, nodes.lay_between(fmt, *taps), x, *rest, at=y)
 
 
 def pad_all(
@@ -255,7 +257,8 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     **{f"{name}_of": partial(back, name) for name in ("silu_back", "rms_norm_back")},
     "sgd": sgd,
     "adamw": adamw,
-    "im2col_of": im2col,
+    "im2col_of": partial(im2col, "im2col"),
+    "im2col3d_of": partial(im2col, "im2col_3d"),
     "pad_all": pad_all,
     "upsample": upsample,
     "repeat_to": repeat_by_shape,

@@ -126,6 +126,13 @@ def _first_of_equal(problem: Problem, y: Array, given: Callable[[str], Array]) -
     return np.where(alike.any(axis=-1, keepdims=True), first, y).astype(y.dtype)
 
 
+def _index_positions(problem: Problem, views: Views) -> tuple[object, ...]:
+    """Scores of positions; what heads share has one of them."""
+    s, t, h, n, k = problem.shape.values()
+    shapes = {"k": (s, n, 1, k), "weights": (s, 1, t, h), "mask": (s, 1, t, n), "y": (s, 1, t, n)}
+    return views["q"], *(views[name].reshape(*shape) for name, shape in shapes.items())
+
+
 def _hc_post(problem: Problem, views: Views) -> tuple[object, ...]:
     given = (views[name] for name in ("x", "residual", "post"))
     return *given, view_if(problem, views, "comb"), views["y"]
@@ -184,6 +191,18 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "l2_norm": Row(function="l2_norm", arguments=with_numbers("eps"), params=frozenset({"eps"})),
     "add_rms_norm": Row(function="add_rms_norm", arguments=_add_norm, params=_NORMED),
+    "timestep_embedding": Row(
+        function="timestep_embedding",
+        arguments=lambda problem, views: (
+            *(views["x"], problem.shape["d"], int(problem.params["max_period"])),
+            views["y"],
+        ),
+        params=frozenset({"max_period"}),
+        path="ggml_angles",
+    ),
+    "lightning_indexer": Row(
+        function="lightning_indexer", arguments=_index_positions, path="library_sums"
+    ),
     "dsv4_hc_comb": Row(
         function="dsv4_hc_comb",
         arguments=lambda problem, views: (
