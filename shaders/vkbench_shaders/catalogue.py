@@ -9,6 +9,7 @@ from vkbench.errors import NothingToDo, UsageError
 from vkbench.words import names
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.attention.entries import ATTENTION
+from vkbench_shaders.kernels.attention.indexer import LIGHTNING_INDEXER
 from vkbench_shaders.kernels.attention.token import FLASH_ATTN_TOKEN
 from vkbench_shaders.kernels.calibration.calibrate import CALIBRATE
 from vkbench_shaders.kernels.calibration.submissions import SUBMISSIONS
@@ -39,6 +40,7 @@ from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.copies import COPIES
 from vkbench_shaders.kernels.moves.copy import COPY
 from vkbench_shaders.kernels.moves.fills import FILLS
+from vkbench_shaders.kernels.moves.gradients import MOVE_GRADIENTS
 from vkbench_shaders.kernels.moves.index import INDEX
 from vkbench_shaders.kernels.moves.rearranged import MOVES
 from vkbench_shaders.kernels.quant.copy_from import COPY_FROM
@@ -53,12 +55,14 @@ from vkbench_shaders.kernels.reductions.reduce import REDUCE
 from vkbench_shaders.kernels.reductions.routing import ROUTING
 from vkbench_shaders.kernels.reductions.scan import SCAN
 from vkbench_shaders.kernels.reductions.sort import SORT
+from vkbench_shaders.kernels.rowwise.embedding import TIMESTEP_EMBEDDING
 from vkbench_shaders.kernels.rowwise.loss import LOSS
 from vkbench_shaders.kernels.rowwise.norm import NORM
 from vkbench_shaders.kernels.rowwise.norm_rounded import NORM_ROUNDED
 from vkbench_shaders.kernels.rowwise.rope import ROPE
 from vkbench_shaders.kernels.rowwise.rope_rows import ROPE_SET_ROWS
 from vkbench_shaders.kernels.rowwise.softmax import SOFTMAX
+from vkbench_shaders.kernels.rowwise.streams import STREAMS
 from vkbench_shaders.kernels.training.muon import MUON
 from vkbench_shaders.kernels.training.optimisers import OPTIMISERS
 
@@ -90,6 +94,7 @@ KERNELS: tuple[Kernel, ...] = (
     *LOSS,
     *ROPE,
     ROPE_SET_ROWS,
+    TIMESTEP_EMBEDDING,
     *COPIES,
     *FILLS,
     *CASTS,
@@ -97,6 +102,7 @@ KERNELS: tuple[Kernel, ...] = (
     *MOVES,
     *INDEX,
     *INDEX_SUMS,
+    *MOVE_GRADIENTS,
     *MATMUL,
     *CONV,
     *CONV_DW,
@@ -108,8 +114,10 @@ KERNELS: tuple[Kernel, ...] = (
     *ROUTING,
     *ATTENTION,
     FLASH_ATTN_TOKEN,
+    LIGHTNING_INDEXER,
     *SSM,
     GATED_DELTA_NET,
+    *STREAMS,
     *RWKV,
     *OPTIMISERS,
     MUON,

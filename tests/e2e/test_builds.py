@@ -81,11 +81,11 @@ def test_operations_of_ggml_alone_are_chosen_by_their_names(
     vkbench: Typed, ggml_folder: Path
 ) -> None:
     add_shipped(BuildStore(settings().build_folder()), ggml_folder, "one")
-    chosen = ("--case", "ggml-vulkan:timestep*", "--case", SUM, "--mode", "correctness")
+    chosen = ("--case", "ggml-vulkan:roun*", "--case", SUM, "--mode", "correctness")
     ran = vkbench("run", "--build", "one", *chosen, "--json")
     assert ran.returncode == 0, ran.stderr
     assert {(row["case"], row["verdict"]) for row in json.loads(ran.stdout)["rows"]} == {
-        ("ggml-vulkan:timestep_embedding/f32/n512_d320", "passed"),
+        ("ggml-vulkan:round/f32/h512_w4096", "passed"),
         (SUM, "passed"),
     }
     misspelt = vkbench("run", "--build", "one", "--case", "ggml-vulkan:add_ids/f32/n512_u4")

@@ -30,6 +30,16 @@ def test_convolution_is_the_product_of_patches_and_weights() -> None:
     assert np.allclose(result(conv, weights=weights, x=x), np.moveaxis(product, -1, 1))
 
 
+def test_convolution_of_volumes_is_the_product_of_their_patches_and_weights() -> None:
+    how = "dilation=2,dilation_h=1,padding=1,stride=2,stride_d=1"
+    conv = problem(f"conv3d/f32/n2_c3_d5_h6_w8_o4_t2_r3_s2/{how}")
+    patches = problem(f"im2col3d/f32/n2_c3_d5_h6_w8/{how},kernel=2,kernel_h=3")
+    weights, x = values(conv, "weights"), values(conv, "x")
+    rows = result(patches, x=x)
+    product = rows.reshape(*rows.shape[:4], -1) @ weights.reshape(4, -1).T
+    assert np.allclose(result(conv, weights=weights, x=x), np.moveaxis(product, -1, 1))
+
+
 def test_transposed_convolution_is_the_transpose() -> None:
     conv = problem(f"conv2d/f32/n2_c3_h9_w12_o5_r3_s3/{HOW}")
     weights, x = values(conv, "weights"), values(conv, "x")

@@ -1,13 +1,14 @@
-"""How dimensions become as few as will do, and which copies are turned tile by tile."""
+"""How dimensions become as few as will do, which copies are turned by tiles, and gradients."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.kernel import Launch
+from vkbench_shaders.kernel import Array, Launch, Problem
 from vkbench_shaders.kernels.moves.mapping import Axis, merge_axes
 
 ANY = DeviceFacts(
@@ -15,6 +16,10 @@ ANY = DeviceFacts(
     memory_bytes=1 << 30, subgroup_size=4, features=(), limits={},
 )  # fmt: skip
 NOWHERE = Axis(size=1, source=1)
+
+
+def reference(posed: Problem, **inputs: Array) -> Array:
+    return posed.kernel.check.reference(posed, inputs, None)["y"]
 
 
 def launch(name: str) -> Launch:
@@ -45,6 +50,26 @@ def test_rows_with_gaps_stay_apart() -> None:
 def test_copies_go_by_rows_or_by_tiles(order: str, entry: str) -> None:
     how = "" if order == "bchw" else f"/order={order}"
     assert launch(f"cont/f32/b2_c3_h5_w7{how}").entry == entry
+
+
+def test_gradients_are_the_transposes_of_moves() -> None:
+    """What a move does to x has the same product with z as x with what its gradient does to z."""
+    rng = np.random.default_rng(1)
+    x, z = rng.standard_normal((2, 3, 5, 7)), rng.standard_normal((4, 9, 5, 14))
+    spread = problem("repeat/f32/b2_c3_h5_w7/times_b=2,times_c=3,times_w=2")
+    gathered = problem("repeat_back/f32/b4_c9_h5_w14/times_b=2,times_c=3,times_w=2")
+    ours = np.vdot(reference(spread, x=x.astype(np.float32)), z)
+    assert np.isclose(ours, np.vdot(x, reference(gathered, x=z.astype(np.float32))), rtol=1e-5)
+    table, taken = rng.standard_normal((6, 8)), rng.standard_normal((5, 8))
+    ids = np.array([5, 0, 5, 3, 1], np.int32)
+    back = reference(problem("get_rows_back/f32/m6_n5_k8"), x=taken.astype(np.float32), ids=ids)
+    assert np.isclose(np.vdot(table[ids], taken), np.vdot(table, back), rtol=1e-5)
+    assert not back[[2, 4]].any()
+
+
+def test_copies_have_to_be_whole() -> None:
+    with pytest.raises(UsageError, match="w=5 is no multiple of 2, its number of repeats"):
+        problem("repeat_back/f32/b1_c1_h1_w5/times_w=2").array_shape("y")
 
 
 def test_what_reflects_is_longer_than_what_is_added() -> None:

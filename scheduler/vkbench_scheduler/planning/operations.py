@@ -92,6 +92,9 @@ _OTHERS: Final = (
     "cont/f32/b1_c32_h512_w128/order=bhcw",
     "to_dtype/f32/b1_c1_h512_w4096",
     "quantize/q8_0/b1_m512_k4096",
+    "lightning_indexer/f32:k=f16/s1_t1_h64_n32768_k128",
+    "repeat_back/f32/b1_c1_h8192_w4096/times_h=8192",
+    "get_rows_back/f32/m32000_n512_k4096",
 )
 _RECURRENT: Final = (
     *(f"ssm_scan/f32/s1_t{t}_h48_g1_p64_d128" for t in (1, _PROMPT)),
@@ -99,16 +102,24 @@ _RECURRENT: Final = (
     "ssm_conv/f32/s1_c3328_t512_w4",
     "rwkv_wkv7/f32/s1_t128_h32_d64",
 )
+_STREAMS: Final = (
+    "dsv4_hc_comb/f32/t512_s4",
+    "dsv4_hc_pre/f32/t512_s4_m4096",
+    "dsv4_hc_pre_gated/f32/t512_s4_m4096/scale=0.25",
+    "dsv4_hc_post/f32/t512_s4_m4096",
+)
 _IMAGES: Final = (
     "conv2d/f16/n1_c320_h64_w64_o320_r3_s3/padding=1",
     "im2col/f32:y=f16/n1_c320_h64_w64/padding=1",
     "group_norm/f32/b1_c320_h64_w64",
     "upsample_nearest2d/f32/n1_c320_h64_w64",
+    "im2col3d/f32:y=f16/n1_c16_d8_h64_w64/padding=1",
+    "timestep_embedding/f32/n512_d320",
 )
 
 ON_GPUS: Final = (
     *(*_PRODUCTS, *_EXPERTS, *_ATTENTION, *_ROWS),
-    *(*_OTHERS, *_RECURRENT, *_IMAGES),
+    *(*_OTHERS, *_RECURRENT, *_STREAMS, *_IMAGES),
 )
 # CPU drivers compile a product of many vectors for a minute.
 ON_CPUS: Final = (

@@ -75,6 +75,20 @@ def patches_launch(problem: Problem, device: DeviceFacts) -> Launch:
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS, "LANES": lanes})
 
 
+def volumes_launch(problem: Problem, device: DeviceFacts) -> Launch:
+    """A thread for each 16 bytes of the patches."""
+    count = prod(problem.array_shape("y"))
+    groups = grid(-(-count * problem.item_bytes("y") // (16 * THREADS)))
+    names = ("depth", "height", "width")
+    push: Push = {
+        **{name: axis.push for name, axis in zip(names, along(problem), strict=True)},
+        "channels": problem.shape["c"],
+        "count": count,
+        "groups_x": groups[0],
+    }
+    return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
+
+
 def patches_refuses(problem: Problem, device: DeviceFacts) -> str | None:
     words = prod(problem.array_shape("y")) * problem.item_bytes("y") // 4
     if words >= 2 * MOST_DIVIDED:
@@ -98,6 +112,14 @@ def accepts(types: Mapping[str, str]) -> bool:
     return types["x"] == "f32" or types["y"] == "f16"
 
 
+_SHAPES_3D = (
+    "n1_c1_d1_h1_w1/kernel=1",
+    "n1_c3_d5_h7_w9",
+    "n2_c1_d4_h5_w6/kernel=2,padding=3",
+    "n3_c2_d7_h11_w13/dilation=2,padding=2,stride=2",
+    "n2_c5_d6_h6_w5/dilation_h=2,kernel_d=1,kernel_h=2,padding=1,padding_d=0,stride=2,stride_d=3",
+    "n0_c3_d5_h5_w5",
+)
 _SHAPES = {
     "w": (
         "n1_c1_w1/kernel=1",
@@ -118,6 +140,7 @@ _SHAPES = {
         "n1_c2_h9_w7/kernel=1,stride=3",
         "n1_c29_h33_w31/padding=1",
     ),
+    "dhw": _SHAPES_3D,
 }
 _TYPES = ("f32", "f32:y=f16", "f16:y=f16")
 _TIMED = {
@@ -131,6 +154,7 @@ _TIMED = {
         "f32:y=f16/n1_c2560_h64_w64/padding=1",
         "f32/n1_c2560_h32_w32/kernel=5,padding=2",
     ),
+    "dhw": ("f32/n1_c16_d8_h64_w64/padding=1", "f32:y=f16/n1_c16_d8_h64_w64/padding=1"),
 }
 
 
@@ -141,6 +165,8 @@ def _patches_cases(name: str, axes: str) -> Iterator[Case]:
 
 
 def _im2col(name: str, axes: str, description: str) -> Kernel:
+    """The kernel of so many axes: three have a shader of their own."""
+    module, launch = ("im2col3d", volumes_launch) if len(axes) == 3 else ("im2col", patches_launch)
     return Kernel(
         name=name,
         group="conv",
@@ -161,8 +187,8 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
         forms=Forms(accepts=accepts, layout=patches_layout, empty=("n",)),
         variants=(
             portable(
-                "im2col",
-                patches_launch,
+                module,
+                launch,
                 "exact",
                 arguments=lambda types: (types["x"], types["y"]),
                 refuses=patches_refuses,
@@ -179,4 +205,5 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
 IM2COL = (
     _im2col("im2col1d", "w", "Lays out the patches that windows along the last axis see."),
     _im2col("im2col", "hw", "Lays out the patches that windows along the last two axes see."),
+    _im2col("im2col3d", "dhw", "Lays out the patches that windows along the last three axes see."),
 )

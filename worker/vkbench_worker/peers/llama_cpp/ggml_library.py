@@ -26,7 +26,6 @@ from vkbench_worker.peers.llama_cpp.api import PEER, Address, Api, Tensor
 from vkbench_worker.peers.llama_cpp.arrays import GgmlArray, GgmlMemory
 from vkbench_worker.peers.llama_cpp.launches import Graph, Launch
 from vkbench_worker.peers.llama_cpp.operations.chains import CHAINS
-from vkbench_worker.peers.llama_cpp.operations.own import CHAINS as OWN_CHAINS
 from vkbench_worker.peers.llama_cpp.operations.own import ROWS as OWN_ROWS
 from vkbench_worker.peers.llama_cpp.operations.signatures import (
     ABORTS,
@@ -76,7 +75,7 @@ class GgmlLibrary:
             **{f"{GGML_VULKAN.name}:{name}": row for name, row in OWN_ROWS.items()},
         }
         self.lacks: Mapping[str, str] = LACKS
-        self.chains: Mapping[str, Callable[..., None]] = {**CHAINS, **OWN_CHAINS}
+        self.chains: Mapping[str, Callable[..., None]] = CHAINS
         self.functions: Mapping[str, Callable[..., object]] = {
             **{name: partial(self._make_node, name) for name in FUNCTIONS},
             **{name: partial(self._make_gated_node, name) for name in GATED},

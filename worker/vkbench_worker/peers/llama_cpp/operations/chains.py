@@ -163,6 +163,13 @@ def back(function: str, nodes: Nodes, *arguments: object) -> None:
     nodes.add(function, *inputs, at=result)
 
 
+def hc_post(nodes: Nodes, x: Array, residual: Array, post: Array, comb: Maybe, y: Array) -> None:
+    """Residual streams behind a layer, which older builds always mix."""
+    if comb is None:
+        nodes.require("dsv4_hc_pre_gated", "dsv4_hc_post without mixing")
+    nodes.add("dsv4_hc_post", x, residual, post, comb, at=y)
+
+
 def _train(nodes: Nodes, old: tuple[Array, ...], new: tuple[Array, ...]) -> list[Address]:
     """Tensors of what is trained in place, behind copies to where it belongs."""
     for source, place in zip(old, new, strict=True):
@@ -188,10 +195,12 @@ def adamw(
     nodes.add("opt_step_adamw", trained, g, m, v, constants, at=new[0])
 
 
-def im2col(nodes: Nodes, x: Array, taps: tuple[int, ...], rest: tuple[int, ...], y: Array) -> None:
+def im2col(
+    function: str, nodes: Nodes, x: Array, taps: tuple[int, ...], rest: tuple[int, ...], y: Array
+) -> None:
     """Windows as rows; the weights are asked for their shape alone."""
     fmt = "f16" if y.format.name == "f16" else "f32"
-    nodes.add("im2col", nodes.lay_between(fmt, *taps), x, *rest, at=y)
+    nodes.add(function, nodes.lay_between(fmt, *taps), x, *rest, at=y)
 
 
 def pad_all(
@@ -240,6 +249,7 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     "rope": rope,
     "conv_bias": conv_bias,
     "scan": scan,
+    "hc_post": hc_post,
     **{
         f"recur_{name}": partial(_recur, name)
         for name in ("rwkv_wkv6", "rwkv_wkv7", "gated_linear_attn", "gated_delta_net")
@@ -247,7 +257,8 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     **{f"{name}_of": partial(back, name) for name in ("silu_back", "rms_norm_back")},
     "sgd": sgd,
     "adamw": adamw,
-    "im2col_of": im2col,
+    "im2col_of": partial(im2col, "im2col"),
+    "im2col3d_of": partial(im2col, "im2col_3d"),
     "pad_all": pad_all,
     "upsample": upsample,
     "repeat_to": repeat_by_shape,

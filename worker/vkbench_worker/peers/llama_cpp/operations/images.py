@@ -81,6 +81,13 @@ def _im2col(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["x"], taps, (*_along(problem, "wh", *_STEPS), True, fmt), views["y"]
 
 
+def _im2col3d(problem: Problem, views: Views) -> tuple[object, ...]:
+    n, c, *sizes = problem.array_shape("x")
+    taps = (c, *_along(problem, "dhw", "kernel"))
+    steps = (c, *_along(problem, "whd", *_STEPS), problem.format("y").ggml)
+    return views["x"].reshape(n * c, *sizes), taps, steps, views["y"]
+
+
 def _col2im(problem: Problem, views: Views) -> tuple[object, ...]:
     _, w, o, s = problem.array_shape("x")
     steps = (int(problem.params["stride"]), o, int(problem.params["padding"]))
@@ -165,6 +172,13 @@ ROWS: Final[Mapping[str, Row]] = {
         )
         for name, axes in (("im2col1d", ""), ("im2col", "h"))
     },
+    "im2col3d": Row(
+        function="im2col3d_of",
+        arguments=_im2col3d,
+        params=_params("hd", "kernel", *_STEPS),
+        fits=lambda problem: "" if problem.types["x"] == "f32" else "of halves",
+        path="f32",
+    ),
     "col2im1d": Row(
         function="col2im_1d",
         arguments=_col2im,

@@ -120,11 +120,23 @@ ROWS: Final[Mapping[str, Row]] = {
         function="set_rows", arguments=of_arrays("y", "x", "ids"), order={"y": _as_near_in_rows}
     ),
     "index_select": Row(function="get_rows", arguments=_take_rows, fits=_one_table),
+    "get_rows_back": Row(
+        function="get_rows_back",
+        arguments=of_arrays("x", "ids", "y"),
+        fits=_short_ids,
+        path="library_sums",
+    ),
     "concat": Row(function="concat", arguments=_concat, params=frozenset({"axis"})),
     "repeat": Row(
         function="repeat_to",
         arguments=of_arrays("x"),
         params=frozenset(f"times_{axis}" for axis in _AXES),
+    ),
+    "repeat_back": Row(
+        function="repeat_back",
+        arguments=of_arrays("x", "y"),
+        params=frozenset(f"times_{axis}" for axis in _AXES),
+        path="library_sums",
     ),
     "pad": Row(
         function="pad_all",

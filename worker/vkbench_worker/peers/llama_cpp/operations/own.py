@@ -17,19 +17,12 @@ from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Check, Kernel, Outputs, Problem, Work, each_once
 from vkbench_worker.peers.library import Arguments, Row, Views
-from vkbench_worker.peers.llama_cpp.arrays import GgmlArray
-from vkbench_worker.peers.llama_cpp.launches import Nodes
 from vkbench_worker.peers.llama_cpp.operations.arguments import of_arrays
 
 EXACT: Final = "exact"
 SUMS: Final = "library_sums"
 EACH: Final = "f32"
 _LOWER_TRIANGLE: Final = 2  # ggml's type of triangle, with the diagonal
-_ANGLES: Final = 10_000  # the longest period of an embedding
-_BALANCING: Final = 20  # rounds by which rows and columns come to add up to 1
-_EPSILON: Final = 1e-6
-_SINGLES: Final = 0  # ggml's type
-_WINDOW: Final = 3  # numbers along each side of a window
 
 Fill = Callable[[Problem, str], Array]
 
@@ -120,17 +113,6 @@ def _with(*numbers: float | str, of: tuple[str, ...] = ("x",)) -> Arguments:
     )
 
 
-def _im2col_3d(problem: Problem, views: Views) -> tuple[object, ...]:
-    return views["x"], problem.shape["c"], views["y"]
-
-
-def lay_windows(nodes: Nodes, x: GgmlArray, channels: int, y: GgmlArray) -> None:
-    """Windows of a volume as rows, with zeros around; the weights are asked for their shape."""
-    taps = nodes.lay_between("f32", channels, _WINDOW, _WINDOW, _WINDOW)
-    steps = (*(1, 1, 1), *(1, 1, 1), *(1, 1, 1))  # strides, paddings, dilations
-    nodes.add("im2col_3d", taps, x, channels, *steps, _SINGLES, at=y)
-
-
 def _sort_places(problem: Problem, y: Array, given: Callable[[str], Array]) -> Array:
     """Places of the largest numbers, which come in any order."""
     return np.sort(y, axis=-1)
@@ -172,20 +154,6 @@ OPERATIONS: Final[Mapping[str, OwnOperation]] = {
     },
     "round": _of_x("round", "hw", EACH, fill=_halves),
     "sum": _of_x("sum", "hw", SUMS, "o", fill=_between(0.0, 1.0)),
-    "repeat_back": OwnOperation(
-        inputs={"x": Given(dims="hw")},
-        output="rw",
-        row=_rows("repeat_back", lambda _, views: (views["x"], views["y"], views["y"]), SUMS),
-    ),
-    "get_rows_back": OwnOperation(
-        inputs={"x": Given(dims="nk"), "ids": Given(dims="n", fill=_below("m"), fmt="i32")},
-        output="mk",
-        row=_rows(
-            "get_rows_back",
-            lambda _, views: (views["x"], views["ids"], views["y"], views["y"]),
-            SUMS,
-        ),
-    ),
     "diag": _of_x("diag", "bow", EXACT, "bvw"),
     "diag_mask_inf": OwnOperation(
         inputs={"x": Given(dims="chw")},
@@ -208,47 +176,5 @@ OPERATIONS: Final[Mapping[str, OwnOperation]] = {
         fmt="i32",
         row=Row(function="top_k", arguments=_with("k"), path=EXACT, order={"y": _sort_places}),
     ),
-    "timestep_embedding": OwnOperation(
-        inputs={"x": Given(dims="n", fill=_between(0.0, 1000.0))},
-        output="nd",
-        row=_rows("timestep_embedding", _with("d", _ANGLES), "ggml_angles"),
-    ),
-    "im2col_3d": OwnOperation(
-        inputs={"x": Given(dims="cthw")},
-        output="thwj",
-        row=_rows("lay_windows", _im2col_3d, EXACT),
-    ),
-    # DeepSeek's streams beside the residual one, and its choice of what attention sees
-    "dsv4_hc_comb": OwnOperation(
-        inputs={"x": Given(dims="tj"), "scale": Given(dims="o"), "base": Given(dims="j")},
-        output="tsd",
-        row=_rows("dsv4_hc_comb", _with(_EPSILON, _BALANCING, of=("x", "scale", "base")), SUMS),
-    ),
-    "dsv4_hc_pre": OwnOperation(
-        inputs={"x": Given(dims="tsm"), "weights": Given(dims="ts")},
-        output="tm",
-        row=_rows("dsv4_hc_pre", of_arrays("x", "weights"), SUMS),
-    ),
-    "dsv4_hc_post": OwnOperation(
-        inputs={
-            "x": Given(dims="tm"),
-            "residual": Given(dims="tsm"),
-            "post": Given(dims="ts"),
-            "comb": Given(dims="tsd"),
-        },
-        output="tdm",
-        row=_rows("dsv4_hc_post", of_arrays("x", "residual", "post", "comb"), SUMS),
-    ),
-    "lightning_indexer": OwnOperation(
-        inputs={
-            "q": Given(dims="thk"),
-            "k": Given(dims="nok"),
-            "weights": Given(dims="th"),
-            "mask": Given(dims="tn", fmt="f16"),
-        },
-        output="tn",
-        row=_rows("lightning_indexer", of_arrays("q", "k", "weights", "mask"), SUMS),
-    ),
 }
 ROWS: Final[Mapping[str, Row]] = {name: each.row for name, each in OPERATIONS.items()}
-CHAINS: Final[Mapping[str, Callable[..., None]]] = {"lay_windows": lay_windows}

@@ -126,6 +126,18 @@ def _first_of_equal(problem: Problem, y: Array, given: Callable[[str], Array]) -
     return np.where(alike.any(axis=-1, keepdims=True), first, y).astype(y.dtype)
 
 
+def _index_positions(problem: Problem, views: Views) -> tuple[object, ...]:
+    """Scores of positions; what heads share has one of them."""
+    s, t, h, n, k = problem.shape.values()
+    shapes = {"k": (s, n, 1, k), "weights": (s, 1, t, h), "mask": (s, 1, t, n), "y": (s, 1, t, n)}
+    return views["q"], *(views[name].reshape(*shape) for name, shape in shapes.items())
+
+
+def _hc_post(problem: Problem, views: Views) -> tuple[object, ...]:
+    given = (views[name] for name in ("x", "residual", "post"))
+    return *given, view_if(problem, views, "comb"), views["y"]
+
+
 _NORMED: Final = frozenset({"eps", "fused"})
 _ROPE: Final = frozenset({"mode", "n_dims", "n_ctx_orig", "factors", "sections", *_TURNS})
 
@@ -179,6 +191,35 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "l2_norm": Row(function="l2_norm", arguments=with_numbers("eps"), params=frozenset({"eps"})),
     "add_rms_norm": Row(function="add_rms_norm", arguments=_add_norm, params=_NORMED),
+    "timestep_embedding": Row(
+        function="timestep_embedding",
+        arguments=lambda problem, views: (
+            *(views["x"], problem.shape["d"], int(problem.params["max_period"])),
+            views["y"],
+        ),
+        params=frozenset({"max_period"}),
+        path="ggml_angles",
+    ),
+    "lightning_indexer": Row(
+        function="lightning_indexer", arguments=_index_positions, path="library_sums"
+    ),
+    "dsv4_hc_comb": Row(
+        function="dsv4_hc_comb",
+        arguments=lambda problem, views: (
+            *(views[name] for name in ("mixes", "scale", "base")),
+            float(problem.params["epsilon"]),
+            int(problem.params["iterations"]),
+            views["y"],
+        ),
+        params=frozenset({"epsilon", "iterations"}),
+    ),
+    "dsv4_hc_pre": Row(function="dsv4_hc_pre", arguments=of_arrays("x", "weights")),
+    "dsv4_hc_pre_gated": Row(
+        function="dsv4_hc_pre_gated",
+        arguments=with_numbers("scale", of=("x", "gate")),
+        params=frozenset({"scale"}),
+    ),
+    "dsv4_hc_post": Row(function="hc_post", arguments=_hc_post, params=frozenset({"mixing"})),
     "rms_norm_back": Row(
         function="rms_norm_back_of",
         arguments=with_numbers("eps", of=("dy", "x"), to="dx"),

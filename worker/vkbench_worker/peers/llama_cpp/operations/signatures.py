@@ -48,6 +48,7 @@ FUNCTIONS: Final[Mapping[str, str]] = {
     "timestep_embedding": "tii",
     "im2col_3d": "ttliiiiiiiiii",
     "dsv4_hc_comb": "tttfi",
+    "dsv4_hc_pre_gated": "ttf",
     "leaky_relu": "tfb",
     "xielu": "tffff",
     "swiglu_oai": "ttff",
