@@ -41,6 +41,7 @@ from vkbench_shaders.kernels.moves.copy import COPY
 from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.index import INDEX
 from vkbench_shaders.kernels.moves.rearranged import MOVES
+from vkbench_shaders.kernels.moves.triangles import TRIANGLES
 from vkbench_shaders.kernels.quant.copy_from import COPY_FROM
 from vkbench_shaders.kernels.quant.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.quant.get_rows import GET_ROWS
@@ -95,6 +96,7 @@ KERNELS: tuple[Kernel, ...] = (
     *CASTS,
     CONCAT,
     *MOVES,
+    *TRIANGLES,
     *INDEX,
     *INDEX_SUMS,
     *MATMUL,
