@@ -12,6 +12,7 @@ from vkbench_shaders.kernels.attention.entries import ATTENTION
 from vkbench_shaders.kernels.attention.token import FLASH_ATTN_TOKEN
 from vkbench_shaders.kernels.calibration.calibrate import CALIBRATE
 from vkbench_shaders.kernels.calibration.submissions import SUBMISSIONS
+from vkbench_shaders.kernels.elementwise.added import ADDED
 from vkbench_shaders.kernels.elementwise.affine import AFFINE
 from vkbench_shaders.kernels.elementwise.binary import BINARY
 from vkbench_shaders.kernels.elementwise.compare import COMPARE
@@ -40,6 +41,7 @@ from vkbench_shaders.kernels.moves.copies import COPIES
 from vkbench_shaders.kernels.moves.copy import COPY
 from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.index import INDEX
+from vkbench_shaders.kernels.moves.parts import PARTS
 from vkbench_shaders.kernels.moves.rearranged import MOVES
 from vkbench_shaders.kernels.moves.triangles import TRIANGLES
 from vkbench_shaders.kernels.quant.copy_from import COPY_FROM
@@ -79,6 +81,7 @@ KERNELS: tuple[Kernel, ...] = (
     *GLU,
     *GLU_ROUNDED,
     *BINARY,
+    *ADDED,
     *COMPARE,
     *SELECT,
     *AFFINE,
@@ -97,6 +100,7 @@ KERNELS: tuple[Kernel, ...] = (
     CONCAT,
     *MOVES,
     *TRIANGLES,
+    *PARTS,
     *INDEX,
     *INDEX_SUMS,
     *MATMUL,
