@@ -109,6 +109,13 @@ SHARED = (
     "pad/f32/b1_c2_h3_w5/after_w=2,before_h=1",
     "pad/f32/b1_c2_h3_w5/after_w=2,before_h=1,mode=circular",
     "roll/f32/b2_c3_h5_w7/shift_h=-1,shift_w=2",
+    *(f"tri/f32/b1_c2_h33_w33/part={part}" for part in ("below", "upper", "above")),
+    "tri/f32/b2_c3_h33_w33",
+    "diag_mask_inf/f32/b2_c3_h17_w33",
+    "diag_mask_inf/f32/b1_c2_h17_w33/past=5",
+    "acc/f32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
+    "add_id/f32/n5_u2_m33_e4",
+    "add1/f32/b1_c1_h5_w33",
     "zeros/f32/n1000",
     "arange/f32/n513",
     "ssm_conv/f32/s2_c65_t13_w4",
@@ -121,6 +128,8 @@ SHARED = (
 )
 # Right by the newer one alone.
 NEWER = (
+    "set/f32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
+    "diag/f32/b2_c3_w33",
     "sign/f32/b1_c2_h3_w40",
     "elu/f32/b1_c2_h3_w40",
     "expm1/f32/b1_c2_h3_w40",
@@ -138,23 +147,16 @@ NEWER = (
 )
 # The same of operations that the catalogue lacks, judged by ggml's CPU backend.
 OWN_SHARED = (
-    "add_id/f32/n5_u2_m33_e4",
-    "add1/f32/h5_w33_o1",
-    "acc/f32/h9_w40_r3_v20",
     "round/f32/h5_w333",
     "sum/f32/h33_w65_o1",
     "repeat_back/f32/h12_w33_r4",
-    "diag_mask_inf/f32/c2_h17_w33",
-    "tri/f32/c2_n33_w33",
     "solve_tri/f32/b2_n32_m32_k16",
     "top_k/f32/h3_w200_k10",
     "timestep_embedding/f32/n5_d64",
     "im2col_3d/f32/c2_t3_h4_w5_j54",
 )
 OWN_NEWER = (
-    "set/f32/h9_w40_r3_v20",
     "get_rows_back/f32/n5_k33_m4",
-    "diag/f32/b2_o1_w33_v33",
     "dsv4_hc_pre/f32/t5_s4_m64",
     "dsv4_hc_post/f32/t5_m64_s4_d4",
     "lightning_indexer/f32/t3_h64_k128_n64_o1",

@@ -24,7 +24,6 @@ from vkbench_worker.peers.llama_cpp.operations.arguments import of_arrays
 EXACT: Final = "exact"
 SUMS: Final = "library_sums"
 EACH: Final = "f32"
-_LOWER_TRIANGLE: Final = 2  # ggml's type of triangle, with the diagonal
 _ANGLES: Final = 10_000  # the longest period of an embedding
 _BALANCING: Final = 20  # rounds by which rows and columns come to add up to 1
 _EPSILON: Final = 1e-6
@@ -103,14 +102,6 @@ def _no_two_alike(problem: Problem, key: str) -> Array:
     return data.distinct(problem, key, 4 * problem.array_shape(key)[-1])
 
 
-def _into_part(problem: Problem, views: Views) -> tuple[object, ...]:
-    """An array, and a smaller one that goes into the middle of its rows."""
-    row = 4 * problem.shape["w"]
-    first = row + 4 * ((problem.shape["w"] - problem.shape["v"]) // 2)
-    whole = row * problem.shape["h"]
-    return views["x"], views["part"], row, whole, whole, first, views["y"]
-
-
 def _with(*numbers: float | str, of: tuple[str, ...] = ("x",)) -> Arguments:
     """Arrays, then numbers, of which some are sizes along a dimension."""
     return lambda problem, views: (
@@ -148,28 +139,7 @@ def _of_x(
     return OwnOperation(inputs={"x": Given(dims=dims, fill=fill)}, output=output or dims, row=row)
 
 
-_WHOLE_AND_PART: Final = {"x": Given(dims="hw"), "part": Given(dims="rv")}
-
 OPERATIONS: Final[Mapping[str, OwnOperation]] = {
-    # biases of experts, a row for each token and expert that it takes
-    "add_id": OwnOperation(
-        inputs={
-            "x": Given(dims="num"),
-            "biases": Given(dims="em"),
-            "ids": Given(dims="nu", fill=_below("e"), fmt="i32"),
-        },
-        output="num",
-        row=_rows("add_id", of_arrays("x", "biases", "ids"), EACH),
-    ),
-    "add1": OwnOperation(
-        inputs={"x": Given(dims="hw"), "number": Given(dims="o")},
-        output="hw",
-        row=_rows("add1", of_arrays("x", "number"), EACH),
-    ),
-    **{
-        name: OwnOperation(inputs=_WHOLE_AND_PART, output="hw", row=_rows(name, _into_part, EACH))
-        for name in ("acc", "set")
-    },
     "round": _of_x("round", "hw", EACH, fill=_halves),
     "sum": _of_x("sum", "hw", SUMS, "o", fill=_between(0.0, 1.0)),
     "repeat_back": OwnOperation(
@@ -185,17 +155,6 @@ OPERATIONS: Final[Mapping[str, OwnOperation]] = {
             lambda _, views: (views["x"], views["ids"], views["y"], views["y"]),
             SUMS,
         ),
-    ),
-    "diag": _of_x("diag", "bow", EXACT, "bvw"),
-    "diag_mask_inf": OwnOperation(
-        inputs={"x": Given(dims="chw")},
-        output="chw",
-        row=_rows("diag_mask_inf", _with(0), EXACT),
-    ),
-    "tri": OwnOperation(
-        inputs={"x": Given(dims="cnw")},
-        output="cnw",
-        row=_rows("tri", _with(_LOWER_TRIANGLE), EXACT),
     ),
     "solve_tri": OwnOperation(
         inputs={"x": Given(dims="bnm", fill=_triangle), "b": Given(dims="bnk")},
