@@ -135,7 +135,8 @@ _ADD1_CASES = (
     *("b1_c1_h1_w1", "b3_c1_h17_w129", "b2_c5_h31_w61/layout=permuted"),
     *("b3_c5_h7_w33/layout=strided", "b3_c5_h7_w9/values=special", "b2_c0_h5_w7"),
 )
-_ADD1_FORMATS = ("f32", "f16:b=f16", "f16")
+_ADD1_FORMATS = ("f32", "f16:b=f16")
+_ADD1_MIXED = ("f32:b=f16", "f16")
 
 ADD1 = Kernel(
     name="add1",
@@ -161,7 +162,10 @@ ADD1 = Kernel(
     check=Check(reference=binary.reference(_SUMS)),
     work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
     cases=CaseList(
-        lambda: (parse(f"add1/{fmt}/{rest}") for fmt in _ADD1_FORMATS for rest in _ADD1_CASES)
+        lambda: (
+            *(parse(f"add1/{fmt}/{rest}") for fmt in _ADD1_FORMATS for rest in _ADD1_CASES),
+            *(parse(f"add1/{fmt}/{rest}") for fmt in _ADD1_MIXED for rest in _ADD1_CASES[1:3]),
+        )
     ),
     timed=CaseList(
         lambda: (parse(f"add1/{fmt}/b1_c1_h4096_w4096") for fmt in ("f32", "f16:b=f16"))
