@@ -31,6 +31,7 @@ from vkbench_shaders.kernels.images.upsample import UPSAMPLE
 from vkbench_shaders.kernels.matrices.matmul import MATMUL
 from vkbench_shaders.kernels.matrices.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.matrices.mul_mat_id import MUL_MAT_ID
+from vkbench_shaders.kernels.matrices.solve_tri import SOLVE_TRI
 from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec_id import MUL_MAT_VEC_ID
@@ -104,6 +105,7 @@ KERNELS: tuple[Kernel, ...] = (
     *INDEX,
     *INDEX_SUMS,
     *MATMUL,
+    SOLVE_TRI,
     *CONV,
     *CONV_DW,
     *CONV_TRANSPOSED,

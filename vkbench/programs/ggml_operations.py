@@ -109,7 +109,7 @@ OPERATIONS: Final[Known] = {
     "RWKV_WKV6": ("rwkv_wkv6",),
     "GATED_LINEAR_ATTN": ("gated_linear_attn",),
     "RWKV_WKV7": ("rwkv_wkv7",),
-    "SOLVE_TRI": MISSING,
+    "SOLVE_TRI": ("solve_tri",),
     "GATED_DELTA_NET": ("gated_delta_net",),
     "LIGHTNING_INDEXER": MISSING,
     "DSV4_HC_COMB": MISSING,

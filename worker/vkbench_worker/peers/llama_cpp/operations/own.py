@@ -85,13 +85,6 @@ def _between(low: float, high: float) -> Fill:
     return lambda problem, key: data.uniform(problem, key, low, high)
 
 
-def _triangle(problem: Problem, key: str) -> Array:
-    """Lower triangles with a large diagonal, by which results neither grow nor vanish."""
-    size = problem.shape["n"]
-    values = data.uniform(problem, key, -1.0, 1.0) / np.float32(size)
-    return np.asarray(np.tril(values) + 2 * np.eye(size, dtype=np.float32))
-
-
 def _halves(problem: Problem, key: str) -> Array:
     """Multiples of a quarter: of four, one lies in the middle between whole numbers."""
     return np.asarray(np.rint(data.uniform(problem, key, -40.0, 40.0) * 4) / np.float32(4))
@@ -155,11 +148,6 @@ OPERATIONS: Final[Mapping[str, OwnOperation]] = {
             lambda _, views: (views["x"], views["ids"], views["y"], views["y"]),
             SUMS,
         ),
-    ),
-    "solve_tri": OwnOperation(
-        inputs={"x": Given(dims="bnm", fill=_triangle), "b": Given(dims="bnk")},
-        output="bnk",
-        row=_rows("solve_tri", _with(True, True, False, of=("x", "b")), SUMS),
     ),
     "top_k": OwnOperation(
         inputs={"x": Given(dims="hw", fill=_no_two_alike)},
