@@ -66,8 +66,8 @@ def test_the_list_is_what_a_build_knows(function: str, known: Known, ggml_folder
 
 
 def test_the_list_says_which_build_it_is_from(ggml_folder: Path) -> None:
-    told = ask_build(TELL_BUILD, str(ggml_folder))
-    assert told == [ggml_operations.VERSION, ggml_operations.COMMIT]
+    version_and_commit = ask_build(TELL_BUILD, str(ggml_folder))
+    assert version_and_commit == [ggml_operations.VERSION, ggml_operations.COMMIT]
 
 
 def test_what_is_missing_is_judged_by_ggml_alone() -> None:
