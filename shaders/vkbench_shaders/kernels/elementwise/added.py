@@ -39,15 +39,15 @@ def _launch_biases(problem: Problem, device: DeviceFacts) -> Launch:
     n, u, m, e = (problem.shape[dim] for dim in "nume")
     x, biases, ids = (problem.layout(name) for name in ("x", "biases", "ids"))
     begins = (x.offset, *x.strides[:2], biases.offset, biases.strides[0])
-    each = 1 if any(number % 4 for number in (m, *begins)) else 4
-    slots = n * u * (m // each)
+    slot_items = 1 if any(number % 4 for number in (m, *begins)) else 4
+    slots = n * u * (m // slot_items)
     groups = grid(-(-slots // (_THREADS * _SLOTS)))
-    x_offset, x_n, x_u, biases_offset, biases_stride = (number // each for number in begins)
+    x_offset, x_n, x_u, biases_offset, biases_stride = (number // slot_items for number in begins)
     return Launch(
         groups=groups,
         push={
             "count": slots,
-            "columns": divisor(max(m // each, 1)),
+            "columns": divisor(max(m // slot_items, 1)),
             "used": divisor(max(u, 1)),
             "biases": e,
             "x_offset": x_offset,
@@ -59,7 +59,7 @@ def _launch_biases(problem: Problem, device: DeviceFacts) -> Launch:
             "ids_stride": ids.strides[0],
             "groups_x": groups[0],
         },
-        constants={"THREADS": _THREADS, "WIDE": int(each == 4)},
+        constants={"THREADS": _THREADS, "WIDE": int(slot_items == 4)},
     )
 
 

@@ -83,24 +83,24 @@ def _launch_acc(problem: Problem, device: DeviceFacts) -> Launch:
         layout.strides[3] == 1 and not any(n % 4 for n in (layout.offset, *layout.strides[:3]))
         for layout in (base, x)
     ) and not any(n % 4 for n in (shape[3], part[3], first[3]))
-    each = 4 if is_wide else 1
-    groups = grid(-(-prod(shape) // (THREADS * _SLOTS * each)))
+    slot_items = 4 if is_wide else 1
+    groups = grid(-(-prod(shape) // (THREADS * _SLOTS * slot_items)))
     push: Push = {
-        "sizes": places.sizes((*shape[:3], shape[3] // each)),
-        "base": _count_slots(base, each),
-        "x": _count_slots(x, each),
-        "first": (*first[:3], first[3] // each),
-        "size": (*part[:3], part[3] // each),
+        "sizes": places.sizes((*shape[:3], shape[3] // slot_items)),
+        "base": _count_slots(base, slot_items),
+        "x": _count_slots(x, slot_items),
+        "first": (*first[:3], first[3] // slot_items),
+        "size": (*part[:3], part[3] // slot_items),
         "groups_x": groups[0],
     }
     constants = {"THREADS": THREADS, "WIDE": int(is_wide)}
     return Launch(groups=groups, push=push, constants=constants)
 
 
-def _count_slots(layout: Layout, each: int) -> dict[str, int]:
+def _count_slots(layout: Layout, slot_items: int) -> dict[str, int]:
     """A shader's Place, counted in slots of so many items that lie side by side."""
-    counted = {name: number // each for name, number in places.place(layout).items()}
-    return counted if each == 1 else {**counted, "w": 1}
+    place = {name: number // slot_items for name, number in places.place(layout).items()}
+    return place if slot_items == 1 else {**place, "w": 1}
 
 
 def _put(problem: Problem, inputs: Arrays, dtype: str = "") -> tuple[Array, Array]:
@@ -145,7 +145,7 @@ def _list_cases(
             yield Case(kernel=name, format=fmt, shape=shape, params=params)
 
 
-def _checked(name: str, formats: Sequence[str]) -> Iterator[Case]:
+def _list_checked_cases(name: str, formats: Sequence[str]) -> Iterator[Case]:
     """Parts at the beginning, in the middle, of whole vec4s, and all of an array."""
     yield from _list_cases(name, formats, [_SHAPE], _MIDDLE)
     yield from _list_cases(name, formats, [_SHAPE], {**_MIDDLE, "layout": "strided"})
@@ -179,7 +179,7 @@ def _kernel(
         inputs=inputs,
         check=Check(reference=reference),
         work=work,
-        cases=CaseList(lambda: _checked(name, formats)),
+        cases=CaseList(lambda: _list_checked_cases(name, formats)),
         timed=CaseList(
             lambda: _list_cases(
                 name, formats[:2], [(1, 1, 4096, 4096, 1, 1, 2048, 2048)], {"at_w": 1024}
