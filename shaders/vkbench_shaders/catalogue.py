@@ -13,6 +13,7 @@ from vkbench_shaders.kernels.attention.indexer import LIGHTNING_INDEXER
 from vkbench_shaders.kernels.attention.token import FLASH_ATTN_TOKEN
 from vkbench_shaders.kernels.calibration.calibrate import CALIBRATE
 from vkbench_shaders.kernels.calibration.submissions import SUBMISSIONS
+from vkbench_shaders.kernels.elementwise.added import ADDED
 from vkbench_shaders.kernels.elementwise.affine import AFFINE
 from vkbench_shaders.kernels.elementwise.binary import BINARY
 from vkbench_shaders.kernels.elementwise.compare import COMPARE
@@ -31,6 +32,7 @@ from vkbench_shaders.kernels.images.upsample import UPSAMPLE
 from vkbench_shaders.kernels.matrices.matmul import MATMUL
 from vkbench_shaders.kernels.matrices.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.matrices.mul_mat_id import MUL_MAT_ID
+from vkbench_shaders.kernels.matrices.solve_tri import SOLVE_TRI
 from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec_id import MUL_MAT_VEC_ID
@@ -42,7 +44,9 @@ from vkbench_shaders.kernels.moves.copy import COPY
 from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.gradients import MOVE_GRADIENTS
 from vkbench_shaders.kernels.moves.index import INDEX
+from vkbench_shaders.kernels.moves.parts import PARTS
 from vkbench_shaders.kernels.moves.rearranged import MOVES
+from vkbench_shaders.kernels.moves.triangles import TRIANGLES
 from vkbench_shaders.kernels.quant.copy_from import COPY_FROM
 from vkbench_shaders.kernels.quant.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.quant.get_rows import GET_ROWS
@@ -82,6 +86,7 @@ KERNELS: tuple[Kernel, ...] = (
     *GLU,
     *GLU_ROUNDED,
     *BINARY,
+    *ADDED,
     *COMPARE,
     *SELECT,
     *AFFINE,
@@ -100,10 +105,13 @@ KERNELS: tuple[Kernel, ...] = (
     *CASTS,
     CONCAT,
     *MOVES,
+    *TRIANGLES,
+    *PARTS,
     *INDEX,
     *INDEX_SUMS,
     *MOVE_GRADIENTS,
     *MATMUL,
+    SOLVE_TRI,
     *CONV,
     *CONV_DW,
     *CONV_TRANSPOSED,

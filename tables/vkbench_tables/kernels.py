@@ -1,10 +1,11 @@
-"""The catalogue as a table, in enough detail to script `vkbench exec`."""
+"""The catalogue as a table, to script `vkbench exec`, and what of ggml no kernel computes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vkbench_tables.table import Cell, Column, Rank
+from vkbench.programs import ggml_operations
+from vkbench_tables.table import Cell, Column, Rank, Table
 
 if TYPE_CHECKING:
     from vkbench_shaders.kernel import Kernel
@@ -23,6 +24,12 @@ COLUMNS = (
     Column(key="timed", heading="timed", hidden=True),
 )
 
+LACKING = (
+    Column(key="operation", heading="operation", rank=Rank.KEY),
+    Column(key="reason", heading="why no kernel computes it", prose=True),
+)
+PROGRAMS = ("ggml",)  # whose operations are listed
+
 
 def kernel_row(kernel: Kernel) -> dict[str, Cell]:
     """A kernel of the catalogue."""
@@ -39,3 +46,24 @@ def _storage(name: str) -> dict[str, Cell]:
 
     form = format_named(name)
     return {"dtype": form.dtype.name, "elements": form.elements, "bytes": form.bytes}
+
+
+def lacking_table() -> Table:
+    """ggml's operations without a kernel of ours; those that should have one are 'missing'."""
+    rows = [
+        {"operation": name, "reason": known}
+        for name, known in ggml_operations.ALL.items()
+        if isinstance(known, str)
+    ]
+    return Table(columns=LACKING, rows=rows, nothing="no operation of ggml is missing")
+
+
+def describe_list() -> str:
+    """Where the list of operations is from, and how many of them have kernels."""
+    known = ggml_operations.ALL
+    computed = sum(not isinstance(entry, str) for entry in known.values())
+    return (
+        f"ggml {ggml_operations.VERSION} ({ggml_operations.COMMIT}, {ggml_operations.DATE}) has"
+        f" {len(known)} operations, of which kernels of the catalogue compute {computed}; these"
+        " are the others"
+    )

@@ -10,6 +10,7 @@ import pytest
 
 import planted_runs
 from commands import Captured, run_command
+from vkbench.programs.ggml_operations import ALL, DATE, VERSION
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 from vkbench_shaders.formats import FORMATS, format_named
@@ -92,6 +93,20 @@ def test_formats_have_their_compression(capsys: Captured) -> None:
     assert list(rows) == [fmt.name for fmt in FORMATS]
     assert rows["q4_0"]["ratio"] == pytest.approx(32 / 4.5)
     assert (rows["q8_1"]["bytes"], rows["mxfp4"]["elements"]) == (36, 32)
+
+
+def test_what_ggml_has_and_we_lack_is_listed_with_reasons(capsys: Captured) -> None:
+    lacking = {name: known for name, known in ALL.items() if isinstance(known, str)}
+    out, err = run_command(capsys, "kernels", "--missing", "GGML", "--json")
+    assert {row["operation"]: row["reason"] for row in json.loads(out)["rows"]} == lacking
+    assert f"of which kernels of the catalogue compute {len(ALL) - len(lacking)}" in err
+    assert (VERSION in err, DATE in err) == (True, True)
+    lines = run_command(capsys, "kernels", "--missing", "ggml", "--wide")[0].splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(lacking)
+    assert "no data" in next(line for line in lines if line.startswith("VIEW "))
+    assert "unknown program" in run_command(capsys, "kernels", "--missing", "ggmk", code=2)[1]
+    chosen = ("--missing", "ggml", "--kernel", "add")
+    assert "takes no --kernel" in run_command(capsys, "kernels", *chosen, code=2)[1]
 
 
 def test_one_table_at_a_time(capsys: Captured) -> None:

@@ -28,7 +28,7 @@ from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 PRODUCT = "mul_mat_vec/q4_0/m64_n1_k1024"
 PROGRAM = "ggml-vulkan"
-BIASES = f"{PROGRAM}:add_id/f32/n33_u4_m320_e8"  # no case of the catalogue
+ROUNDED = f"{PROGRAM}:round/f32/h132_w320"  # no case of the catalogue
 
 Add = Callable[[str], Build]
 Do = Callable[[Job], Result]
@@ -134,20 +134,20 @@ def test_a_wrong_build_is_not_timed(add: Add, do: Do) -> None:
 def test_a_case_of_ggml_alone_is_judged_by_its_cpu_backend_which_the_result_says(
     add: Add, do: Do, host: Settings, ggml_folder: Path, tmp_path: Path
 ) -> None:
-    result = do(replace(job_of(add("shipped")), case=BIASES))
+    result = do(replace(job_of(add("shipped")), case=ROUNDED))
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
     assert result.settings.endswith(",judge=libggml-cpu-x64.so")
     [timing] = result.timings
     assert "judged by ggml's CPU backend of the same build" in timing.warnings
     assert result.verdict
-    assert result.verdict.compared == 33 * 4 * 320
-    result = do(replace(job_of(add("wrong")), case=BIASES))
+    assert result.verdict.compared == 132 * 320
+    result = do(replace(job_of(add("wrong")), case=ROUNDED))
     assert (result.outcome, result.timings) == (Outcome.WRONG, ())
     assert result.reason.endswith("(judged by ggml's CPU backend of the same build)")
     for name in ("libggml-base.so", "libggml-vulkan.so"):
         shutil.copy(ggml_folder / name, tmp_path)
     alone = add_shipped(BuildStore(host.build_folder()), tmp_path, "alone")
-    result = do(replace(job_of(alone), case=BIASES))
+    result = do(replace(job_of(alone), case=ROUNDED))
     assert result.outcome is Outcome.SKIPPED
     assert result.reason.startswith("this build has no ggml-cpu for this host")
     assert do(job_of(alone)).outcome is Outcome.PASSED

@@ -109,6 +109,14 @@ SHARED = (
     "pad/f32/b1_c2_h3_w5/after_w=2,before_h=1",
     "pad/f32/b1_c2_h3_w5/after_w=2,before_h=1,mode=circular",
     "roll/f32/b2_c3_h5_w7/shift_h=-1,shift_w=2",
+    *(f"tri/f32/b1_c2_h33_w33/part={part}" for part in ("below", "upper", "above")),
+    "tri/f32/b2_c3_h33_w33",
+    "diag_mask_inf/f32/b2_c3_h17_w33",
+    "diag_mask_inf/f32/b1_c2_h17_w33/past=5",
+    "acc/f32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
+    "add_id/f32/n5_u2_m33_e4",
+    "add1/f32/b1_c1_h5_w33",
+    "solve_tri/f32/b2_n32_k16",
     "zeros/f32/n1000",
     "arange/f32/n513",
     "ssm_conv/f32/s2_c65_t13_w4",
@@ -124,6 +132,8 @@ SHARED = (
 )
 # Right by the newer one alone.
 NEWER = (
+    "set/f32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
+    "diag/f32/b2_c3_w33",
     "sign/f32/b1_c2_h3_w40",
     "elu/f32/b1_c2_h3_w40",
     "expm1/f32/b1_c2_h3_w40",
@@ -146,20 +156,10 @@ NEWER = (
     "dsv4_hc_post/f32/t5_s4_m64/mixing=none",
 )
 # The same of operations that the catalogue lacks, judged by ggml's CPU backend.
-OWN_SHARED = (
-    "add_id/f32/n5_u2_m33_e4",
-    "add1/f32/h5_w33_o1",
-    "acc/f32/h9_w40_r3_v20",
+OWN = (
     "round/f32/h5_w333",
     "sum/f32/h33_w65_o1",
-    "diag_mask_inf/f32/c2_h17_w33",
-    "tri/f32/c2_n33_w33",
-    "solve_tri/f32/b2_n32_m32_k16",
     "top_k/f32/h3_w200_k10",
-)
-OWN_NEWER = (
-    "set/f32/h9_w40_r3_v20",
-    "diag/f32/b2_o1_w33_v33",
 )
 LACKED = re.compile(r"(this build of ggml has no|ggml's Vulkan backend does not support) \w+")
 # Products that lavapipe compiles for longer: test_ggml.py, and whoever has a GPU, runs them; and
@@ -174,7 +174,7 @@ def test_every_row_is_tried() -> None:
 
 def test_every_operation_that_only_ggml_has_is_tried_and_declared() -> None:
     assert {case.partition("/")[0] for case in CASES} == OPERATIONS.keys()
-    tried = {case.partition("/")[0] for case in (*OWN_SHARED, *OWN_NEWER)}
+    tried = {case.partition("/")[0] for case in OWN}
     assert tried == OPERATIONS.keys()
 
 
@@ -204,7 +204,7 @@ def run_cases(
     answers: dict[str, Result] = {}
     with ThreadPoolExecutor(1) as parent:
         peers = Peers(host, parent)
-        for case in (*SHARED, *NEWER, *name_own(OWN_SHARED), *name_own(OWN_NEWER)):
+        for case in (*SHARED, *NEWER, *name_own(OWN)):
             answer = peers.do_builds(replace(blank, case=case), ready, lambda: False)
             assert answer
             answers[case] = answer
@@ -227,7 +227,7 @@ def test_a_build_of_2025_is_right_or_says_what_it_lacks(
     older_ggml_folder: Path, tmp_path: Path, gpu_settings: Settings, lavapipe: VulkanDevice
 ) -> None:
     answers = run_cases(older_ggml_folder, tmp_path, gpu_settings, lavapipe)
-    shared, newer = (*SHARED, *name_own(OWN_SHARED)), (*NEWER, *name_own(OWN_NEWER))
+    shared, newer = (*SHARED, *name_own(OWN)), NEWER
     outcomes = {
         case: (a.outcome, a.reason if case in shared else "") for case, a in answers.items()
     }

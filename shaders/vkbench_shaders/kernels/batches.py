@@ -28,8 +28,10 @@ _BY_GROUP: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("recurrent",), ("s",)),
 }
 _BY_KERNEL: Final[Mapping[str, tuple[str, ...]]] = {
+    "add_id": ("n",),
     "matmul": ("m", "b"),  # rows of its first factor are what other products call vectors
     "out_prod": ("b",),
+    "solve_tri": ("b",),
     "group_norm": ("b",),
     # their ids count through all sequences
     "flash_attn_token": (),

@@ -12,8 +12,9 @@ from vkbench_cli.machine import devices_if_any
 from vkbench_cli.options.records import Formats, Kernels, Store
 from vkbench_cli.show.own import own_table
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
-from vkbench_tables.kernels import COLUMNS, kernel_row
+from vkbench_tables.kernels import COLUMNS, PROGRAMS, describe_list, kernel_row, lacking_table
 from vkbench_tables.table import Table
 
 
@@ -39,6 +40,14 @@ def kernels(
         bool,
         Option("--own", help="List the kernels of users that the database has, and their owners."),
     ] = False,
+    missing: Annotated[
+        str,
+        Option(
+            "--missing",
+            metavar="PROGRAM",
+            help="List the operations of ggml that no kernel computes, each with the reason.",
+        ),
+    ] = "",
     store: Store,
     output: Output,
 ) -> None:
@@ -52,12 +61,18 @@ def kernels(
     a device: what the catalogue has). A cell is the best variant, or - if there is no such kernel.
 
     --own shows the newest bundle of each kernel that was run with --kernel-file.
+
+    --missing ggml shows those operations of a release of ggml that no kernel computes: some move no
+    data, some are not for GPUs, and those that a kernel should compute are "missing".
     """
     from vkbench_shaders.catalogue import KERNELS, matching
     from vkbench_shaders.formats import FORMATS
 
-    if grid + formats + own > 1:
-        raise UsageError("give only one of --grid, --formats and --own")
+    if grid + formats + own + bool(missing) > 1:
+        raise UsageError("give only one of --grid, --formats, --own and --missing")
+    if missing:
+        _show_missing(missing, [*kernel, *format], output)
+        return
     if own:
         with reading(store.settings()) as tx:
             show(own_table(tx, kernel), output)
@@ -76,6 +91,14 @@ def kernels(
         if k.name in kernel_names and format_names & set(k.bindings[0].types)
     ]
     show(Table(columns=COLUMNS, rows=rows), output)
+
+
+def _show_missing(program: str, chosen: list[str], output: Output) -> None:
+    names.pick(program, PROGRAMS, "program whose operations are listed")
+    if chosen:
+        raise UsageError("--missing lists operations of ggml: it takes no --kernel and no --format")
+    tell(describe_list())
+    show(lacking_table(), output)
 
 
 def _about_formats(grid: bool, formats: set[str], kernels: set[str]) -> Table:

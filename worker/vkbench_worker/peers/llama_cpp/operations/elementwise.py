@@ -48,6 +48,8 @@ ROWS: Final[Mapping[str, Row]] = {
         name: Row(function=name, arguments=of_arrays("a", "b"))
         for name in ("add", "sub", "mul", "div")
     },
+    "add1": Row(function="add1", arguments=of_arrays("a", "b")),
+    "add_id": Row(function="add_id", arguments=of_arrays("x", "biases", "ids")),
     "scale": Row(
         function="add_numbers",
         arguments=with_numbers("factor", "bias"),

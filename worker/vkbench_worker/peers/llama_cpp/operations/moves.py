@@ -13,6 +13,8 @@ from vkbench_worker.peers.library import Row, Views
 from vkbench_worker.peers.llama_cpp.operations.arguments import of_arrays
 
 _AXES: Final = "whcb"  # ggml's, the innermost first
+_TRIANGLES: Final = ("upper", "above", "lower", "below")  # by ggml's numbers
+_PART: Final = frozenset(f"at_{axis}" for axis in _AXES)
 _FLOATS: Final = ("f32", "f16", "bf16")
 _MORE: Final = 0.02  # how much larger squares of errors may be where a code is as near as another
 
@@ -46,6 +48,32 @@ def _along(problem: Problem, name: str) -> tuple[int, ...]:
 def _pad(problem: Problem, views: Views) -> tuple[object, ...]:
     sides = (_along(problem, "before"), _along(problem, "after"))
     return views["x"], str(problem.params["mode"]), *sides, views["y"]
+
+
+def _keep_triangle(problem: Problem, views: Views) -> tuple[object, ...]:
+    return views["x"], _TRIANGLES.index(str(problem.params["part"])), views["y"]
+
+
+def _of_squares(problem: Problem) -> str:
+    return "" if problem.shape["h"] == problem.shape["w"] else "of matrices that are not square"
+
+
+def _make_diagonal(problem: Problem, views: Views) -> tuple[object, ...]:
+    """Rows as matrices of one row."""
+    x = views["x"]
+    return x.reshape(*x.shape[:2], 1, x.shape[2]), views["y"]
+
+
+def _hide_later(problem: Problem, views: Views) -> tuple[object, ...]:
+    return views["x"], int(problem.params["past"]), views["y"]
+
+
+def _into_part(problem: Problem, views: Views) -> tuple[object, ...]:
+    """An array, what goes into it, and in bytes the steps of the array and where the part is."""
+    strides = [4 * stride for stride in views["base"].layout.strides]
+    starts = (int(problem.params[f"at_{dim}"]) for dim in "bchw")
+    first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+    return views["base"], views["x"], *reversed(strides[:3]), first, views["y"]
 
 
 def _roll(problem: Problem, views: Views) -> tuple[object, ...]:
@@ -144,6 +172,15 @@ ROWS: Final[Mapping[str, Row]] = {
         params=frozenset({"mode"})
         | {f"{side}_{axis}" for side in ("before", "after") for axis in _AXES},
     ),
+    "tri": Row(
+        function="tri", arguments=_keep_triangle, params=frozenset({"part"}), fits=_of_squares
+    ),
+    "diag": Row(function="diag", arguments=_make_diagonal),
+    "diag_mask_inf": Row(
+        function="diag_mask_inf", arguments=_hide_later, params=frozenset({"past"})
+    ),
+    "set": Row(function="set", arguments=_into_part, params=_PART),
+    "acc": Row(function="acc", arguments=_into_part, params=_PART),
     "roll": Row(
         function="roll",
         arguments=_roll,

@@ -16,13 +16,12 @@ import numpy as np
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Check, Kernel, Outputs, Problem, Work, each_once
-from vkbench_worker.peers.library import Arguments, Row, Views
+from vkbench_worker.peers.library import Arguments, Row
 from vkbench_worker.peers.llama_cpp.operations.arguments import of_arrays
 
 EXACT: Final = "exact"
 SUMS: Final = "library_sums"
 EACH: Final = "f32"
-_LOWER_TRIANGLE: Final = 2  # ggml's type of triangle, with the diagonal
 
 Fill = Callable[[Problem, str], Array]
 
@@ -70,20 +69,8 @@ class OwnOperation:
         )
 
 
-def _below(dim: str) -> Fill:
-    """Random places along a dimension."""
-    return lambda problem, key: data.indices(problem, key, problem.shape[dim])
-
-
 def _between(low: float, high: float) -> Fill:
     return lambda problem, key: data.uniform(problem, key, low, high)
-
-
-def _triangle(problem: Problem, key: str) -> Array:
-    """Lower triangles with a large diagonal, by which results neither grow nor vanish."""
-    size = problem.shape["n"]
-    values = data.uniform(problem, key, -1.0, 1.0) / np.float32(size)
-    return np.asarray(np.tril(values) + 2 * np.eye(size, dtype=np.float32))
 
 
 def _halves(problem: Problem, key: str) -> Array:
@@ -94,14 +81,6 @@ def _halves(problem: Problem, key: str) -> Array:
 def _no_two_alike(problem: Problem, key: str) -> Array:
     """Whole numbers, none of them twice in a row, so that the largest ones are told for sure."""
     return data.distinct(problem, key, 4 * problem.array_shape(key)[-1])
-
-
-def _into_part(problem: Problem, views: Views) -> tuple[object, ...]:
-    """An array, and a smaller one that goes into the middle of its rows."""
-    row = 4 * problem.shape["w"]
-    first = row + 4 * ((problem.shape["w"] - problem.shape["v"]) // 2)
-    whole = row * problem.shape["h"]
-    return views["x"], views["part"], row, whole, whole, first, views["y"]
 
 
 def _with(*numbers: float | str, of: tuple[str, ...] = ("x",)) -> Arguments:
@@ -130,46 +109,9 @@ def _of_x(
     return OwnOperation(inputs={"x": Given(dims=dims, fill=fill)}, output=output or dims, row=row)
 
 
-_WHOLE_AND_PART: Final = {"x": Given(dims="hw"), "part": Given(dims="rv")}
-
 OPERATIONS: Final[Mapping[str, OwnOperation]] = {
-    # biases of experts, a row for each token and expert that it takes
-    "add_id": OwnOperation(
-        inputs={
-            "x": Given(dims="num"),
-            "biases": Given(dims="em"),
-            "ids": Given(dims="nu", fill=_below("e"), fmt="i32"),
-        },
-        output="num",
-        row=_rows("add_id", of_arrays("x", "biases", "ids"), EACH),
-    ),
-    "add1": OwnOperation(
-        inputs={"x": Given(dims="hw"), "number": Given(dims="o")},
-        output="hw",
-        row=_rows("add1", of_arrays("x", "number"), EACH),
-    ),
-    **{
-        name: OwnOperation(inputs=_WHOLE_AND_PART, output="hw", row=_rows(name, _into_part, EACH))
-        for name in ("acc", "set")
-    },
     "round": _of_x("round", "hw", EACH, fill=_halves),
     "sum": _of_x("sum", "hw", SUMS, "o", fill=_between(0.0, 1.0)),
-    "diag": _of_x("diag", "bow", EXACT, "bvw"),
-    "diag_mask_inf": OwnOperation(
-        inputs={"x": Given(dims="chw")},
-        output="chw",
-        row=_rows("diag_mask_inf", _with(0), EXACT),
-    ),
-    "tri": OwnOperation(
-        inputs={"x": Given(dims="cnw")},
-        output="cnw",
-        row=_rows("tri", _with(_LOWER_TRIANGLE), EXACT),
-    ),
-    "solve_tri": OwnOperation(
-        inputs={"x": Given(dims="bnm", fill=_triangle), "b": Given(dims="bnk")},
-        output="bnk",
-        row=_rows("solve_tri", _with(True, True, False, of=("x", "b")), SUMS),
-    ),
     "top_k": OwnOperation(
         inputs={"x": Given(dims="hw", fill=_no_two_alike)},
         output="hk",

@@ -72,6 +72,11 @@ def _outer_product(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["b"], views["a"], views["y"]  # ggml's rows are those of its second matrix
 
 
+def _solve_left(problem: Problem, views: Views) -> tuple[object, ...]:
+    """Matrices on the left, of which the lower triangle counts, their diagonals too."""
+    return views["a"], views["x"], True, True, False, views["y"]
+
+
 _MUL_MAT: Final = Row(
     function="mul_mat",
     arguments=of_arrays("weights", "x"),
@@ -99,6 +104,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "mul_mat_id": _MUL_MAT_ID,
     "mul_mat_vec_id": _MUL_MAT_ID,
     "out_prod": Row(function="out_prod", arguments=_outer_product, path="library_sums"),
+    "solve_tri": Row(function="solve_tri", arguments=_solve_left, path="library_sums"),
     "flash_attn": _FLASH_ATTN,
     "sdpa": _FLASH_ATTN,
 }

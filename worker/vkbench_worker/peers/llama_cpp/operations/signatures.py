@@ -37,14 +37,18 @@ FUNCTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("conv_2d_direct", "conv_2d_dw_direct"), "ttiiiiii"),
     **dict.fromkeys(("pad_ext", "pad_ext_circular"), "tiiiiiiii"),
     **dict.fromkeys(("pad", "roll"), "tiiii"),
-    # operations that the catalogue lacks
-    **dict.fromkeys(("round", "sum", "diag"), "t"),
-    **dict.fromkeys(("add1", "repeat_back", "dsv4_hc_pre"), "tt"),
-    **dict.fromkeys(("add_id", "get_rows_back"), "ttt"),
+    "diag": "t",
+    "add1": "tt",
+    "add_id": "ttt",
     **dict.fromkeys(("acc", "set"), "ttllll"),
-    **dict.fromkeys(("diag_mask_inf", "tri", "top_k"), "ti"),
-    **dict.fromkeys(("dsv4_hc_post", "lightning_indexer"), "tttt"),
+    **dict.fromkeys(("diag_mask_inf", "tri"), "ti"),
     "solve_tri": "ttbbb",
+    # operations that the catalogue lacks
+    **dict.fromkeys(("round", "sum"), "t"),
+    **dict.fromkeys(("repeat_back", "dsv4_hc_pre"), "tt"),
+    "get_rows_back": "ttt",
+    "top_k": "ti",
+    **dict.fromkeys(("dsv4_hc_post", "lightning_indexer"), "tttt"),
     "timestep_embedding": "tii",
     "im2col_3d": "ttliiiiiiiiii",
     "dsv4_hc_comb": "tttfi",
@@ -80,7 +84,8 @@ FUNCTIONS: Final[Mapping[str, str]] = {
 OF_SINGLES: Final = (
     *("sum_rows", "mean", "argmax", "cumsum", "argsort", "norm_and", "rms_norm_and"),
     *("group_norm_and", "add_rms_norm", "l2_norm", "rms_norm_back", "soft_max_back", "upsample"),
-    *("im2col", "pool_1d", "pool_2d", "pad_all", "roll", "arange"),
+    *("im2col", "pool_1d", "pool_2d", "pad_all", "roll", "arange", "tri", "diag"),
+    *("diag_mask_inf", "set", "acc", "add_id", "solve_tri"),
 )
 # Functions that take blocks.
 OF_BLOCKS: Final = ("mul_mat", "mul_mat_id", "get_rows", "attention", "cast", "set_rows")
