@@ -191,6 +191,7 @@ def describe(kernel: Kernel) -> dict[str, object]:
                 "types": list(binding.types),
                 "dims": list(binding.dims),
                 "same_as": binding.same_as,
+                "follows": binding.follows,
                 "description": binding.description,
                 "when": {name: list(values) for name, values in binding.when.items()},
             }

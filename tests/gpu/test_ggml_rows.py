@@ -124,6 +124,7 @@ NEWER = (
     "sign/f32/b1_c2_h3_w40",
     "elu/f32/b1_c2_h3_w40",
     "expm1/f32/b1_c2_h3_w40",
+    "flash_attn/q8_0:v=q4_0/s1_h4_g2_q1_n64_d64_e64/mask=causal",
     "xielu/f32/b1_c2_h3_w40",
     "out_prod/f32/b2_k5_m3_n4",
     "conv3d/f32/n1_c2_d3_h4_w5_o2_t2_r2_s2",
