@@ -158,9 +158,10 @@ def _places(problem: Problem, binding: str) -> dict[str, int]:
 
 def is_wide(problem: Problem) -> bool:
     """Whether rows of what has no blocks, of keys and values, are whole eights at 16 bytes."""
-    plain = [pair for pair in ("kd", "ve") if not problem.format(pair[0]).quantised]
-    starts = [number for name, _ in plain for number in _places(problem, name).values()]
-    sizes = [problem.shape[dim] for _, dim in plain]
+    sizes_by_name = {"k": problem.shape["d"], "v": problem.shape["e"]}
+    plain = [name for name in sizes_by_name if not problem.format(name).quantised]
+    starts = [number for name in plain for number in _places(problem, name).values()]
+    sizes = [sizes_by_name[name] for name in plain]
     return not any((*(start % _WIDE for start in starts), *(size % EIGHT for size in sizes)))
 
 
