@@ -37,6 +37,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16")
 THREADS = 128
@@ -97,7 +98,8 @@ class AxisScale:
         middles = (np.arange(self.outputs)[:, None] + 0.5) * step
         far = np.abs(np.arange(self.size) + 0.5 - middles) / max(1.0, step)
         weights = np.maximum(1 - far, 0)
-        return weights / weights.sum(axis=1, keepdims=True)
+        shares: Array = weights / weights.sum(axis=1, keepdims=True)
+        return shares
 
 
 _ROW = AxisScale(size=1, outputs=1, factor=1, shift=0, denominator=1)
@@ -174,7 +176,7 @@ def nearest(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, A
 
 def bilinear(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
-    values = x.astype(np.float64)
+    values = quants.dequantise(problem.types["x"], x)
     if _is_smoothed(problem):
         height, width = (axis.triangles for axis in scales(problem))
         return {"y": height @ values @ width.T}
@@ -188,15 +190,16 @@ def bilinear(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, 
 
 def bicubic(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
-    values = x.astype(np.float64)
+    values = quants.dequantise(problem.types["x"], x)
     for axis, name in ((3, "w"), (2, "h")):
         before, part = scale(problem, name).whole_places
         part = part.reshape(-1, *[1] * (3 - axis))
-        values = sum(
-            _cubic(np.abs(part - tap))
-            * values.take(np.clip(before + tap, 0, problem.shape[name] - 1), axis)
+        last = problem.shape[name] - 1
+        terms = [
+            _cubic(np.abs(part - tap)) * values.take(np.clip(before + tap, 0, last), axis)
             for tap in (-1, 0, 1, 2)
-        )
+        ]
+        values = np.sum(terms, axis=0)
     return {"y": values}
 
 
@@ -204,7 +207,8 @@ def _cubic(far: Array) -> Array:
     """The weight of a number so far away: two cubic curves, of slope -0.75 where they meet."""
     near = (1.25 * far - 2.25) * far**2 + 1
     outer = -0.75 * (((far - 5) * far + 8) * far - 4)
-    return np.where(far <= 1, near, outer)
+    weights: Array = np.where(far <= 1, near, outer)
+    return weights
 
 
 _SHAPES = {
