@@ -34,6 +34,7 @@ from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec_id import MUL_MAT_VEC_ID
 from vkbench_shaders.kernels.moves.accumulation import INDEX_SUMS
+from vkbench_shaders.kernels.moves.blocks import BLOCKS
 from vkbench_shaders.kernels.moves.casts import CASTS
 from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.copies import COPIES
@@ -94,6 +95,7 @@ KERNELS: tuple[Kernel, ...] = (
     *FILLS,
     *CASTS,
     CONCAT,
+    *BLOCKS,
     *MOVES,
     *INDEX,
     *INDEX_SUMS,

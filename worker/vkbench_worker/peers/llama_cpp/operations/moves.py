@@ -121,6 +121,8 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "index_select": Row(function="get_rows", arguments=_take_rows, fits=_one_table),
     "concat": Row(function="concat", arguments=_concat, params=frozenset({"axis"})),
+    "concat_blocks": Row(function="concat", arguments=_concat, params=frozenset({"axis"})),
+    "copy_blocks": Row(function="cast", arguments=_cast("x")),
     "repeat": Row(
         function="repeat_to",
         arguments=of_arrays("x"),
