@@ -186,12 +186,12 @@ def fill_types(kernel: Declared, given: Mapping[str, str]) -> dict[str, str]:
 
 def list_types(kernel: Declared) -> Iterator[dict[str, str]]:
     """Every combination of formats that bindings may have, the default of each one first."""
-    found: list[dict[str, str]] = [{}]
+    choices: list[dict[str, str]] = [{}]
     for binding in kernel.bindings:
-        found = [
-            {**full, binding.name: fmt} for full in found for fmt in binding.list_formats(full)
+        choices = [
+            {**full, binding.name: fmt} for full in choices for fmt in binding.list_formats(full)
         ]
-    yield from found
+    yield from choices
 
 
 def changed_params(kernel: Declared, given: Mapping[str, Value]) -> dict[str, Value]:

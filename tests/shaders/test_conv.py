@@ -112,9 +112,9 @@ def test_fewer_outputs_than_numbers_are_means_under_triangles() -> None:
 def test_cubic_curves_go_through_the_numbers_and_overshoot() -> None:
     x = np.array([[[[0.0, 0.0, 1.0, 1.0]]]], np.float32)
     posed = problem("upsample_bicubic2d/f32/n1_c1_h1_w4/corners=align,height=1,width=7")
-    found = result(posed, x=x)[0, 0, 0]
-    assert np.allclose(found[::2], x[0, 0, 0])
-    assert np.allclose(found[1::2], [-0.09375, 0.5, 1.09375])
+    curve = result(posed, x=x)[0, 0, 0]
+    assert np.allclose(curve[::2], x[0, 0, 0])
+    assert np.allclose(curve[1::2], [-0.09375, 0.5, 1.09375])
     middles = problem("upsample_bicubic2d/f32/n1_c1_h1_w4/height=1,width=8")
     assert np.allclose(result(middles, x=x)[0, 0, 0, 3:5], [0.2265625, 0.7734375])
 

@@ -211,8 +211,8 @@ def test_keys_and_values_of_two_formats_become_halves_for_tiles(
     case: str, entries: set[str]
 ) -> None:
     posed = problem(f"flash_attn/{case}")
-    found = {launch.entry for launch in flash_coop.VARIANT.launches(posed, GPU)}
-    assert found - {"flash_combine"} == entries
+    launched = {launch.entry for launch in flash_coop.VARIANT.launches(posed, GPU)}
+    assert launched - {"flash_combine"} == entries
     by_split = problem(f"flash_attn/{case}/path=split")
     reason = flash_few.refuses(by_split, 16)
     assert reason == "path=split is for keys and values of one format"

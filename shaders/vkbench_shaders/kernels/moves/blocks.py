@@ -42,7 +42,8 @@ def _numbers(shapes: Shapes, types: Mapping[str, str], name: str) -> Shapes:
     """Shapes whose rows are counted in numbers, not in bytes of blocks."""
     fmt = format_named(types[name])
     return {
-        each: (*shape[:-1], shape[-1] // fmt.bytes * fmt.elements) for each, shape in shapes.items()
+        array: (*shape[:-1], shape[-1] // fmt.bytes * fmt.elements)
+        for array, shape in shapes.items()
     }
 
 
