@@ -125,6 +125,7 @@ NEWER = (
     "elu/f32/b1_c2_h3_w40",
     "expm1/f32/b1_c2_h3_w40",
     "copy_blocks/q8_0/b1_c1_h8_w32",
+    "concat_blocks/q4_0/b2_c3_h5_w64_n4/axis=c",
     "upsample_bilinear2d/f32/n2_c3_h9_w7/antialias=yes,height=4,width=5",
     "upsample_bicubic2d/f32/n2_c3_h5_w7",
     "flash_attn/q8_0:v=q4_0/s1_h4_g2_q1_n64_d64_e64/mask=causal",
