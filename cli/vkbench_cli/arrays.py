@@ -131,6 +131,10 @@ def _format(kernel: Kernel, binding: Binding, arrays: Arrays, types: Mapping[str
     if binding.same_as:
         return _format(kernel, kernel.binding(binding.same_as), arrays, types)
     dtype = arrays[binding.name].dtype
+    if binding.follows:
+        followed = _format(kernel, kernel.binding(binding.follows), arrays, types)
+        if format_named(followed).dtype == dtype:
+            return followed
     fitting = [name for name in binding.types if format_named(name).dtype == dtype]
     if len(fitting) == 1:
         return fitting[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Protocol
@@ -24,6 +24,7 @@ class Binding:
     types: tuple[str, ...]  # formats it may hold, the default first
     dims: tuple[str, ...]  # outermost first; a quantised format's blocks run along the last
     same_as: str = ""  # the binding whose format it always has, if any
+    follows: str = ""  # the binding whose format it has unless another one is named, if any
     exact: bool = False  # an output judged bit for bit, whatever the path of what lies beside it
     description: str = ""
     # parameters and their values with which an input is read; with others its array is one number
@@ -32,6 +33,17 @@ class Binding:
     def is_read(self, params: Mapping[str, Value]) -> bool:
         """Whether parameters leave an input switched on."""
         return all(params[name] in values for name, values in self.when.items())
+
+    def default_format(self, chosen: Mapping[str, str]) -> str:
+        """Its format where none is named, by those of the bindings before it."""
+        leading = self.same_as or self.follows
+        return chosen[leading] if leading else self.types[0]
+
+    def list_formats(self, chosen: Mapping[str, str]) -> tuple[str, ...]:
+        """The formats it may have beside those of the bindings before it, its default first."""
+        default = self.default_format(chosen)
+        others = () if self.same_as else self.types
+        return (default, *(fmt for fmt in others if fmt != default))
 
     @property
     def is_input(self) -> bool:
@@ -165,10 +177,21 @@ def fill_types(kernel: Declared, given: Mapping[str, str]) -> dict[str, str]:
     given = {kernel.binding(name).name: fmt for name, fmt in given.items()}
     full: dict[str, str] = {}
     for binding in kernel.bindings:
-        choices = (full[binding.same_as],) if binding.same_as else binding.types
+        default = binding.default_format(full)
+        choices = (default,) if binding.same_as else binding.types
         what = f"format of {kernel.name}'s {binding.name}"
-        full[binding.name] = names.pick(given.get(binding.name, choices[0]), choices, what)
+        full[binding.name] = names.pick(given.get(binding.name, default), choices, what)
     return full
+
+
+def list_types(kernel: Declared) -> Iterator[dict[str, str]]:
+    """Every combination of formats that bindings may have, the default of each one first."""
+    choices: list[dict[str, str]] = [{}]
+    for binding in kernel.bindings:
+        choices = [
+            {**full, binding.name: fmt} for full in choices for fmt in binding.list_formats(full)
+        ]
+    yield from choices
 
 
 def changed_params(kernel: Declared, given: Mapping[str, Value]) -> dict[str, Value]:

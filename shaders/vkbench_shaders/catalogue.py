@@ -37,6 +37,7 @@ from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.matrices.vectors.mul_mat_vec_id import MUL_MAT_VEC_ID
 from vkbench_shaders.kernels.moves.accumulation import INDEX_SUMS
+from vkbench_shaders.kernels.moves.blocks import BLOCKS
 from vkbench_shaders.kernels.moves.casts import CASTS
 from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.copies import COPIES
@@ -104,6 +105,7 @@ KERNELS: tuple[Kernel, ...] = (
     *FILLS,
     *CASTS,
     CONCAT,
+    *BLOCKS,
     *MOVES,
     *TRIANGLES,
     *PARTS,
@@ -207,6 +209,7 @@ def describe(kernel: Kernel) -> dict[str, object]:
                 "types": list(binding.types),
                 "dims": list(binding.dims),
                 "same_as": binding.same_as,
+                "follows": binding.follows,
                 "description": binding.description,
                 "when": {name: list(values) for name, values in binding.when.items()},
             }

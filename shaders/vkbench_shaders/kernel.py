@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from math import prod
 
 from vkbench.case import Case, Value
@@ -21,7 +20,7 @@ from vkbench.words import names
 from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Layout as Layout
 from vkbench_shaders.binding import Param as Param
-from vkbench_shaders.binding import changed_params, fill_types, sizes_of
+from vkbench_shaders.binding import changed_params, fill_types, list_types, sizes_of
 from vkbench_shaders.formats import Array as Array
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.formats import matrix_shape as matrix_shape
@@ -220,11 +219,12 @@ class Kernel:
         return [variant for variant in self.variants if variant.accepts(types)]
 
     def type_choices(self) -> Iterator[dict[str, str]]:
-        """Every combination of formats that the bindings may have and the kernel accepts."""
-        free = [binding for binding in self.bindings if not binding.same_as]
-        for chosen in product(*(binding.types for binding in free)):
-            chosen_types = {binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)}
-            if self.forms.accepts(full := fill_types(self, chosen_types)):
+        """Every combination of formats that the bindings may have and the kernel accepts.
+
+        Of those with the same format of the first binding the one with all defaults comes first.
+        """
+        for full in list_types(self):
+            if self.forms.accepts(full):
                 yield full
 
     def case(
@@ -240,7 +240,7 @@ class Kernel:
             kernel=self.name,
             format=full[first.name],
             shape=self._shape(shape, full),
-            types={b.name: full[b.name] for b in free if full[b.name] != b.types[0]},
+            types={b.name: full[b.name] for b in free if full[b.name] != b.default_format(full)},
             params=changed_params(self, params or {}),
         )
 
@@ -286,7 +286,7 @@ class Problem:
         first, *rest = self.kernel.bindings
         chosen = {first.name: self.case.format}
         for binding in rest:
-            default = chosen[binding.same_as] if binding.same_as else binding.types[0]
+            default = binding.default_format(chosen)
             chosen[binding.name] = self.case.types.get(binding.name, default)
         return chosen
 

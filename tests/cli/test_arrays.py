@@ -42,6 +42,23 @@ def test_an_output_has_the_format_asked_for() -> None:
     assert posed.case.name == "dequantize/q4_0:y=f16/m3_k64"
 
 
+def test_values_have_the_format_of_keys_unless_their_array_or_an_option_says_another() -> None:
+    arrays: dict[str, np.ndarray] = {
+        "q": np.zeros((1, 2, 1, 64), np.float32),
+        "k": np.zeros((1, 1, 3, 2 * 34), np.uint8),
+        "v": np.zeros((1, 1, 3, 2 * 34), np.uint8),
+    }
+    kernel = kernel_named("flash_attn")
+    posed, _ = fit(kernel, arrays, types_of(k="q8_0"))
+    assert posed.case.name == "flash_attn/q8_0/s1_h2_g1_q1_n3_d64_e64"
+    arrays["v"] = np.zeros((1, 1, 3, 18), np.uint8)
+    posed, _ = fit(kernel, arrays, types_of(k="q8_0", v="q4_0"))
+    assert posed.case.name == "flash_attn/q8_0:v=q4_0/s1_h2_g1_q1_n3_d64_e32"
+    arrays["v"] = np.zeros((1, 1, 3, 64), np.float16)
+    posed, _ = fit(kernel, arrays, types_of(k="q8_0"))
+    assert posed.case.name == "flash_attn/q8_0:v=f16/s1_h2_g1_q1_n3_d64_e64"
+
+
 def test_what_is_changed_in_place_is_given() -> None:
     arrays: dict[str, np.ndarray] = {
         "y": np.zeros((9, 34), np.uint8),

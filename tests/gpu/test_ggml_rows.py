@@ -99,6 +99,8 @@ SHARED = (
     "conv_transpose2d/f16/n1_c3_h4_w5_o2_r3_s3/stride=2",
     "upsample_bilinear2d/f32/n2_c3_h5_w7",
     "upsample_bilinear2d/f32/n2_c3_h5_w7/corners=align",
+    "upsample_bicubic2d/f32/n2_c3_h5_w7",
+    "copy_blocks/q8_0/b1_c1_h8_w32",
     "quantize/q4_1/b2_m5_k96",  # of codes that are as near it takes the other one
     "quantize/iq4_nl/b1_m5_k96",
     "dequantize/q8_0/m7_k512",
@@ -137,6 +139,9 @@ NEWER = (
     "sign/f32/b1_c2_h3_w40",
     "elu/f32/b1_c2_h3_w40",
     "expm1/f32/b1_c2_h3_w40",
+    "concat_blocks/q4_0/b2_c3_h5_w64_n4/axis=c",
+    "upsample_bilinear2d/f32/n2_c3_h9_w7/antialias=yes,height=4,width=5",
+    "flash_attn/q8_0:v=q4_0/s1_h4_g2_q1_n64_d64_e64/mask=causal",
     "xielu/f32/b1_c2_h3_w40",
     "out_prod/f32/b2_k5_m3_n4",
     "conv3d/f32/n1_c2_d3_h4_w5_o2_t2_r2_s2",

@@ -98,14 +98,30 @@ def test_equal_numbers_stay_as_they_came(device: VulkanDevice, bundle: Bundle, o
 
 
 @each_driver
-@pytest.mark.parametrize("gating", ["softmax", "softmax_late", "sigmoid"])
+def test_small_gates_have_roots_where_their_squares_have_none(
+    device: VulkanDevice, bundle: Bundle
+) -> None:
+    logits = np.array([[-120, -100, -17, -16, -15, 0, 3, 80]], np.float32)
+    posed = problem("top_k_moe/f32/n1_e8_k8/gating=sqrt_softplus")
+    outputs, _ = compute(
+        device, bundle, posed, "auto", {"logits": logits, "bias": np.zeros(1, np.float32)}
+    )
+    np.testing.assert_array_equal(outputs["ids"], [[7, 6, 5, 4, 3, 2, 1, 0]])
+    exact = np.sqrt(np.logaddexp(0, logits[:, ::-1].astype(np.float64)))
+    np.testing.assert_allclose(outputs["weights"], exact, rtol=3e-7)
+
+
+@each_driver
+@pytest.mark.parametrize("gating", ["softmax", "softmax_late", "sigmoid", "sqrt_softplus"])
 def test_gates_that_are_no_numbers(device: VulkanDevice, bundle: Bundle, gating: str) -> None:
     rows = [[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf], [-np.inf] * 4]
     arrays = {"logits": np.array(rows, np.float32), "bias": np.zeros(4, np.float32)}
     posed = problem(f"top_k_moe/f32/n3_e4_k2/gating={gating}")
     outputs, _ = compute(device, bundle, posed, "auto", arrays)
     np.testing.assert_array_equal(outputs["ids"], [[1, 2], [2, 0], [0, 1]])
-    one = 0.5 if gating == "sigmoid" else 1.0
-    np.testing.assert_array_equal(outputs["weights"][1:], [[one, 0], [0, 0]])
-    others = 1 / (1 + np.exp(-3)) if gating == "sigmoid" else np.nan
+    one = {"sigmoid": 0.5, "sqrt_softplus": np.sqrt(np.log(2))}.get(gating, 1.0)
+    np.testing.assert_allclose(outputs["weights"][1:], [[one, 0], [0, 0]], rtol=1e-7)
+    others = {"sigmoid": 1 / (1 + np.exp(-3)), "sqrt_softplus": np.sqrt(np.log1p(np.exp(3)))}.get(
+        gating, np.nan
+    )
     np.testing.assert_allclose(outputs["weights"][0], [np.nan, others], rtol=1e-6)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array, Problem
 from vkbench_shaders.kernels.images.conv_transposed import Spread, phases
+
+DEVICE = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,
+    type="cpu", memory_bytes=1 << 40, subgroup_size=32, features=(), limits={},
+)  # fmt: skip
 
 
 def values(posed: Problem, name: str) -> Array:
@@ -100,3 +106,30 @@ def test_corners_meet_corners() -> None:
     assert result(posed, x=x).tolist() == [[[[0.0, 0.5, 1.0], [1.0, 1.5, 2.0], [2.0, 2.5, 3.0]]]]
     middles = result(problem("upsample_bilinear2d/f32/n1_c1_h2_w2"), x=x)
     assert middles[0, 0, 0].tolist() == [0.0, 0.25, 0.75, 1.0]
+
+
+def test_fewer_outputs_than_numbers_are_means_under_triangles() -> None:
+    """Of two outputs of four numbers the first one has the weights 3, 3 and 1."""
+    x = np.array([[[[7.0, 14.0, 28.0, 35.0]]]], np.float32)
+    posed = problem("upsample_bilinear2d/f32/n1_c1_h1_w4/antialias=yes,height=1,width=2")
+    assert np.allclose(result(posed, x=x), [[[[13.0, 29.0]]]])
+    larger = problem("upsample_bilinear2d/f32/n1_c1_h1_w4/antialias=yes")
+    assert np.allclose(
+        result(larger, x=x), result(problem("upsample_bilinear2d/f32/n1_c1_h1_w4"), x=x)
+    )
+
+
+def test_cubic_curves_go_through_the_numbers_and_overshoot() -> None:
+    x = np.array([[[[0.0, 0.0, 1.0, 1.0]]]], np.float32)
+    posed = problem("upsample_bicubic2d/f32/n1_c1_h1_w4/corners=align,height=1,width=7")
+    curve = result(posed, x=x)[0, 0, 0]
+    assert np.allclose(curve[::2], x[0, 0, 0])
+    assert np.allclose(curve[1::2], [-0.09375, 0.5, 1.09375])
+    middles = problem("upsample_bicubic2d/f32/n1_c1_h1_w4/height=1,width=8")
+    assert np.allclose(result(middles, x=x)[0, 0, 0, 3:5], [0.2265625, 0.7734375])
+
+
+def test_triangles_have_no_corners() -> None:
+    posed = problem("upsample_bilinear2d/f32/n1_c1_h1_w4/antialias=yes,corners=align")
+    [variant] = posed.kernel.variants
+    assert variant.refuses(posed, DEVICE) == "antialias=yes is for corners=middle"

@@ -9,7 +9,7 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.kernels.attention import flash, flash_coop, flash_plan, unfused
+from vkbench_shaders.kernels.attention import flash, flash_coop, flash_few, flash_plan, unfused
 from vkbench_shaders.kernels.attention.flash_plan import Block, Split, Tiles
 from vkbench_shaders.tuning.configurations import obstacle
 
@@ -197,6 +197,38 @@ def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:
 def test_few_queries_are_split_on_matrices_too(case: str, device: DeviceFacts, entry: str) -> None:
     first, *_ = flash_coop.VARIANT.launches(problem(f"flash_attn/f16/{case}"), device)
     assert first.entry == entry
+
+
+@pytest.mark.parametrize(
+    ("case", "entries"),
+    [
+        ("f16:v=q8_0/s1_h2_g2_q256_n256_d64_e64", {"flash_halves", "flash_whole_64"}),
+        ("q8_0:v=f16/s1_h2_g2_q256_n256_d64_e64", {"flash_halves", "flash_whole_64"}),
+        ("q8_0:v=q4_0/s1_h64_g8_q1_n256_d64_e64", {"flash_halves", "flash_coop_64"}),
+    ],
+)
+def test_keys_and_values_of_two_formats_become_halves_for_tiles(
+    case: str, entries: set[str]
+) -> None:
+    posed = problem(f"flash_attn/{case}")
+    launched = {launch.entry for launch in flash_coop.VARIANT.launches(posed, GPU)}
+    assert launched - {"flash_combine"} == entries
+    by_split = problem(f"flash_attn/{case}/path=split")
+    reason = flash_few.refuses(by_split, 16)
+    assert reason == "path=split is for keys and values of one format"
+
+
+@pytest.mark.parametrize(
+    ("case", "wide"),
+    [
+        ("f16:v=q8_0/s1_h1_g1_q1_n2_d16_e32", True),
+        ("f16:v=q8_0/s1_h1_g1_q1_n2_d13_e32", False),  # keys begin anywhere
+        ("q8_0:v=f16/s1_h1_g1_q1_n2_d32_e7", False),
+        ("q8_0:v=q4_0/s1_h1_g1_q1_n2_d32_e32/layout=strided", True),
+    ],
+)
+def test_rows_without_blocks_say_how_wide_they_are_read(case: str, wide: bool) -> None:
+    assert flash.is_wide(problem(f"flash_attn/{case}")) is wide
 
 
 @pytest.mark.parametrize(

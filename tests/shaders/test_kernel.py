@@ -39,6 +39,22 @@ def test_a_binding_may_follow_another_one_s_format() -> None:
         COPY.case({"x": "f16", "y": "f32"}, {"n": 5})
 
 
+def test_a_binding_may_follow_another_one_unless_it_is_named() -> None:
+    shape = {"s": 1, "h": 2, "g": 1, "q": 1, "n": 3, "d": 32, "e": 64}
+    attention = kernel_named("flash_attn")
+    for named in ({"k": "q8_0"}, {"k": "q8_0", "v": "q8_0"}):
+        case = attention.case(named, shape)
+        assert case.name == "flash_attn/q8_0/s1_h2_g1_q1_n3_d32_e64"
+        assert problem(case).types["v"] == "q8_0"
+    case = attention.case({"k": "q8_0", "v": "q4_0"}, shape)
+    assert case.name == "flash_attn/q8_0:v=q4_0/s1_h2_g1_q1_n3_d32_e64"
+    assert problem(case).array_shape("v") == (1, 1, 3, 36)
+    first = {types["k"]: types["v"] for types in reversed(list(attention.type_choices()))}
+    assert all(keys == values for keys, values in first.items())
+    with pytest.raises(UsageError, match="does not take these formats together: k bf16, v q4_0"):
+        attention.case({"k": "bf16", "v": "q4_0"}, shape)
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

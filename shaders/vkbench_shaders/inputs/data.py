@@ -100,7 +100,7 @@ def weights(problem: Problem, binding: str) -> Array:
         return problem.seed(f"{binding}.{what}")
 
     if fmt.quantised:
-        stored = random_blocks(fmt, seed, prod(shape[:-1]), columns // fmt.elements)
+        stored = random_blocks(fmt, seed, prod(shape[:-1]), shape[-1] // fmt.bytes)
     else:
         stored = _MAKERS[fmt.name](seed, prod(shape[:-1]), columns)
     return stored.reshape(shape)

@@ -27,6 +27,13 @@ from vkbench_shaders.kernels.attention import caches, flash, flash_coop, flash_p
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
 ROUNDED = ("f16", "q8_0", "q4_0")  # of caches with which results may be rounded to bytes
+MIXED = {  # of keys: other formats of values; keys bear fewer bits less well
+    "f16": ("q8_0", "q5_1", "q4_0"),
+    "q8_0": ("f16", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"),
+    "q5_1": ("q4_1", "q4_0"),
+    "q5_0": ("q4_0",),
+    "q4_0": ("f16", "q8_0"),
+}
 DIMS = ("s", "h", "g", "q", "n", "d", "e")
 
 
@@ -41,13 +48,30 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     for name in "qkv":
         if len(shapes[name]) != 4:
             raise UsageError(f"{name} has four dimensions, got {len(shapes[name])}")
-    fmt = format_named(types["k"])
     (s, h, q, _), (_, g, n, keys), (*_, values) = (shapes[name] for name in "qkv")
-    d, e = (size * fmt.dtype.itemsize * fmt.elements // fmt.bytes for size in (keys, values))
+    d, e = (_numbers(types[name], size) for name, size in (("k", keys), ("v", values)))
     return {"s": s, "h": h, "g": g, "q": q, "n": n, "d": d, "e": e}
 
 
-_SPREAD = Stage(module="flash_spread", entry="flash_spread", arguments=lambda types: (types["k"],))
+def _numbers(name: str, items: int) -> int:
+    """How many numbers of a format so many items of its arrays hold."""
+    fmt = format_named(name)
+    return items * fmt.dtype.itemsize * fmt.elements // fmt.bytes
+
+
+def _accepts(types: Mapping[str, str]) -> bool:
+    """Values as the keys, or in one of few other formats; results may be bytes with some alone."""
+    keys, values = types["k"], types["v"]
+    if keys != values:
+        return types["y"] == "f32" and values in MIXED.get(keys, ())
+    return types["y"] == "f32" or keys in ROUNDED
+
+
+_SPREAD = Stage(
+    module="flash_spread",
+    entry="flash_spread",
+    arguments=lambda types: (types["k"], types["v"]),
+)
 
 
 def _result(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -60,7 +84,7 @@ def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
         name=name,
         module="flash_split",
         entry="flash_split",
-        arguments=lambda types: (types["k"], lanes, *_result(types)),
+        arguments=lambda types: (types["k"], types["v"], lanes, *_result(types)),
         more=(
             _SPREAD,
             *(Stage(module="flash_tiles", entry=entry) for entry in flash_plan.ENTRIES),
@@ -87,8 +111,8 @@ _BINDINGS = (
         access="in",
         types=CACHES,
         dims=("s", "g", "n", "e"),
-        same_as="k",
-        description="values, in the format of the keys, maybe shorter",
+        follows="k",
+        description="values, maybe shorter, in the format of the keys or in another one",
     ),
     Binding(
         name="q",
@@ -208,6 +232,17 @@ _MORE = {
         "s1_h8_g1_q1_n1000_d64_e64/path=joined,softcap=10.0",
     ),
 }
+# keys without blocks, whose rows may begin anywhere, beside values in blocks, and the reverse
+_UNLIKE = {
+    ("f16", "q8_0"): ("s2_h4_g2_q3_n37_d13_e96/layout=strided,mask=blocks",),
+    ("q8_0", "f16"): (
+        "s2_h4_g2_q3_n37_d64_e7/layout=strided,mask=blocks",
+        "s1_h2_g2_q65_n71_d32_e65/layout=strided,mask=blocks",
+    ),
+    ("q8_0", "q4_0"): (
+        "s1_h8_g2_q1_n96_d128_e128/layout=cache,mask=causal,max_bias=8.0,sinks=yes",
+    ),
+}
 
 
 def _list_cases(kernel: str) -> Iterator[Case]:
@@ -215,6 +250,11 @@ def _list_cases(kernel: str) -> Iterator[Case]:
         plain = not format_named(fmt).quantised
         for shape in (*(_RAGGED if plain else ()), *_SHAPES, *_MORE.get(fmt, ())):
             yield parse(f"{kernel}/{fmt}/{shape}")
+    for number, (keys, values) in enumerate(
+        (keys, values) for keys, others in MIXED.items() for values in others
+    ):
+        shapes = (_SHAPES[number % len(_SHAPES)], *_UNLIKE.get((keys, values), ()))
+        yield from (parse(f"{kernel}/{keys}:v={values}/{shape}") for shape in shapes)
     for fmt in ROUNDED:
         yield from (parse(f"{kernel}/{fmt}:y=q8_1/{shape}") for shape in (_TOKEN, *_SHAPES))
 
@@ -265,7 +305,7 @@ FLASH_ATTN = Kernel(
         layout=flash.layout,
         infer=infer,
         empty=("s", "q", "n"),
-        accepts=lambda types: types["y"] == "f32" or types["k"] in ROUNDED,
+        accepts=_accepts,
     ),
     variants=(
         flash_coop.VARIANT,
@@ -293,7 +333,9 @@ SDPA = replace(
     name="sdpa",
     description="Attention with its scores in memory: their softmax in place, then times values.",
     bindings=tuple(
-        replace(b, types=("f32", "f16")) if b.name in "kv" else replace(b, types=b.types[:1])
+        replace(b, types=("f32", "f16"), same_as=b.follows, follows="")
+        if b.name in "kv"
+        else replace(b, types=b.types[:1])
         for b in _BINDINGS
     ),
     params=_PARAMS,

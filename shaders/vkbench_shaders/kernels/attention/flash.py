@@ -157,13 +157,12 @@ def _places(problem: Problem, binding: str) -> dict[str, int]:
 
 
 def is_wide(problem: Problem) -> bool:
-    """Whether rows of keys and values are whole eights that begin on 16 bytes."""
-    if problem.format("k").quantised:
-        return True
-    starts = [number for name in "kv" for number in _places(problem, name).values()]
-    return not any(
-        (*(start % _WIDE for start in starts), *(problem.shape[dim] % EIGHT for dim in "de"))
-    )
+    """Whether rows of what has no blocks, of keys and values, are whole eights at 16 bytes."""
+    sizes_by_name = {"k": problem.shape["d"], "v": problem.shape["e"]}
+    plain = [name for name in sizes_by_name if not problem.format(name).quantised]
+    starts = [number for name in plain for number in _places(problem, name).values()]
+    sizes = [sizes_by_name[name] for name in plain]
+    return not any((*(start % _WIDE for start in starts), *(size % EIGHT for size in sizes)))
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:

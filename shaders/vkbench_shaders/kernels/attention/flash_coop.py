@@ -113,7 +113,7 @@ def _fits_whole(problem: Problem, device: DeviceFacts, matrices: Matrices, block
     return (
         (shape["d"], shape["e"]) == (block.keys, block.values)
         and (shape["q"] % rows, shape["n"] % matrices.positions(block)) == (0, 0)
-        and (problem.types["k"] != "f16" or (flash.is_wide(problem) and _has_no_gaps(problem)))
+        and (not _is_halves(problem) or (flash.is_wide(problem) and _has_no_gaps(problem)))
         and problem.params["sinks"] == "no"
         and caches.scale(problem) > 0
         and all(number % 4 == 0 for number in places)
@@ -126,11 +126,16 @@ def _is_direct(problem: Problem, chosen: Plan) -> bool:
     shape, tiles = problem.shape, chosen.tiles
     return (
         chosen.block.kept
-        and problem.types["k"] == "f16"
+        and _is_halves(problem)
         and flash.is_wide(problem)
         and (shape["d"], shape["e"]) == (tiles.key_size, tiles.value_fours * 4)
         and shape["n"] % tiles.positions == 0
     )
+
+
+def _is_halves(problem: Problem) -> bool:
+    """Whether keys and values are f16, as matrices take them."""
+    return all(problem.types[name] == "f16" for name in "kv")
 
 
 def _is_tight(problem: Problem, chosen: Plan) -> bool:
@@ -338,7 +343,7 @@ VARIANT = Variant(
     more=(
         *(Stage(entry=entry) for entry in _OTHERS),
         *flash_few.STAGES,
-        _stage("flash_halves", lambda types: (types["k"],)),
+        _stage("flash_halves", lambda types: (types["k"], types["v"])),
         _stage("flash_seen"),
         _stage("flash_combine", lambda types: ("numbers",)),
     ),
@@ -349,7 +354,7 @@ VARIANT = Variant(
         *("coopmat", "device_scope", "fp16", "storage16"),
         *("subgroup_arithmetic", "subgroup_shuffle", "subgroup_vote"),
     ),
-    accepts=lambda types: types["y"] == "f32" and types["k"] not in ("f32", "bf16"),
+    accepts=lambda types: types["y"] == "f32" and not {types["k"], types["v"]} & {"f32", "bf16"},
     refuses=_refuses,
     choice=Choice(suits=_suits, candidates=_candidates),
 )

@@ -8,7 +8,7 @@ keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil, prod
 
@@ -200,6 +200,8 @@ def refuses(problem: Problem, side: int) -> str | None:
     }
     if path not in more:
         return None
+    if not _is_alike(problem.types):
+        return f"path={path} is for keys and values of one format"
     return f"path={path} is for heads of up to {widest} numbers{more[path]}"
 
 
@@ -219,7 +221,12 @@ def counters(problem: Problem, cut: Few) -> int:
 
 
 def _width(entries: dict[int, dict[int, str]], problem: Problem, side: int) -> int | None:
-    """The fewest numbers of keys and values that an entry point is for, and that hold these."""
+    """The fewest numbers of keys and values that an entry point is for, and that hold these.
+
+    None if they are in different formats too.
+    """
+    if not _is_alike(problem.types):
+        return None
     needed = max(problem.shape["d"], problem.shape["e"])
     return next((width for width in entries[side] if width >= needed), None)
 
@@ -235,7 +242,17 @@ def _stage(side: int, width: int, part: int) -> int:
 def _stages(module: str, entries: dict[int, dict[int, str]]) -> Iterator[Stage]:
     for of_side in entries.values():
         for entry in of_side.values():
-            yield Stage(module=module, entry=entry, arguments=lambda types: (types["k"],))
+            yield Stage(
+                module=module,
+                entry=entry,
+                arguments=lambda types: (types["k"],),
+                accepts=_is_alike,
+            )
+
+
+def _is_alike(types: Mapping[str, str]) -> bool:
+    """Whether keys and values are in one format."""
+    return types["k"] == types["v"]
 
 
 STAGES = (*_stages("flash_few", _ENTRIES), *_stages("flash_short", _SHORT_ENTRIES))

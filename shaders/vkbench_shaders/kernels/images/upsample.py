@@ -1,8 +1,10 @@
-"""Upsampling along one axis or two: the nearest number, or the mean of four by distance.
+"""Upsampling along one axis or two: the nearest number, the mean of four by distance, or cubic.
 
 Output i lies at i * size / outputs of its axis, and the nearest number is that before it: as torch
 has it, but with fractions of integers, which no rounding can put in the wrong place. Bilinear
-places are those of the outputs' middles, or of the corners' under `corners=align`.
+and cubic places are those of the outputs' middles, or of the corners' under `corners=align`. Under
+`antialias=yes` an output is the mean under a triangle that is a step of y wide to each side, if
+that is more than a step of x: fewer outputs than numbers leave none out.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
+from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16")
 THREADS = 128
@@ -82,6 +85,22 @@ class AxisScale:
         at = np.maximum(np.arange(self.outputs) * self.factor + self.shift, 0)
         return at // self.denominator, at % self.denominator / self.denominator
 
+    @property
+    def whole_places(self) -> tuple[Array, Array]:
+        """The same of places that may lie before the first number, whose index is -1 then."""
+        at = np.arange(self.outputs) * self.factor + self.shift
+        return at // self.denominator, at % self.denominator / self.denominator
+
+    @property
+    def triangles(self) -> Array:
+        """The share of each number in each output, a row an output."""
+        step = self.size / self.outputs
+        middles = (np.arange(self.outputs)[:, None] + 0.5) * step
+        far = np.abs(np.arange(self.size) + 0.5 - middles) / max(1.0, step)
+        weights = np.maximum(1 - far, 0)
+        shares: Array = weights / weights.sum(axis=1, keepdims=True)
+        return shares
+
 
 _ROW = AxisScale(size=1, outputs=1, factor=1, shift=0, denominator=1)
 
@@ -127,11 +146,22 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
         "count": count,
         "groups_x": groups[0],
     }
-    return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
+    constants = {"THREADS": THREADS, "ANTIALIAS": _is_smoothed(problem)}
+    return Launch(groups=groups, push=push, constants=constants)
+
+
+def _is_smoothed(problem: Problem) -> bool:
+    return problem.params.get("antialias") == "yes"
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    numerators = [axis.outputs * axis.factor for axis in scales(problem)]
+    if _is_smoothed(problem) and problem.params["corners"] == "align":
+        return "antialias=yes is for corners=middle"
+    around = "corners" in problem.params  # places may be counted from one or two steps before
+    numerators = [
+        axis.outputs * axis.factor + around * 2 * max(axis.denominator, axis.factor)
+        for axis in scales(problem)
+    ]
     if max(prod(problem.array_shape("y")), *numerators) >= MOST_DIVIDED:
         return f"y is too large: the kernel counts to {MOST_DIVIDED}"
     return too_large(problem, device)
@@ -146,13 +176,39 @@ def nearest(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, A
 
 def bilinear(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
-    values = x.astype(np.float64)
+    values = quants.dequantise(problem.types["x"], x)
+    if _is_smoothed(problem):
+        height, width = (axis.triangles for axis in scales(problem))
+        return {"y": height @ values @ width.T}
     for axis, name in ((3, "w"), (2, "h")):
         before, part = scale(problem, name).places
         behind = np.minimum(before + 1, problem.shape[name] - 1)
         part = part.reshape(-1, *[1] * (3 - axis))
         values = (1 - part) * values.take(before, axis) + part * values.take(behind, axis)
     return {"y": values}
+
+
+def bicubic(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    x = inputs["x"] if rows is None else inputs["x"][:, rows]
+    values = quants.dequantise(problem.types["x"], x)
+    for axis, name in ((3, "w"), (2, "h")):
+        before, part = scale(problem, name).whole_places
+        part = part.reshape(-1, *[1] * (3 - axis))
+        last = problem.shape[name] - 1
+        terms = [
+            _cubic(np.abs(part - tap)) * values.take(np.clip(before + tap, 0, last), axis)
+            for tap in (-1, 0, 1, 2)
+        ]
+        values = np.sum(terms, axis=0)
+    return {"y": values}
+
+
+def _cubic(far: Array) -> Array:
+    """The weight of a number so far away: two cubic curves, of slope -0.75 where they meet."""
+    near = (1.25 * far - 2.25) * far**2 + 1
+    outer = -0.75 * (((far - 5) * far + 8) * far - 4)
+    weights: Array = np.where(far <= 1, near, outer)
+    return weights
 
 
 _SHAPES = {
@@ -202,6 +258,21 @@ _UPSAMPLES = (
         "f32",
         "Makes the last two axes longer: means of the four numbers around each place.",
     ),
+    Upsample(
+        "upsample_bicubic2d",
+        "hw",
+        "Bicubic",
+        "f32",
+        "Makes the last two axes longer: cubic curves through sixteen numbers around each place.",
+    ),
+)
+_REFERENCES = {"Nearest": nearest, "Bilinear": bilinear, "Bicubic": bicubic}
+_FLOPS = {"Nearest": 0, "Bilinear": 9, "Bicubic": 40}  # of an output
+_SMOOTHED = (
+    "n2_c3_h5_w7",
+    "n2_c5_h11_w13/height=7,width=5",
+    "n1_c2_h61_w1/height=3,width=4",
+    "n3_c2_h31_w33/height=37,width=2",
 )
 
 
@@ -211,8 +282,14 @@ def _cases(upsample: Upsample) -> Iterator[Case]:
         for shape in _SHAPES[upsample.axes]:
             yield parse(f"{upsample.name}/{fmt}/{shape}")
         for shape in _SHAPES[upsample.axes][1:4]:
-            dims, _, sizes = shape.partition("/")
-            yield parse(f"{upsample.name}/{fmt}/{dims}/{','.join(filter(None, (own, sizes)))}")
+            yield _case(upsample, fmt, shape, own)
+        if upsample.type == "Bilinear":
+            yield from (_case(upsample, fmt, shape, "antialias=yes") for shape in _SMOOTHED)
+
+
+def _case(upsample: Upsample, fmt: str, shape: str, param: str) -> Case:
+    dims, _, sizes = shape.partition("/")
+    return parse(f"{upsample.name}/{fmt}/{dims}/{','.join(filter(None, (param, sizes)))}")
 
 
 def _timed_cases(upsample: Upsample) -> Iterator[Case]:
@@ -234,8 +311,17 @@ def _params(upsample: Upsample) -> dict[str, Param]:
         choices=("middle", "align"),
         description="places of outputs: middles of equal parts, or the corners on the corners",
     )
-    own = {"values": data.VALUES} if upsample.type == "Nearest" else {"corners": corners}
-    return {"factor": factor, **sizes, **own}
+    antialias = Param(
+        default="no",
+        choices=("no", "yes"),
+        description="whether outputs are means of all that is nearer than their distance",
+    )
+    own = {
+        "Nearest": {"values": data.VALUES},
+        "Bilinear": {"corners": corners, "antialias": antialias},
+        "Bicubic": {"corners": corners},
+    }
+    return {"factor": factor, **sizes, **own[upsample.type]}
 
 
 def _inputs(problem: Problem) -> dict[str, Array]:
@@ -265,12 +351,8 @@ def _kernel(upsample: Upsample) -> Kernel:
             ),
         ),
         inputs=_inputs,
-        check=Check(reference=nearest if upsample.type == "Nearest" else bilinear, rows="c"),
-        work=Work(
-            flops=lambda problem: (
-                prod(problem.array_shape("y")) * (9 if upsample.type == "Bilinear" else 0)
-            ),
-        ),
+        check=Check(reference=_REFERENCES[upsample.type], rows="c"),
+        work=Work(flops=lambda problem: prod(problem.array_shape("y")) * _FLOPS[upsample.type]),
         cases=CaseList(lambda: _cases(upsample)),
         timed=CaseList(lambda: _timed_cases(upsample)),
     )

@@ -32,18 +32,22 @@ from vkbench_shaders.kernels.shared.portable import portable
 
 
 def concat_shape(problem: Problem) -> list[int]:
-    axis = DIMS.index(str(problem.params["axis"]))
-    return [
-        problem.shape[dim] + (problem.shape["n"] if i == axis else 0) for i, dim in enumerate(DIMS)
-    ]
+    axis = str(problem.params["axis"])
+    return [_items(problem, dim) + (_items(problem, "n") if dim == axis else 0) for dim in DIMS]
+
+
+def _items(problem: Problem, dim: str) -> int:
+    """Items of a's and b's arrays along a dimension: along rows they may be bytes of blocks."""
+    size, along = problem.shape[dim], str(problem.params["axis"]) if dim == "n" else dim
+    return problem.format("a").items(size) if along == "w" else size
 
 
 def concat_layout(problem: Problem, binding: str) -> Layout:
     shape = concat_shape(problem)
     if binding == "y":
         return Layout.contiguous(shape)
-    axis = DIMS.index(str(problem.params["axis"]))
-    shape[axis] = problem.shape["n" if binding == "b" else DIMS[axis]]
+    axis = str(problem.params["axis"])
+    shape[DIMS.index(axis)] = _items(problem, "n" if binding == "b" else axis)
     return places.lying(problem, binding, shape)
 
 

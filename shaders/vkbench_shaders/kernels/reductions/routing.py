@@ -37,7 +37,11 @@ _THREADS = 256
 _EACH = 4  # experts a thread, where a token has all threads
 _LEAST_LANES = 4  # scores that are compared at once
 _MOST_EXPERTS = _THREADS * _EACH
-_GATINGS = ("softmax", "softmax_late", "sigmoid", "sigmoid_biased")
+_GATINGS = (
+    *("softmax", "softmax_late", "sigmoid", "sigmoid_biased"),
+    *("sqrt_softplus", "sqrt_softplus_biased"),
+)
+_BIASED = ("sigmoid_biased", "sqrt_softplus_biased")
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -79,12 +83,13 @@ def inputs(problem: Problem) -> dict[str, Array]:
     tokens, experts, _ = problem.shape.values()
     bits = noise.raw(problem.seed("bias"), 2 * experts).view("<u2")
     bias = (bits / 65536 - 0.5).astype(np.float32) / 8
-    if problem.params["gating"] != "sigmoid_biased":
+    if (gating := problem.params["gating"]) not in _BIASED:
         return {"logits": data.plain_values(problem, "logits"), "bias": bias[:1]}  # not read
     keys = noise.raw(problem.seed("logits"), 4 * tokens * experts).view("<u4")
     ranks = keys.reshape(tokens, experts).argsort(axis=1).argsort(axis=1)
     gates = 0.2 + 0.6 * (ranks + 0.5) / experts - bias
-    logits = np.log(gates / (1 - gates))
+    odds = gates / (1 - gates) if gating == "sigmoid_biased" else np.expm1(gates**2)
+    logits = np.log(odds)
     return {"logits": quants.quantise(problem.types["logits"], logits), "bias": bias}
 
 
@@ -95,9 +100,11 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
         if gating.startswith("softmax"):
             most = logits.max(axis=1, keepdims=True)
             gates = np.exp(logits - np.where(np.isneginf(most), 0, most))
-        else:
+        elif gating.startswith("sigmoid"):
             gates = 1 / (1 + np.exp(-logits))
-    scores = gates + inputs["bias"] if gating == "sigmoid_biased" else logits
+        else:
+            gates = np.sqrt(np.logaddexp(0, logits))
+    scores = gates + inputs["bias"] if gating in _BIASED else logits
     ids = order_of(scores, descending=True)[:, :used]
     weights = np.take_along_axis(gates, ids, axis=1)
     if gating == "softmax_late" or problem.params["normalise"] == "selected":
@@ -117,6 +124,8 @@ _PARAMS: tuple[dict[str, str | float], ...] = (
     {"gating": "sigmoid", "normalise": "selected"},
     {"gating": "sigmoid_biased", "scale": 2.5},
     {"gating": "sigmoid_biased", "normalise": "selected"},
+    {"gating": "sqrt_softplus"},
+    {"gating": "sqrt_softplus_biased", "normalise": "selected", "scale": 1.5},
 )
 _TIMED: tuple[tuple[tuple[int, int, int], dict[str, str | float]], ...] = (
     ((1, 128, 8), {"normalise": "selected"}),
@@ -124,6 +133,7 @@ _TIMED: tuple[tuple[tuple[int, int, int], dict[str, str | float]], ...] = (
     ((4096, 128, 8), {"normalise": "selected"}),
     ((512, 32, 4), {"gating": "softmax_late"}),
     ((512, 256, 8), {"gating": "sigmoid_biased", "normalise": "selected", "scale": 2.5}),
+    ((512, 256, 6), {"gating": "sqrt_softplus_biased", "normalise": "selected", "scale": 1.5}),
 )
 
 
@@ -155,7 +165,7 @@ TOP_K_MOE = Kernel(
             ("f32",),
             ("e",),
             "added to what experts are chosen by",
-            when={"gating": ("sigmoid_biased",)},
+            when={"gating": _BIASED},
         ),
         declare_output(
             "ids",
@@ -170,7 +180,8 @@ TOP_K_MOE = Kernel(
         "gating": Param(
             default="softmax",
             choices=_GATINGS,
-            description="of logits: softmax over all experts or over those chosen, sigmoid",
+            description="of logits: softmax over all experts or over those chosen, sigmoid, or "
+            "the square root of softplus, log(1 + e^x)",
         ),
         "normalise": Param(
             default="none",

@@ -12,7 +12,8 @@ from vkbench_shaders.kernels.images.windows import setting
 from vkbench_worker.peers.library import Row, Views
 
 _STEPS: Final = ("stride", "padding", "dilation")
-_BILINEAR, _CORNERS = 1, 1 << 8  # ggml's mode and flag
+_BILINEAR, _BICUBIC = 1, 2  # ggml's modes
+_CORNERS, _ANTIALIAS = 1 << 8, 1 << 9  # and flags
 _LARGEST, _MEAN = 0, 1  # ggml's kinds of pools
 
 
@@ -123,7 +124,8 @@ def _upsample(mode: int) -> Callable[[Problem, Views], tuple[object, ...]]:
         if len(x.shape) == 3:
             x, y = (array.reshape(*array.shape[:2], 1, array.shape[2]) for array in (x, y))
         corners = problem.params.get("corners") == "align"
-        return x, mode | (_CORNERS if corners else 0), y
+        smoothed = problem.params.get("antialias") == "yes"
+        return x, mode | (_CORNERS if corners else 0) | (_ANTIALIAS if smoothed else 0), y
 
     return arguments
 
@@ -208,7 +210,8 @@ ROWS: Final[Mapping[str, Row]] = {
         for name, mode, sizes in (
             ("nearest1d", 0, ("width",)),
             ("nearest2d", 0, ("width", "height")),
-            ("bilinear2d", _BILINEAR, ("width", "height", "corners")),
+            ("bilinear2d", _BILINEAR, ("width", "height", "corners", "antialias")),
+            ("bicubic2d", _BICUBIC, ("width", "height", "corners")),
         )
     },
 }

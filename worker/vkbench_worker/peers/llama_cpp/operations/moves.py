@@ -155,6 +155,8 @@ ROWS: Final[Mapping[str, Row]] = {
         path="library_sums",
     ),
     "concat": Row(function="concat", arguments=_concat, params=frozenset({"axis"})),
+    "concat_blocks": Row(function="concat", arguments=_concat, params=frozenset({"axis"})),
+    "copy_blocks": Row(function="cast", arguments=_cast("x")),
     "repeat": Row(
         function="repeat_to",
         arguments=of_arrays("x"),

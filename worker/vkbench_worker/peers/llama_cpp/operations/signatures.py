@@ -88,7 +88,9 @@ OF_SINGLES: Final = (
     *("diag_mask_inf", "set", "acc", "add_id", "solve_tri"),
 )
 # Functions that take blocks.
-OF_BLOCKS: Final = ("mul_mat", "mul_mat_id", "get_rows", "attention", "cast", "set_rows")
+OF_BLOCKS: Final = (
+    *("mul_mat", "mul_mat_id", "get_rows", "attention", "cast", "concat", "set_rows"),
+)
 # Formats for which functions abort though the backend says that it supports them.
 ABORTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("cast", "cont"), ("i64",)),
