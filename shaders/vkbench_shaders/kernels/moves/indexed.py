@@ -177,9 +177,12 @@ TABLE, TAKEN = ("o", "m", "k"), ("o", "n", "k")
 
 
 def cases_of(
-    name: str, formats: Iterable[str], shapes: Iterable[tuple[int, ...]]
+    name: str,
+    formats: Iterable[str],
+    shapes: Iterable[tuple[int, ...]],
+    more_formats: Iterable[str] = (),
 ) -> Iterator[Case]:
-    """Cases with all formats of numbers and both layouts of rows."""
+    """Cases with all formats of numbers and both layouts of rows; of more formats few cases."""
     yield from list_cases(name, "f32", {}, DIMS, [(2, 3, 0, 5)])
     for fmt in formats:
         yield from list_cases(name, fmt, {}, DIMS, shapes)
@@ -187,6 +190,10 @@ def cases_of(
             yield from list_cases(name, fmt, {"ids": ids}, DIMS, [(2, 5, 70, 3)])
         yield from list_cases(name, fmt, {"ids": "u8"}, DIMS, [(3, 255, 301, 1)], "strided")
         yield from list_cases(name, fmt, {}, DIMS, [(2, 5, 70, 33)], "strided")
+    for fmt in more_formats:
+        yield from list_cases(name, fmt, {}, DIMS, [(2, 5, 7, 3)])
+        for ids in IDS[1:]:
+            yield from list_cases(name, fmt, {"ids": ids}, DIMS, [(2, 5, 7, 3)])
 
 
 def timed_of(
