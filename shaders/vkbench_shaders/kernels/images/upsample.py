@@ -35,8 +35,9 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
+from vkbench_shaders.quantisers import quants
 
-FORMATS = ("f32", "f16")
+FORMATS = ("f32", "f16", "bf16")
 THREADS = 128
 _SIZES = {"h": "height", "w": "width"}
 
@@ -146,7 +147,7 @@ def nearest(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, A
 
 def bilinear(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
-    values = x.astype(np.float64)
+    values = quants.dequantise(problem.types["x"], x)
     for axis, name in ((3, "w"), (2, "h")):
         before, part = scale(problem, name).places
         behind = np.minimum(before + 1, problem.shape[name] - 1)
@@ -207,12 +208,13 @@ _UPSAMPLES = (
 
 def _cases(upsample: Upsample) -> Iterator[Case]:
     own = "values=special" if upsample.type == "Nearest" else "corners=align"
-    for fmt in FORMATS:
+    for fmt in FORMATS[:2]:
         for shape in _SHAPES[upsample.axes]:
             yield parse(f"{upsample.name}/{fmt}/{shape}")
         for shape in _SHAPES[upsample.axes][1:4]:
             dims, _, sizes = shape.partition("/")
             yield parse(f"{upsample.name}/{fmt}/{dims}/{','.join(filter(None, (own, sizes)))}")
+    yield from (parse(f"{upsample.name}/bf16/{shape}") for shape in _SHAPES[upsample.axes][2:5:2])
 
 
 def _timed_cases(upsample: Upsample) -> Iterator[Case]:
