@@ -109,7 +109,7 @@ INDEX_SELECT = kernel(
     "Takes items along any dimension by numbers that are the same for all others:"
     " y[o, n, k] = x[o, ids[n], k], and 0 for numbers that x does not have.",
     bindings(TABLE, ("n",), TAKEN, ANY_TYPES),
-    portable("index_select", index_select, "exact", arguments=item_bytes, more=_GATHERS),
+    (portable("index_select", index_select, "exact", arguments=item_bytes, more=_GATHERS),),
     take_items,
     cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1)), MORE_TYPES),
     timed_of(
@@ -124,7 +124,7 @@ GATHER = kernel(
     "Takes items along any dimension by numbers of their own: y[o, n, k] = x[o, ids[o, n, k], k],"
     " and 0 for numbers that x does not have.",
     bindings(TABLE, TAKEN, TAKEN, ANY_TYPES),
-    portable("gather", gather, "exact", arguments=item_bytes, more=_GATHERS[1:]),
+    (portable("gather", gather, "exact", arguments=item_bytes, more=_GATHERS[1:]),),
     take_items,
     cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1)), MORE_TYPES),
     timed_of("gather", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
@@ -135,18 +135,20 @@ SCATTER = kernel(
     "Sets items along any dimension by their numbers: y[o, ids[o, n, k], k] = x[o, n, k]; of"
     " several for one item the last along n stays, and others of y stay as they are.",
     bindings(TAKEN, TAKEN, TABLE, ANY_TYPES),
-    portable(
-        "scatter",
-        scatter,
-        "exact",
-        arguments=item_bytes,
-        refuses=refuse_large_scratch(last_bytes),
-        more=(
-            Stage(entry="forget"),
-            Stage(entry="claim"),
-            Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
+    (
+        portable(
+            "scatter",
+            scatter,
+            "exact",
+            arguments=item_bytes,
+            refuses=refuse_large_scratch(last_bytes),
+            more=(
+                Stage(entry="forget"),
+                Stage(entry="claim"),
+                Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
+            ),
+            own=Memory(scratch=last_bytes),
         ),
-        own=Memory(scratch=last_bytes),
     ),
     scatter_items,
     cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2)), MORE_TYPES),
