@@ -19,6 +19,7 @@ _NAMES = {
         " upsample_nearest1d upsample_nearest2d upsample_bilinear2d"
     ),
     "f32 f16 bf16 i32 f64": "scatter_add index_add",
+    "f32 bf16": "sgd adam adamw muon",
     "f32 f16 bf16 u8 u32 i32 i64 f64": "where_cond",
 }
 
