@@ -66,7 +66,9 @@ def test_a_crash_names_the_unit(name: str) -> None:
     with worker(library, TREE) as begun:
         assert begun.compile(COPY)
         os.kill(begun.process.pid, signal.Signals[name])
-        with pytest.raises(CompileError, match=f"^optimisers/sgd<f32,f32> .*: the compiler died of {name}"):
+        with pytest.raises(
+            CompileError, match=f"^optimisers/sgd<f32,f32> .*: the compiler died of {name}"
+        ):
             begun.compile(SGD)
 
 
