@@ -20,7 +20,10 @@ _NAMES = {
     ),
     "f32 f16 bf16 i32 f64": "scatter_add index_add",
     "f32 bf16": "sgd adam adamw muon",
-    "f32 f16 bf16 f64": "rand_uniform",
+    "f32 f16 bf16 f64": (
+        "rand_uniform scale affine abs neg sign step relu floor ceil round trunc clamp sqr"
+        " leaky_relu sqrt hardsigmoid hardswish"
+    ),
     "f32 f16 bf16 u8 u32 i32 i64 f64": "where_cond",
 }
 

@@ -27,6 +27,7 @@ from vkbench_shaders.kernel import (
     Work,
     grid,
 )
+from vkbench_shaders.kernels.elementwise import doubles
 from vkbench_shaders.quantisers import quants
 
 THREADS = 128
@@ -72,19 +73,11 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     if problem.types["y"] == "f64":
         return Launch(
             groups=groups,
-            push={"count": count, "groups_x": groups[0], **bits_of_doubles(bounds)},
+            push={"count": count, "groups_x": groups[0], **doubles.bits_of(bounds)},
             constants={"THREADS": THREADS},
         )
     push = {"count": count, "groups_x": groups[0], **bounds}
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
-
-
-def bits_of_doubles(numbers: Mapping[str, float]) -> dict[str, tuple[int, ...]]:
-    """Numbers as two words each, the lower one first."""
-    return {
-        name: tuple(int(word) for word in np.array([value], "<f8").view("<u4"))
-        for name, value in numbers.items()
-    }
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
