@@ -55,7 +55,7 @@ def span(problem: Problem) -> tuple[float, float, float]:
 def number_below(fmt: str, stored: Array) -> Array:
     """The next number below one of a format, as it is stored."""
     if fmt != "bf16":
-        return np.nextafter(stored, np.array(-np.inf, stored.dtype))
+        return np.asarray(np.nextafter(stored, np.array(-np.inf, stored.dtype)))
     (bits,) = (int(word) for word in stored)
     magnitude = bits & 0x7FFF
     below = 0x8001 if magnitude == 0 else bits - 1 if bits == magnitude else bits + 1
