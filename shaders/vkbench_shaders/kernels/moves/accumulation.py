@@ -61,7 +61,7 @@ def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
     )
 
 
-def summed(types: Mapping[str, str]) -> tuple[str, ...]:
+def name_struct(types: Mapping[str, str]) -> tuple[str, ...]:
     """The Slang type of the format and its sums."""
     own = {"i32": "integers", "f64": "doubles"}
     return (own.get(types["y"], f"singles<number_{types['y']}>"),)
@@ -190,12 +190,12 @@ def _variant(name: str, arithmetic: str, formats: tuple[str, ...], *requires: st
         launch=summing,
         arithmetic=arithmetic,
         entry="sums",
-        arguments=summed,
+        arguments=name_struct,
         accepts=lambda types: types["y"] in formats,
         requires=requires,
         refuses=refuse_large_scratch(singles),
         more=tuple(
-            Stage(entry=entry, arguments=summed)
+            Stage(entry=entry, arguments=name_struct)
             for entry in ("combine", "begin", "fetch", "columns", "put")
         ),
         own=Memory(scratch=singles),

@@ -170,19 +170,19 @@ def order_of(x: Array, descending: bool) -> Array:
     return np.asarray(np.lexsort((-x, ~np.isnan(x)), axis=-1))
 
 
-def _sampled(problem: Problem, inputs: Arrays, rows: Array | None) -> tuple[Array, Array]:
+def _take_sample(problem: Problem, inputs: Arrays, rows: Array | None) -> tuple[Array, Array]:
     """The rows of a sample as they are stored, and their numbers."""
     x = inputs["x"] if rows is None else inputs["x"][rows]
     return x, quants.dequantise(problem.types["x"], x)
 
 
 def argsort_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    _, x = _sampled(problem, inputs, rows)
+    _, x = _take_sample(problem, inputs, rows)
     return {"y": order_of(x, problem.params["order"] == "descending").astype(np.int32)}
 
 
 def top_k_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x, numbers = _sampled(problem, inputs, rows)
+    x, numbers = _take_sample(problem, inputs, rows)
     ids = order_of(numbers, descending=True)[:, : problem.shape["k"]]
     return {"values": np.take_along_axis(x, ids, axis=1), "ids": ids.astype(np.int32)}
 
