@@ -56,6 +56,19 @@ def test_sums_are_made_in_order(device: VulkanDevice, bundle: Bundle) -> None:
         np.testing.assert_array_equal(found[0], np.repeat([[0.0], [2.0]], k, 1))
 
 
+def test_sums_of_f64_are_made_in_order_too(lavapipe: VulkanDevice, bundle: Bundle) -> None:
+    x = np.array([1, 1e17, 1, -1e17, 1, 1]).reshape(1, 6, 1)
+    for k in (1, 2100):
+        arrays: dict[str, Array] = {
+            "base": np.zeros((1, 2, k)),
+            "x": np.repeat(x, k, 2),
+            "ids": np.ones((1, 6, k), np.int32),
+        }
+        posed = problem(f"scatter_add/f64/o1_m2_n6_k{k}")
+        found = compute(lavapipe, bundle, posed, "auto", arrays)[0]["y"]
+        np.testing.assert_array_equal(found[0], np.repeat([[0.0], [2.0]], k, 1))
+
+
 @each_driver
 def test_of_several_for_one_place_the_last_stays(device: VulkanDevice, bundle: Bundle) -> None:
     n = 1000

@@ -16,7 +16,7 @@ STATE = np.array([1, 2, 2**32 - 300, 2**32 - 1, 5, 6], np.uint32)  # carries ove
 
 
 def numbers(device: VulkanDevice, bundle: Bundle, case: str, state: Array) -> tuple[Array, Array]:
-    outputs, _ = compute(device, bundle, problem(case), "portable", {"state": state})
+    outputs, _ = compute(device, bundle, problem(case), "auto", {"state": state})
     return outputs["y"], outputs["advanced"]
 
 
@@ -47,3 +47,24 @@ def test_no_number_reaches_the_upper_bound(lavapipe: VulkanDevice, bundle: Bundl
     found, _ = numbers(lavapipe, bundle, case, STATE)
     assert found.min() == 1
     assert found.max() == np.nextafter(np.float16(2), np.float16(0))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most"), [(1, 2, 0x3FFF), (-2, -1, 0xBF81), (-1, 0, 0x8001)]
+)
+def test_no_bf16_reaches_the_upper_bound(
+    lavapipe: VulkanDevice, bundle: Bundle, low: float, high: float, most: int
+) -> None:
+    case = f"rand_uniform/bf16/n100000/high={high:.1f},low={low:.1f}"
+    found, _ = numbers(lavapipe, bundle, case, STATE)
+    singles = (found.astype(np.uint32) << 16).view(np.float32)
+    assert singles.min() == low
+    assert singles.max() <= np.array([most << 16], np.uint32).view(np.float32)[0] < high
+
+
+def test_numbers_of_f64_go_on_where_they_were(lavapipe: VulkanDevice, bundle: Bundle) -> None:
+    first, between = numbers(lavapipe, bundle, "rand_uniform/f64/n3000", STATE)
+    second, _ = numbers(lavapipe, bundle, "rand_uniform/f64/n1001", between)
+    whole, _ = numbers(lavapipe, bundle, "rand_uniform/f64/n4001", STATE)
+    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+    assert ((whole >= 0) & (whole < 1)).all()

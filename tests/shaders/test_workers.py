@@ -18,7 +18,8 @@ from vkbench_shaders.compile.workers import Backlog, compile_all, worker
 
 pytestmark = pytest.mark.slow
 
-COPY, SGD = Unit(module="copy", entry="copy"), Unit(module="optimisers", entry="sgd")
+COPY = Unit(module="copy", entry="copy")
+SGD = Unit(module="optimisers", entry="sgd", arguments=("f32", "f32"))
 MISSING = Unit(module="copy", entry="nothing")
 
 
@@ -65,7 +66,9 @@ def test_a_crash_names_the_unit(name: str) -> None:
     with worker(library, TREE) as begun:
         assert begun.compile(COPY)
         os.kill(begun.process.pid, signal.Signals[name])
-        with pytest.raises(CompileError, match=f"^optimisers/sgd .*: the compiler died of {name}"):
+        with pytest.raises(
+            CompileError, match=f"^optimisers/sgd<f32,f32> .*: the compiler died of {name}"
+        ):
             begun.compile(SGD)
 
 

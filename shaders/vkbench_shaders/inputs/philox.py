@@ -71,6 +71,13 @@ def uniform(bits: Words) -> Floats:
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
+def uniform_f64(bits: Words) -> NDArray[np.float64]:
+    """The same with 53 bits, two numbers from four words."""
+    first, second = (bits[:, place::2].astype(np.uint64) for place in (0, 1))
+    whole = ((first >> np.uint64(5)) << np.uint64(26)) + (second >> np.uint64(6))
+    return whole.astype(np.float64) * 2.0**-53
+
+
 def normal(bits: Words) -> Floats:
     """Mean 0 and deviation 1, from words in fours."""
     radius = _radius(bits[:, ::2])

@@ -21,13 +21,14 @@ from vkbench_shaders.kernel import (
     Launch,
     Param,
     Problem,
+    Variant,
     Work,
 )
-from vkbench_shaders.kernels.elementwise import strided
-from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.elementwise import doubles, strided
 from vkbench_shaders.quantisers import quants
 
-FORMATS = ("f32", "f16", "bf16")
+_NARROW = ("f32", "f16", "bf16")
+FORMATS = (*_NARROW, "f64")
 
 
 def numbers(problem: Problem) -> list[float]:
@@ -47,10 +48,11 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """Product and sum in singles, each rounded; results are compared bit for bit."""
-    x = quants.dequantise(problem.types["x"], inputs["x"]).astype(np.float32)
+    """Product and sum in singles, or in f64, each rounded; results are compared bit for bit."""
+    computed = np.float64 if problem.types["x"] == "f64" else np.float32
+    x = quants.dequantise(problem.types["x"], inputs["x"]).astype(computed)
     with np.errstate(all="ignore"):
-        factor, summand = np.array(numbers(problem), np.float32)
+        factor, summand = np.array(numbers(problem), computed)
         return {"y": quants.quantise(problem.types["y"], x * factor + summand)}
 
 
@@ -59,6 +61,10 @@ def _cases(name: str, fmt: str, params: Mapping[str, Value]) -> Iterator[Case]:
         sizes = parse(f"{name}/{fmt}/{shape}").shape
         return Case(kernel=name, format=fmt, shape=sizes, params={**params, **more})
 
+    if fmt == "f64":
+        yield case("b2_c5_h31_w61", layout="strided")
+        yield case("b3_c5_h7_w9", values="special", layout="permuted")
+        return
     yield case("b1_c1_h1_w1")
     yield case("b10_c10_h10_w10")
     yield case("b3_c1_h17_w129")
@@ -81,13 +87,25 @@ def _kernel(
         bindings=(
             declare_input("x", FORMATS, strided.DIMS, "numbers"),
             declare_output(
-                "y", FORMATS, strided.DIMS, "their images, worked out in f32", same_as="x"
+                "y",
+                FORMATS,
+                strided.DIMS,
+                "their images, worked out in f32, or in f64",
+                same_as="x",
             ),
         ),
         params={**params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            portable("affine", launch, "exact", arguments=lambda types: (types["x"], types["y"])),
+            Variant(
+                name="portable",
+                module="affine",
+                launch=launch,
+                arithmetic="exact",
+                arguments=lambda types: (types["x"], types["y"]),
+                accepts=lambda types: types["x"] in _NARROW,
+            ),
+            doubles.variant("Line", numbers),
         ),
         inputs=inputs,
         check=Check(reference=reference),

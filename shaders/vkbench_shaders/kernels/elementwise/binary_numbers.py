@@ -9,6 +9,7 @@ import numpy as np
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Array, Launch, Layout, Problem, Push, Variant, grid
+from vkbench_shaders.kernels.elementwise import broadcast
 from vkbench_shaders.kernels.shared import places
 
 NARROW = ("i32", "u32", "u8", "i8", "i16")  # what is computed with in 32 bits
@@ -54,17 +55,11 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     groups = grid(-(-prod(shape) // (_THREADS * _STEPS * at_once)))
     push: Push = {
         "sizes": places.sizes(shape),
-        **{name: _place(layout) for name, layout in layouts.items()},
+        **{name: broadcast.place(layout) for name, layout in layouts.items()},
         "flat": flat,
         "groups_x": groups[0],
     }
     return Launch(groups=groups, push=push, constants={"THREADS": _THREADS})
-
-
-def _place(layout: Layout) -> dict[str, int]:
-    """A shader's Place, with strides of 0 along what an array is repeated over."""
-    steps = (step * (size != 1) for step, size in zip(layout.strides, layout.shape, strict=True))
-    return {**dict(zip(places.DIMS, steps, strict=True)), "offset": layout.offset}
 
 
 def quotient(a: Array, b: Array) -> Array:

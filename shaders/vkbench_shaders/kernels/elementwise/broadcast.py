@@ -36,6 +36,12 @@ def layout(problem: Problem, binding: str, repeated: Mapping[str, str]) -> Layou
     return strided.lay_out_array(problem, binding, full)
 
 
+def place(layout: Layout) -> dict[str, int]:
+    """A shader's Place, with strides of 0 along what an array is repeated over."""
+    steps = (step * (size != 1) for step, size in zip(layout.strides, layout.shape, strict=True))
+    return {**dict(zip(strided.DIMS, steps, strict=True)), "offset": layout.offset}
+
+
 def pair(problem: Problem) -> dict[str, Array]:
     """Arrays a and b: with special values, each one of a's meets each one of b's."""
     if problem.params["values"] == "noise":

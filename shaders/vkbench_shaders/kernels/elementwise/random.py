@@ -23,10 +23,11 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
+    Variant,
     Work,
     grid,
 )
-from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.elementwise import doubles
 from vkbench_shaders.quantisers import quants
 
 THREADS = 128
@@ -40,13 +41,25 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 
 def span(problem: Problem) -> tuple[float, float, float]:
-    """Least, scale and most, as singles: y = min(least + scale * number, most)."""
+    """Least, scale and most, as singles but for f64: y = min(least + scale * number, most)."""
     fmt, first, second = problem.types["y"], *(float(v) for v in problem.params.values())
     if problem.kernel.name == "rand_normal":
         return first, second, float("inf")
-    low, high = (quants.quantise(fmt, np.array([bound]))[0] for bound in (first, second))
-    most = np.nextafter(high, np.array(-np.inf, high.dtype))
-    return float(low), float(np.float32(high) - np.float32(low)), float(most)
+    stored = quants.quantise(fmt, np.array([first, second]))
+    low, high = quants.dequantise(fmt, stored)
+    (most,) = quants.dequantise(fmt, number_below(fmt, stored[1:]))
+    scale = high - low if fmt == "f64" else np.float32(high) - np.float32(low)
+    return float(low), float(scale), float(most)
+
+
+def number_below(fmt: str, stored: Array) -> Array:
+    """The next number below one of a format, as it is stored."""
+    if fmt != "bf16":
+        return np.asarray(np.nextafter(stored, np.array(-np.inf, stored.dtype)))
+    (bits,) = (int(word) for word in stored)
+    magnitude = bits & 0x7FFF
+    below = 0x8001 if magnitude == 0 else bits - 1 if bits == magnitude else bits + 1
+    return np.array([below], np.uint16)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -56,13 +69,14 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
         raise UsageError(f"{problem.kernel.name} spreads numbers over 2^-64 to 2^64; got {what}")
     count = problem.shape["n"]
     groups = grid(max(1, -(-count * problem.item_bytes("y") // WORKGROUP_BYTES)))
-    push = {
-        "count": count,
-        "groups_x": groups[0],
-        "least": least,
-        "scale": scale,
-        "most": most,
-    }
+    bounds = {"least": least, "scale": scale, "most": most}
+    if problem.types["y"] == "f64":
+        return Launch(
+            groups=groups,
+            push={"count": count, "groups_x": groups[0], **doubles.bits_of(bounds)},
+            constants={"THREADS": THREADS},
+        )
+    push = {"count": count, "groups_x": groups[0], **bounds}
     return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
 
 
@@ -79,9 +93,11 @@ def reference(
     """The random numbers as numpy makes them, which are compared bit for bit."""
 
     def make_numbers(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-        count, state = -(-problem.shape["n"] // 4), inputs["state"]
-        least, scale, most = (np.float32(value) for value in span(problem))
-        numbers = distribution(philox.blocks(state, count)).reshape(-1)[: problem.shape["n"]]
+        n, state, is_wide = problem.shape["n"], inputs["state"], problem.types["y"] == "f64"
+        count = -(-n // (2 if is_wide else 4))
+        make = philox.uniform_f64 if is_wide else distribution
+        numbers: Array = make(philox.blocks(state, count)).reshape(-1)[:n]
+        least, scale, most = (numbers.dtype.type(value) for value in span(problem))
         numbers = np.minimum(numbers * scale + least, most)
         return {
             "y": quants.quantise(problem.types["y"], numbers),
@@ -96,17 +112,26 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 _SIZES = (0, 1, 2, 3, 4, 5, 7, 127, 511, 2048, 2049, 4096, 4099, 65537)
+_FEW_SIZES = (5, 2049)
 
 
-def _cases(name: str, first: tuple[str, float], second: tuple[str, float]) -> tuple[Case, ...]:
-    changed: Mapping[str, Value] = dict((first, second))
+def _cases(name: str, formats: tuple[str, ...], changed: Mapping[str, Value]) -> tuple[Case, ...]:
+    """All sizes of f32 and f16, few of other formats."""
     return (
         *(Case(kernel=name, format=fmt, shape={"n": n}) for fmt in ("f32", "f16") for n in _SIZES),
-        *(
-            Case(kernel=name, format=fmt, shape={"n": 1001}, params=changed)
-            for fmt in ("f32", "f16")
-        ),
+        *(Case(kernel=name, format=fmt, shape={"n": n}) for fmt in formats[2:] for n in _FEW_SIZES),
+        *(Case(kernel=name, format=fmt, shape={"n": 1001}, params=changed) for fmt in formats),
     )
+
+
+_OF_F64 = Variant(
+    name="fp64",
+    module="random_f64",
+    launch=launch,
+    arithmetic="exact",
+    requires=("fp64",),
+    accepts=lambda types: types["y"] == "f64",
+)
 
 
 def _kernel(
@@ -114,15 +139,16 @@ def _kernel(
     description: str,
     distribution: Callable[[philox.Words], philox.Floats],
     params: Mapping[str, Param],
-    changed: tuple[tuple[str, float], tuple[str, float]],
+    changed: Mapping[str, Value],
 ) -> Kernel:
+    formats = ("f32", "f16", "bf16", *(("f64",) if name == "rand_uniform" else ()))
     return Kernel(
         name=name,
         description=description,
         group="random",
         dims=("n",),
         bindings=(
-            declare_output("y", ("f32", "f16"), ("n",), "the numbers"),
+            declare_output("y", formats, ("n",), "the numbers"),
             declare_input(
                 "state",
                 ("u32",),
@@ -133,23 +159,26 @@ def _kernel(
                 "advanced",
                 ("u32",),
                 ("n",),
-                "the state for the numbers behind these: the counter goes on by n/4",
+                "the state for the numbers behind these: the counter goes on by n/4, or n/2 of f64",
             ),
         ),
         params=params,
         forms=Forms(layout=layout, empty=("n",), infer=infer),
         variants=(
-            portable(
-                "random",
-                launch,
-                "exact",
+            Variant(
+                name="portable",
+                module="random",
+                launch=launch,
+                arithmetic="exact",
                 arguments=lambda types: (name.removeprefix("rand_"), types["y"]),
+                accepts=lambda types: types["y"] != "f64",
             ),
+            *((_OF_F64,) if name == "rand_uniform" else ()),
         ),
         inputs=inputs,
         check=Check(reference=reference(distribution)),
         work=Work(flops=lambda problem: 0),
-        cases=CaseList(lambda: _cases(name, *changed)),
+        cases=CaseList(lambda: _cases(name, formats, changed)),
         timed=CaseList(
             lambda: (
                 Case(kernel=name, format=fmt, shape={"n": n})
@@ -163,22 +192,24 @@ def _kernel(
 RANDOM = (
     _kernel(
         "rand_uniform",
-        "Random numbers that are evenly spread from low to high, high left out; 24 bits of each.",
+        "Random numbers that are evenly spread from low to high, high left out; 24 bits of each, of"
+        " f64 53.",
         philox.uniform,
         {
             "low": Param(default=0.0, description="least number, as a number of y's format"),
             "high": Param(default=1.0, description="bound that all numbers stay below, likewise"),
         },
-        (("low", -2.5), ("high", 3.25)),
+        {"low": -2.5, "high": 3.25},
     ),
     _kernel(
         "rand_normal",
-        "Normally distributed random numbers, by Box and Muller's method.",
+        "Normally distributed random numbers, by Box and Muller's method, whose"
+        " functions are of singles.",
         philox.normal,
         {
             "mean": Param(default=0.0, description="mean"),
             "deviation": Param(default=1.0, description="standard deviation"),
         },
-        (("mean", -3.0), ("deviation", 0.7)),
+        {"mean": -3.0, "deviation": 0.7},
     ),
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 
 import numpy as np
 
 from vkbench.case import Case, Value, parse
+from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
@@ -16,20 +18,44 @@ from vkbench_shaders.kernel import (
     Check,
     Forms,
     Kernel,
+    Launch,
     Layout,
     Problem,
+    Push,
+    Stage,
     Work,
+    grid,
 )
 from vkbench_shaders.kernels.elementwise import broadcast, strided
+from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.portable import portable
 
-FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32")
+_WIDE = ("i64", "f64")  # of 64 bits, for which other code is
+FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32", *_WIDE)
+_STEPS = 4  # numbers a thread, as in select_64.slang
 _REPEATED = {"b": "broadcast", "condition": "condition"}
-_MOVED = {"u32": "f32", "i32": "f32", "f16": "shorts", "bf16": "shorts"}  # bits as they are
+_MOVED = {  # bits as they are; for those of 64 bits the launch names another entry point
+    **dict.fromkeys(("u32", "i32", *_WIDE), "f32"),
+    **dict.fromkeys(("f16", "bf16"), "shorts"),
+}
 
 
 def layout(problem: Problem, binding: str) -> Layout:
     return broadcast.layout(problem, binding, _REPEATED)
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    if problem.types["a"] not in _WIDE:
+        return strided.launch(problem)
+    shape = problem.full_shape("y")
+    groups = grid(-(-prod(shape) // (strided.THREADS * _STEPS)))
+    push: Push = {
+        "sizes": places.sizes(shape),
+        **{b.name: broadcast.place(problem.layout(b.name)) for b in problem.kernel.bindings},
+        "groups_x": groups[0],
+    }
+    constants = {"THREADS": strided.THREADS}
+    return Launch(groups=groups, push=push, constants=constants, entry="where_cond_64")
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -52,6 +78,11 @@ def _cases(fmt: str) -> Iterator[Case]:
         sizes = parse(f"where_cond/{fmt}/{shape}").shape
         return Case(kernel="where_cond", format=fmt, shape=sizes, params=params)
 
+    if fmt in _WIDE:
+        yield case("b2_c5_h31_w61", condition="channel", layout="strided")
+        yield case("b3_c5_h7_w9", values="special", broadcast="row", layout="permuted")
+        yield case("b2_c5_h32_w64", condition="row")
+        return
     yield case("b1_c1_h1_w1")
     yield case("b3_c1_h17_w129")
     yield case("b2_c5_h32_w64", broadcast="scalar")
@@ -97,10 +128,11 @@ SELECT = (
         variants=(
             portable(
                 "select",
-                lambda problem, device: strided.launch(problem),
+                launch,
                 "exact",
                 entry="where_cond",
                 arguments=arguments,
+                more=(Stage(entry="where_cond_64", module="select_64"),),
             ),
         ),
         inputs=inputs,

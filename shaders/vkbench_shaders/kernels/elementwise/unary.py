@@ -26,9 +26,10 @@ from vkbench_shaders.kernel import (
     Kernel,
     Launch,
     Problem,
+    Variant,
     Work,
 )
-from vkbench_shaders.kernels.elementwise import strided
+from vkbench_shaders.kernels.elementwise import doubles, strided
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
 from vkbench_shaders.kernels.shared.activations import silu_slope
 from vkbench_shaders.kernels.shared.portable import portable
@@ -38,6 +39,7 @@ FORMATS = ("f32", "f16", "bf16")
 
 _SHAPES = ((1, 1, 1, 1), (2, 2, 2, 128), (13, 11, 7, 5), (1, 1, 31, 1999), (0, 3, 5, 7))
 _LAID = ((2, 5, 31, 61), (3, 2, 8, 24), (3, 4, 5, 1))
+_LARGEST = 1e100  # of f64 whose errors are squared
 _LARGE = (1, 1, 4096, 4096)
 _MOVED = (4, 16, 512, 512)
 
@@ -50,7 +52,10 @@ def launch(operation: UnaryOperation, problem: Problem, device: DeviceFacts) -> 
 
 def inputs(operation: UnaryOperation, problem: Problem) -> dict[str, Array]:
     if problem.params["values"] == "special":
-        return {"x": data.values(problem, "x")}
+        x = data.values(problem, "x")
+        if problem.types["x"] == "f64" and operation.name in doubles.ROUNDED_OFTEN:
+            x[np.isfinite(x) & (np.abs(x) > _LARGEST)] = _LARGEST
+        return {"x": x}
     low, high = operation.range(problem.types["x"])
     return {"x": data.uniform(problem, "x", low, high)}
 
@@ -60,7 +65,8 @@ def reference(
 ) -> dict[str, Array]:
     x = read_sample(problem, "x", inputs, rows)
     with np.errstate(all="ignore"):
-        values = [np.float64(np.float32(problem.params[name])) for name in operation.params]
+        single = np.float64 if problem.types["x"] == "f64" else np.float32
+        values = [np.float64(single(problem.params[name])) for name in operation.params]
         return {"y": operation.function(x, *values)}
 
 
@@ -72,35 +78,51 @@ def read_sample(problem: Problem, binding: str, inputs: Arrays, rows: Array | No
 
 def kernel(operation: UnaryOperation) -> Kernel:
     """The kernel of an operation."""
+    name, of_f64 = operation.name, operation.name in doubles.ALL
+    formats = (*FORMATS, "f64") if of_f64 else FORMATS
     return Kernel(
-        name=operation.name,
+        name=name,
         description=operation.description,
         group="unary",
         dims=strided.DIMS,
         bindings=(
-            declare_input("x", FORMATS, strided.DIMS, "numbers"),
-            declare_output("y", FORMATS, strided.DIMS, "what becomes of them", same_as="x"),
+            declare_input("x", formats, strided.DIMS, "numbers"),
+            declare_output("y", formats, strided.DIMS, "what becomes of them", same_as="x"),
         ),
         params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
-            portable(
-                "unary",
-                partial(launch, operation),
-                operation.path,
+            Variant(
+                name="portable",
+                module="unary",
+                launch=partial(launch, operation),
+                arithmetic=operation.path,
                 arguments=lambda types: (operation.struct(types["y"]), types["x"], types["y"]),
+                accepts=lambda types: types["x"] != "f64",
             ),
+            *((_variant_of_f64(operation),) if of_f64 else ()),
         ),
         inputs=partial(inputs, operation),
         check=Check(reference=partial(reference, operation), rows="h"),
         work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
-        cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(operation, fmt))),
-        timed=CaseList(lambda: _timed_cases(operation.name)),
+        cases=CaseList(lambda: (case for fmt in formats for case in _cases(operation, fmt))),
+        timed=CaseList(lambda: _timed_cases(name)),
     )
+
+
+def _variant_of_f64(operation: UnaryOperation) -> Variant:
+    def parameters(problem: Problem) -> list[float]:
+        return [float(problem.params[name]) for name in operation.params]
+
+    return doubles.variant(operation.struct("f64"), parameters, operation.name)
 
 
 def _cases(operation: UnaryOperation, fmt: str) -> Iterator[Case]:
     name = operation.name
+    if fmt == "f64":
+        yield strided.case(name, fmt, (2, 5, 31, 61), {"layout": "strided"})
+        yield strided.case(name, fmt, (3, 5, 7, 9), {"values": "special", "layout": "permuted"})
+        return
     yield from (strided.case(name, fmt, shape) for shape in _SHAPES)
     for how in ("strided", "permuted"):
         yield from (strided.case(name, fmt, shape, {"layout": how}) for shape in _LAID)

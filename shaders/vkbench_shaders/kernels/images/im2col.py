@@ -30,6 +30,7 @@ from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import TAPS, Window
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import MOST_DIVIDED, divisor, power_of_two
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 EACH = 8  # rows a thread, in im2col
@@ -98,7 +99,7 @@ def patches_refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 def patches(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
-    seen = windows.taps(x.astype(np.float64), along(problem), 0.0)
+    seen = windows.taps(quants.dequantise(problem.types["x"], x), along(problem), 0.0)
     values_by_tap = np.stack([np.moveaxis(values, 1, -1) for _, values in seen], -1)
     return {
         "y": values_by_tap.reshape(
@@ -108,8 +109,8 @@ def patches(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, A
 
 
 def accepts(types: Mapping[str, str]) -> bool:
-    """Whether y can hold x: an x of f16 stays f16."""
-    return types["x"] == "f32" or types["y"] == "f16"
+    """Whether y can hold x: an x of 16 bits stays in its format."""
+    return types["x"] in ("f32", types["y"])
 
 
 _SHAPES_3D = (
@@ -142,7 +143,7 @@ _SHAPES = {
     ),
     "dhw": _SHAPES_3D,
 }
-_TYPES = ("f32", "f32:y=f16", "f16:y=f16")
+_TYPES = ("f32", "f32:y=f16", "f16:y=f16", "f32:y=bf16", "bf16:y=bf16")
 _TIMED = {
     "w": ("f32/n8_c256_w8192/padding=1",),
     "hw": (
@@ -160,7 +161,7 @@ _TIMED = {
 
 def _patches_cases(name: str, axes: str) -> Iterator[Case]:
     for types in _TYPES:
-        shapes = _SHAPES[axes] if types != "f16:y=f16" else _SHAPES[axes][1:4]
+        shapes = _SHAPES[axes] if types in _TYPES[:2] else _SHAPES[axes][1:4]
         yield from (parse(f"{name}/{types}/{shape}") for shape in shapes)
 
 
@@ -174,11 +175,14 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
         dims=("n", "c", *axes),
         bindings=(
             declare_input(
-                "x", ("f32", "f16"), ("n", "c", *axes), "arrays, one for each channel of each of n"
+                "x",
+                ("f32", "f16", "bf16"),
+                ("n", "c", *axes),
+                "arrays, one for each channel of each of n",
             ),
             declare_output(
                 "y",
-                ("f32", "f16"),
+                ("f32", "f16", "bf16"),
                 ("n", *axes, "c", *axes),
                 "at each place of a window its patch: taps along the axes, by channel",
             ),

@@ -36,8 +36,9 @@ from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import Window
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
+from vkbench_shaders.quantisers import quants
 
-FORMATS = ("f32", "f16")
+FORMATS = ("f32", "f16", "bf16")
 THREADS = 128
 ROWS = 4  # of a thread's patch
 
@@ -95,7 +96,7 @@ def _planes(problem: Problem) -> tuple[int, Window, Window]:
 
 
 def mean(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x, axes = _channels(inputs, rows), along(problem)
+    x, axes = _channels(problem, inputs, rows), along(problem)
     total = _total(x, axes)
     if problem.params["divisor"] == "window":
         return {"y": total / prod(axis.taps for axis in axes)}
@@ -111,7 +112,7 @@ def _total(x: Array, axes: tuple[Window, ...]) -> Array:
 
 
 def largest(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x = _channels(inputs, rows)
+    x = _channels(problem, inputs, rows)
     most = np.full(x.shape[:2] + layout(problem, "y").shape[2:], -np.inf)
     plus = np.zeros(most.shape, bool)  # whether a window has +0, which is above -0
     for _, seen in windows.taps(x, along(problem), -np.inf):
@@ -120,9 +121,9 @@ def largest(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, A
     return {"y": np.where(most == 0, np.where(plus, 0.0, -0.0), most)}
 
 
-def _channels(inputs: Arrays, rows: Array | None) -> Array:
+def _channels(problem: Problem, inputs: Arrays, rows: Array | None) -> Array:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
-    return x.astype(np.float64)
+    return quants.dequantise(problem.types["x"], x)
 
 
 _DIVISOR = Param(
@@ -186,8 +187,10 @@ _POOLS = (
 
 def _cases(pool: Pool) -> Iterator[Case]:
     more = _INSIDE[pool.axes] if pool.type == "Mean" else ()
-    for fmt in FORMATS:
-        yield from (parse(f"{pool.name}/{fmt}/{shape}") for shape in (*_SHAPES[pool.axes], *more))
+    shapes = (*_SHAPES[pool.axes], *more)
+    for fmt in FORMATS[:2]:
+        yield from (parse(f"{pool.name}/{fmt}/{shape}") for shape in shapes)
+    yield from (parse(f"{pool.name}/bf16/{shape}") for shape in shapes[4:9:2])
 
 
 def _timed_cases(pool: Pool) -> Iterator[Case]:

@@ -39,7 +39,7 @@ from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import MOST_DIVIDED, divisor
 from vkbench_shaders.quantisers import quants
 
-FORMATS = ("f32", "f16")
+FORMATS = ("f32", "f16", "bf16")
 THREADS = 128
 _SIZES = {"h": "height", "w": "width"}
 
@@ -278,13 +278,14 @@ _SMOOTHED = (
 
 def _cases(upsample: Upsample) -> Iterator[Case]:
     own = "values=special" if upsample.type == "Nearest" else "corners=align"
-    for fmt in FORMATS:
+    for fmt in FORMATS[:2]:
         for shape in _SHAPES[upsample.axes]:
             yield parse(f"{upsample.name}/{fmt}/{shape}")
         for shape in _SHAPES[upsample.axes][1:4]:
             yield _case(upsample, fmt, shape, own)
         if upsample.type == "Bilinear":
             yield from (_case(upsample, fmt, shape, "antialias=yes") for shape in _SMOOTHED)
+    yield from (parse(f"{upsample.name}/bf16/{shape}") for shape in _SHAPES[upsample.axes][2:5:2])
 
 
 def _case(upsample: Upsample, fmt: str, shape: str, param: str) -> Case:

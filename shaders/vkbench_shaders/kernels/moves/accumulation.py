@@ -19,6 +19,7 @@ from vkbench_shaders.kernel import (
     Memory,
     Problem,
     Stage,
+    Variant,
     each_once,
     grid,
 )
@@ -32,20 +33,22 @@ from vkbench_shaders.kernels.moves.indexed import (
     cases_of,
     exist,
     indexed_arrays,
+    indexed_inputs,
     kernel,
     refuse_large_scratch,
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, groups_of
-from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import power_of_two
 from vkbench_shaders.quantisers import quants
 
 SUMMERS = 256  # threads of a workgroup that sums
-ROOM = 2048  # sums of a workgroup
+ROOM = 2048  # words of a workgroup's sums
 MOST_TILE = 32  # columns of a workgroup
 MANY = 2048  # columns that are enough threads
-_SUMMED = ("f32", "f16")
+_MORE = ("bf16", "i32", "f64")  # with few cases
+_SUMMED = ("f32", "f16", *_MORE)
+_LARGEST = 1000.0  # of f64 that are added up: greater ones would hide the others
 
 
 def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
@@ -58,13 +61,24 @@ def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
     )
 
 
-def number(types: Mapping[str, str]) -> tuple[str, ...]:
-    """The Slang type of the sums."""
-    return (f"number_{types['y']}",)
+def name_struct(types: Mapping[str, str]) -> tuple[str, ...]:
+    """The Slang type of the format and its sums."""
+    own = {"i32": "integers", "f64": "doubles"}
+    return (own.get(types["y"], f"singles<number_{types['y']}>"),)
+
+
+def sum_bytes(problem: Problem) -> int:
+    """Bytes of a sum: those of f32 at least."""
+    return max(4, problem.item_bytes("y"))
+
+
+def is_in_y(problem: Problem) -> bool:
+    """Whether y can hold sums."""
+    return problem.item_bytes("y") >= 4
 
 
 def sum_by_number(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    y, x = (quants.dequantise(problem.types["y"], inputs[name]) for name in ("base", "x"))
+    y, x = (_numbers(problem, inputs[name]) for name in ("base", "x"))
     ids = inputs["ids"]
     if ids.ndim == 1:
         ids = np.broadcast_to(ids[:, None], x.shape)
@@ -72,6 +86,12 @@ def sum_by_number(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[
     o, _, k = np.nonzero(there)
     np.add.at(y, (o, ids[there].astype("i8"), k), x[there])
     return {"y": y}
+
+
+def _numbers(problem: Problem, stored: Array) -> Array:
+    """Integers as they are, whose sums wrap around; others in float64."""
+    fmt = problem.types["y"]
+    return stored.copy() if fmt == "i32" else quants.dequantise(fmt, stored)
 
 
 def tile(problem: Problem) -> int:
@@ -90,7 +110,8 @@ def spread(problem: Problem) -> tuple[int, int, int]:
     """Workgroups that sum: ranges of m, tiles of columns, segments of n."""
     o, m, n, k = problem.shape.values()
     columns = tile(problem)
-    ranges, tiles = -(-m * columns // ROOM), o * -(-k // columns)
+    room = ROOM * 4 // sum_bytes(problem)
+    ranges, tiles = -(-m * columns // room), o * -(-k // columns)
     steps = n * columns // (4 * SUMMERS)  # four at least of a segment
     return ranges, tiles, max(1, min(512 // (ranges * tiles), steps, 4 * n // m))
 
@@ -100,7 +121,7 @@ def summing(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 
 def by_columns(problem: Problem) -> tuple[Launch, ...]:
-    """f32 is summed in y; sums of others are singles that are put there at the end."""
+    """Sums are made in y, or put there at the end if its items are too small for them."""
     o, _, n, k = problem.shape.values()
     begin = Launch(
         groups=(groups := groups_of(problem)),
@@ -109,14 +130,14 @@ def by_columns(problem: Problem) -> tuple[Launch, ...]:
         entry="begin",
     )
     launches = [_along_n(problem, SHARE // THREADS * o * k, "columns")]
-    if problem.types["y"] != "f32":
+    if not is_in_y(problem):
         fetch, put = (_along_n(problem, o * n * k, entry) for entry in ("fetch", "put"))
         launches = [fetch, *launches, put]
     return tuple(_with(launch, 1, n) for launch in (begin, *launches))
 
 
 def by_ranges(problem: Problem) -> tuple[Launch, ...]:
-    """f32 of one segment is summed in one go."""
+    """Sums of one segment that y can hold are made in one go."""
     n, groups = problem.shape["n"], spread(problem)
     stretch = -(-n // groups[2])
     sums = Launch(
@@ -132,7 +153,7 @@ def by_ranges(problem: Problem) -> tuple[Launch, ...]:
         constants={"THREADS": THREADS},
         entry="combine",
     )
-    alone = groups[2] == 1 and problem.types["y"] == "f32"
+    alone = groups[2] == 1 and is_in_y(problem)
     return tuple(_with(launch, groups[2], stretch) for launch in (sums, combine)[: 2 - alone])
 
 
@@ -149,37 +170,58 @@ def _with(launch: Launch, segments: int, stretch: int) -> Launch:
 def singles(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     """Sums of each segment, or those that y cannot hold."""
     segments = 1 if has_many(problem) else spread(problem)[2]
-    in_y = segments == 1 and problem.types["y"] == "f32"
-    return (4 if in_y else 4 * segments * prod(problem.array_shape("y")),)
+    in_y = segments == 1 and is_in_y(problem)
+    return (4 if in_y else sum_bytes(problem) * segments * prod(problem.array_shape("y")),)
 
 
-_ADDING = portable(
-    "accumulate",
-    summing,
-    "f32",
-    entry="sums",
-    arguments=number,
-    refuses=refuse_large_scratch(singles),
-    more=tuple(
-        Stage(entry=entry, arguments=number)
-        for entry in ("combine", "begin", "fetch", "columns", "put")
-    ),
-    own=Memory(scratch=singles),
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Items, and their numbers; no f64 is so large that its square is infinite."""
+    made = indexed_inputs(problem)
+    if problem.types["y"] == "f64":
+        for name in ("base", "x"):
+            np.clip(made[name], -_LARGEST, _LARGEST, out=made[name])
+    return made
+
+
+def _variant(name: str, arithmetic: str, formats: tuple[str, ...], *requires: str) -> Variant:
+    return Variant(
+        name=name,
+        module="accumulate",
+        launch=summing,
+        arithmetic=arithmetic,
+        entry="sums",
+        arguments=name_struct,
+        accepts=lambda types: types["y"] in formats,
+        requires=requires,
+        refuses=refuse_large_scratch(singles),
+        more=tuple(
+            Stage(entry=entry, arguments=name_struct)
+            for entry in ("combine", "begin", "fetch", "columns", "put")
+        ),
+        own=Memory(scratch=singles),
+    )
+
+
+_VARIANTS = (
+    _variant("portable", "f32", ("f32", "f16", "bf16")),
+    _variant("integers", "exact", ("i32",)),
+    _variant("fp64", "f64", ("f64",), "fp64"),
 )
+_SHAPES = (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))
+_FEW_SHAPES = ((3, 17, 40, 33), (1, 7, 9, 2100), (1, 50, 5000, 1))
+
 
 SCATTER_ADD = kernel(
     "scatter_add",
     "Adds to items along any dimension by their numbers, in the order of n, the same bits every"
     " time: y = base, and then y[o, ids[o, n, k], k] += x[o, n, k].",
     bindings(TAKEN),
-    _ADDING,
+    _VARIANTS,
     sum_by_number,
-    cases_of(
-        "scatter_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))
-    ),
+    cases_of("scatter_add", _SUMMED[:2], _SHAPES, _MORE, _FEW_SHAPES),
     timed_of(
         "scatter_add",
-        _SUMMED,
+        _SUMMED[:2],
         [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1), (4096, 4096, 2048, 1)],
     ),
     each_once,
@@ -190,11 +232,11 @@ INDEX_ADD = kernel(
     "Adds to items along any dimension by numbers that are the same for all others, in the order of"
     " n, the same bits every time: y = base, and then y[o, ids[n], k] += x[o, n, k].",
     bindings(("n",)),
-    _ADDING,
+    _VARIANTS,
     sum_by_number,
-    cases_of("index_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))),
-    timed_of("index_add", _SUMMED, [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1)]),
+    cases_of("index_add", _SUMMED[:2], _SHAPES, _MORE, _FEW_SHAPES),
+    timed_of("index_add", _SUMMED[:2], [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1)]),
     each_once,
 )
 
-INDEX_SUMS = (SCATTER_ADD, INDEX_ADD)
+INDEX_SUMS = tuple(replace(adding, inputs=inputs) for adding in (SCATTER_ADD, INDEX_ADD))

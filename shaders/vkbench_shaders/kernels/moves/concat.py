@@ -25,7 +25,14 @@ from vkbench_shaders.kernel import (
     Shapes,
     Work,
 )
-from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of, item_bytes
+from vkbench_shaders.kernels.moves.mapping import (
+    ANY_TYPES,
+    MORE_TYPES,
+    THREADS,
+    TYPES,
+    groups_of,
+    item_bytes,
+)
 from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.places import DIMS
 from vkbench_shaders.kernels.shared.portable import portable
@@ -105,9 +112,9 @@ CONCAT = Kernel(
     group="move",
     dims=(*DIMS, "n"),
     bindings=(
-        declare_input("a", TYPES, DIMS, "any items"),
-        declare_input("b", TYPES, DIMS, "others, n along the axis", same_as="a"),
-        declare_output("y", TYPES, DIMS, "all of them", same_as="a"),
+        declare_input("a", ANY_TYPES, DIMS, "any items"),
+        declare_input("b", ANY_TYPES, DIMS, "others, n along the axis", same_as="a"),
+        declare_output("y", ANY_TYPES, DIMS, "all of them", same_as="a"),
     ),
     params={
         "axis": Param(default="w", choices=DIMS, description="the dimension they are joined along"),
@@ -128,6 +135,7 @@ CONCAT = Kernel(
             *_concats(TYPES, [(1, 1, 1, 1, 1), (2, 3, 5, 67, 4), (1, 3, 17, 130, 9)]),
             *_concats(TYPES, [(2, 3, 5, 19, 7)], "strided"),
             *_concats(TYPES, [(2, 3, 5, 19, 7)], "permuted"),
+            *_concats(MORE_TYPES, [(2, 3, 5, 19, 7)], axes="w"),
         )
     ),
     timed=CaseList(

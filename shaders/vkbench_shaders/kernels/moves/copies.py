@@ -27,14 +27,22 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.moves import mapping
-from vkbench_shaders.kernels.moves.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
+from vkbench_shaders.kernels.moves.mapping import (
+    ANY_TYPES,
+    MORE_TYPES,
+    SAME,
+    SHARE,
+    THREADS,
+    TYPES,
+    Axis,
+    item_bytes,
+)
 from vkbench_shaders.kernels.shared import places, rows
 from vkbench_shaders.kernels.shared.places import DIMS
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 
 SIDE = 64  # of a tile that is turned, in items
-_WIDER = (*TYPES, "bf16", "i32")
 _TURNING = Stage(entry="transpose", module="transpose", arguments=item_bytes)
 
 
@@ -97,8 +105,8 @@ CONT = Kernel(
     group="copy",
     dims=DIMS,
     bindings=(
-        declare_input("x", _WIDER, DIMS, "any items"),
-        declare_output("y", _WIDER, DIMS, "the same, row after row", same_as="x"),
+        declare_input("x", ANY_TYPES, DIMS, "any items"),
+        declare_output("y", ANY_TYPES, DIMS, "the same, row after row", same_as="x"),
     ),
     params={
         "order": Param(
@@ -124,8 +132,12 @@ CONT = Kernel(
     cases=CaseList(
         lambda: (
             *mapping.list_cases(
-                "cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]
+                "cont",
+                (*TYPES, "bf16", "i32"),
+                [(1, 1, 1, 1), (2, 3, 67, 130)],
+                [{}, {"order": "bcwh"}],
             ),
+            *mapping.list_cases("cont", ("u32", "f64"), [(2, 3, 67, 13)], [{"order": "bcwh"}]),
             *mapping.list_cases("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
             *mapping.list_cases(
                 "cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]
@@ -190,8 +202,8 @@ TRANSPOSE = Kernel(
     group="copy",
     dims=("b", "h", "w"),
     bindings=(
-        declare_input("x", _WIDER, ("b", "h", "w"), "matrices"),
-        declare_output("y", _WIDER, ("b", "w", "h"), "the same, turned", same_as="x"),
+        declare_input("x", ANY_TYPES, ("b", "h", "w"), "matrices"),
+        declare_output("y", ANY_TYPES, ("b", "w", "h"), "the same, turned", same_as="x"),
     ),
     params={"layout": rows.LAYOUT},
     forms=Forms(layout=transpose_layout, empty=("b", "h", "w")),
@@ -208,7 +220,7 @@ TRANSPOSE = Kernel(
             *_transposes(TYPES, _MATRICES),
             *_transposes(("f32",), [(2, 0, 5)]),
             *_transposes(TYPES, [(2, 66, 131)], "strided"),
-            *_transposes(_WIDER[4:], [(2, 66, 131)]),
+            *_transposes(MORE_TYPES, [(2, 66, 131)]),
         )
     ),
     timed=CaseList(
@@ -259,10 +271,10 @@ COPY2D = Kernel(
     group="copy",
     dims=("h", "w"),
     bindings=(
-        declare_input("x", TYPES, ("h", "w"), "any items"),
+        declare_input("x", ANY_TYPES, ("h", "w"), "any items"),
         declare_output(
             "y",
-            TYPES,
+            ANY_TYPES,
             ("h", "w"),
             "the same; what lies between its rows stays as it is",
             same_as="x",
@@ -279,6 +291,7 @@ COPY2D = Kernel(
             *_rows(("f32",), [(0, 5), (3, 0)], "strided"),
             *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)]),
             *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)], "strided"),
+            *_rows(MORE_TYPES, [(3, 5)], "strided"),
         )
     ),
     timed=CaseList(

@@ -22,7 +22,7 @@ from vkbench_shaders.kernels.moves.indexed import (
     refuse_large_scratch,
     timed_of,
 )
-from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of
+from vkbench_shaders.kernels.moves.mapping import ANY_TYPES, MORE_TYPES, THREADS, TYPES, groups_of
 from vkbench_shaders.kernels.shared.portable import portable
 
 HELD = 2048  # items of a workgroup that has whole columns
@@ -108,10 +108,10 @@ INDEX_SELECT = kernel(
     "index_select",
     "Takes items along any dimension by numbers that are the same for all others:"
     " y[o, n, k] = x[o, ids[n], k], and 0 for numbers that x does not have.",
-    bindings(TABLE, ("n",), TAKEN, TYPES),
-    portable("index_select", index_select, "exact", arguments=item_bytes, more=_GATHERS),
+    bindings(TABLE, ("n",), TAKEN, ANY_TYPES),
+    (portable("index_select", index_select, "exact", arguments=item_bytes, more=_GATHERS),),
     take_items,
-    cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1))),
+    cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1)), MORE_TYPES),
     timed_of(
         "index_select",
         ("f32", "f16"),
@@ -123,10 +123,10 @@ GATHER = kernel(
     "gather",
     "Takes items along any dimension by numbers of their own: y[o, n, k] = x[o, ids[o, n, k], k],"
     " and 0 for numbers that x does not have.",
-    bindings(TABLE, TAKEN, TAKEN, TYPES),
-    portable("gather", gather, "exact", arguments=item_bytes, more=_GATHERS[1:]),
+    bindings(TABLE, TAKEN, TAKEN, ANY_TYPES),
+    (portable("gather", gather, "exact", arguments=item_bytes, more=_GATHERS[1:]),),
     take_items,
-    cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1))),
+    cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1)), MORE_TYPES),
     timed_of("gather", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
 
@@ -134,22 +134,24 @@ SCATTER = kernel(
     "scatter",
     "Sets items along any dimension by their numbers: y[o, ids[o, n, k], k] = x[o, n, k]; of"
     " several for one item the last along n stays, and others of y stay as they are.",
-    bindings(TAKEN, TAKEN, TABLE, TYPES),
-    portable(
-        "scatter",
-        scatter,
-        "exact",
-        arguments=item_bytes,
-        refuses=refuse_large_scratch(last_bytes),
-        more=(
-            Stage(entry="forget"),
-            Stage(entry="claim"),
-            Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
+    bindings(TAKEN, TAKEN, TABLE, ANY_TYPES),
+    (
+        portable(
+            "scatter",
+            scatter,
+            "exact",
+            arguments=item_bytes,
+            refuses=refuse_large_scratch(last_bytes),
+            more=(
+                Stage(entry="forget"),
+                Stage(entry="claim"),
+                Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
+            ),
+            own=Memory(scratch=last_bytes),
         ),
-        own=Memory(scratch=last_bytes),
     ),
     scatter_items,
-    cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2))),
+    cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2)), MORE_TYPES),
     timed_of("scatter", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
 

@@ -83,6 +83,17 @@ def ids_of(problem: Problem) -> Array:
     return ids.reshape(problem.array_shape("ids"))
 
 
+def indexed_inputs(problem: Problem) -> dict[str, Array]:
+    """Any items, and numbers."""
+    return {
+        binding.name: ids_of(problem)
+        if binding.name == "ids"
+        else data.plain_values(problem, binding.name)
+        for binding in problem.kernel.bindings
+        if binding.is_input
+    }
+
+
 def exist(problem: Problem, ids: Array) -> Array:
     return np.asarray((ids >= 0) & (ids < problem.shape["m"]))
 
@@ -143,7 +154,7 @@ def kernel(
     name: str,
     description: str,
     bindings: tuple[Binding, ...],
-    variant: Variant,
+    variants: tuple[Variant, ...],
     reference: Callable[[Problem, Arrays, Array | None], dict[str, Array]],
     cases: Iterable[Case],
     timed: Iterable[Case],
@@ -158,14 +169,8 @@ def kernel(
         bindings=bindings,
         params={"layout": LAYOUT},
         forms=Forms(layout=lying, empty=("n",)),
-        variants=(variant,),
-        inputs=lambda problem: {
-            binding.name: ids_of(problem)
-            if binding.name == "ids"
-            else data.plain_values(problem, binding.name)
-            for binding in problem.kernel.bindings
-            if binding.is_input
-        },
+        variants=variants,
+        inputs=indexed_inputs,
         check=Check(reference=reference),
         work=Work(flops=lambda problem: 0, bytes_moved=bytes_moved),
         cases=CaseList(lambda: cases),
@@ -177,9 +182,13 @@ TABLE, TAKEN = ("o", "m", "k"), ("o", "n", "k")
 
 
 def cases_of(
-    name: str, formats: Iterable[str], shapes: Iterable[tuple[int, ...]]
+    name: str,
+    formats: Iterable[str],
+    shapes: Iterable[tuple[int, ...]],
+    more_formats: Iterable[str] = (),
+    more_shapes: Iterable[tuple[int, ...]] = ((2, 5, 7, 3),),
 ) -> Iterator[Case]:
-    """Cases with all formats of numbers and both layouts of rows."""
+    """Cases with all formats of numbers and both layouts of rows; of more formats few cases."""
     yield from list_cases(name, "f32", {}, DIMS, [(2, 3, 0, 5)])
     for fmt in formats:
         yield from list_cases(name, fmt, {}, DIMS, shapes)
@@ -187,6 +196,10 @@ def cases_of(
             yield from list_cases(name, fmt, {"ids": ids}, DIMS, [(2, 5, 70, 3)])
         yield from list_cases(name, fmt, {"ids": "u8"}, DIMS, [(3, 255, 301, 1)], "strided")
         yield from list_cases(name, fmt, {}, DIMS, [(2, 5, 70, 33)], "strided")
+    for fmt in more_formats:
+        yield from list_cases(name, fmt, {}, DIMS, more_shapes)
+        for ids in IDS[1:]:
+            yield from list_cases(name, fmt, {"ids": ids}, DIMS, [(2, 5, 7, 3)])
 
 
 def timed_of(

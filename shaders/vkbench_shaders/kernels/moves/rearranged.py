@@ -24,8 +24,10 @@ from vkbench_shaders.kernel import (
     Work,
 )
 from vkbench_shaders.kernels.moves.mapping import (
+    ANY_TYPES,
     AROUND,
     MIRRORED,
+    MORE_TYPES,
     OUTSIDE,
     TYPES,
     Change,
@@ -87,8 +89,8 @@ def mover(
         group="move",
         dims=DIMS,
         bindings=(
-            declare_input("x", TYPES, DIMS, "any items"),
-            declare_output("y", TYPES, DIMS, "items of x in their new places", same_as="x"),
+            declare_input("x", ANY_TYPES, DIMS, "any items"),
+            declare_output("y", ANY_TYPES, DIMS, "items of x in their new places", same_as="x"),
         ),
         params={**own, "layout": places.LAYOUT},
         forms=Forms(layout=layout(shape), empty=empty),
@@ -132,6 +134,7 @@ REPEAT = mover(
         *list_cases("repeat", TYPES, [(2, 3, 5, 1)], [{"times_w": 67}]),
         *list_cases("repeat", TYPES, [(1, 3, 5, 67)], [{"times_b": 5, "times_h": 7}]),
         *list_cases("repeat", TYPES, [(2, 3, 5, 17)], _with({"times_c": 2, "times_w": 2})),
+        *list_cases("repeat", MORE_TYPES, [(2, 1, 3, 7)], [_REPEATED]),
         *list_cases("repeat", ("f32",), [(1, 1, 1, 4)], [{"times_w": 5003}]),
         *list_cases("repeat", ("f32",), [(1, 0, 1, 4)], [{"times_w": 3}]),
     ),
@@ -189,6 +192,7 @@ PAD = mover(
         *list_cases("pad", TYPES, [(1, 1, 1, 1), (2, 1, 3, 7), (1, 2, 5, 130)], [_ALL_ROUND]),
         *list_cases("pad", TYPES, [(1, 1, 3, 67)], [{"mode": "circular", **_ALL_ROUND}, _MIRROR]),
         *list_cases("pad", TYPES, [(2, 3, 5, 67)], _with(_ALL_ROUND)),
+        *list_cases("pad", MORE_TYPES, [(2, 1, 3, 7)], [_ALL_ROUND]),
         *list_cases("pad", ("f32",), [(1, 3, 64, 67)], [{"after_h": 9}, {"before_w": 301}]),
         *list_cases("pad", ("f32",), [(1, 1, 80, 512)], [{**_MIRROR, "before_w": 200}]),
     ),
@@ -217,6 +221,7 @@ ROLL = mover(
     (
         *list_cases("roll", TYPES, [(1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 5, 130)], [_SHIFTED]),
         *list_cases("roll", TYPES, [(2, 3, 5, 67)], _with(_SHIFTED)),
+        *list_cases("roll", MORE_TYPES, [(2, 3, 5, 7)], [_SHIFTED]),
         *list_cases("roll", ("f32",), [(1, 3, 64, 67)], [{"shift_h": -9}, {"shift_w": 1000}]),
         *list_cases("roll", ("f32",), [(1, 3, 0, 67)], [{"shift_h": 1}]),
     ),

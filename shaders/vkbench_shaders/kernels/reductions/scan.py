@@ -33,6 +33,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.reductions.reduce_plan import partial, rows_in_parts
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.launch import power_of_two
+from vkbench_shaders.quantisers import quants
 from vkbench_shaders.tuning.rates import busy
 
 _MOST_THREADS = 256
@@ -124,7 +125,7 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x = inputs["x"] if rows is None else inputs["x"][rows]
+    x = quants.dequantise(problem.types["x"], inputs["x"] if rows is None else inputs["x"][rows])
     with np.errstate(invalid="ignore"):
         return {"y": x.cumsum(axis=1, dtype=np.float64)}
 
@@ -164,6 +165,7 @@ def _cases() -> Iterator[Case]:
         yield from list_cases("cumsum", fmt, {}, "hw", _STRIDED, "strided")
         shape, params = {"h": 20, "w": 7}, {"values": "special"}
         yield Case(kernel="cumsum", format=fmt, shape=shape, params=params)
+    yield from list_cases("cumsum", "bf16", {}, "hw", ((60, 127), (7, 513), (2, 4096)))
 
 
 CUMSUM = Kernel(
@@ -173,7 +175,7 @@ CUMSUM = Kernel(
     dims=("h", "w"),
     forms=Forms(empty=("h", "w"), layout=layout),
     bindings=(
-        declare_input("x", ("f32", "f16"), ("h", "w"), "summands"),
+        declare_input("x", ("f32", "f16", "bf16"), ("h", "w"), "summands"),
         declare_output("y", ("f32",), ("h", "w"), "sums"),
     ),
     params={"layout": LAYOUT, "values": data.VALUES},

@@ -33,6 +33,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, list_cases
 from vkbench_shaders.launch import power_of_two
+from vkbench_shaders.quantisers import quants
 
 _EACH = 8  # entries a thread, as in sorting.slang
 _MOST_THREADS = 256
@@ -169,14 +170,20 @@ def order_of(x: Array, descending: bool) -> Array:
     return np.asarray(np.lexsort((-x, ~np.isnan(x)), axis=-1))
 
 
-def argsort_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def _take_sample(problem: Problem, inputs: Arrays, rows: Array | None) -> tuple[Array, Array]:
+    """The rows of a sample as they are stored, and their numbers."""
     x = inputs["x"] if rows is None else inputs["x"][rows]
+    return x, quants.dequantise(problem.types["x"], x)
+
+
+def argsort_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    _, x = _take_sample(problem, inputs, rows)
     return {"y": order_of(x, problem.params["order"] == "descending").astype(np.int32)}
 
 
 def top_k_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x = inputs["x"] if rows is None else inputs["x"][rows]
-    ids = order_of(x, descending=True)[:, : problem.shape["k"]]
+    x, numbers = _take_sample(problem, inputs, rows)
+    ids = order_of(numbers, descending=True)[:, : problem.shape["k"]]
     return {"values": np.take_along_axis(x, ids, axis=1), "ids": ids.astype(np.int32)}
 
 
@@ -201,6 +208,9 @@ def _argsort_cases() -> Iterator[Case]:
         yield Case(
             kernel="argsort", format=fmt, shape={"h": 3, "w": 2050}, params={"values": "special"}
         )
+    yield from list_cases("argsort", "bf16", {}, "hw", ((70, 10), (2, 2049)))
+    params = {"order": "descending", "values": "special"}
+    yield Case(kernel="argsort", format="bf16", shape={"h": 3, "w": 255}, params=params)
 
 
 def _top_k_cases() -> Iterator[Case]:
@@ -210,9 +220,13 @@ def _top_k_cases() -> Iterator[Case]:
         for h, w, k in ((9, 50, 40), (2, 3000, 333)):
             shape, params = {"h": h, "w": w, "k": k}, {"values": "special"}
             yield Case(kernel="top_k", format=fmt, shape=shape, params=params)
+    yield from list_cases("top_k", "bf16", {}, "hwk", ((7, 10, 10), (2, 2049, 40)))
+    shape = {"h": 9, "w": 50, "k": 40}
+    yield Case(kernel="top_k", format="bf16", shape=shape, params={"values": "special"})
 
 
-_X = declare_input("x", ("f32", "f16"), ("h", "w"), "rows of numbers")
+_FORMATS = ("f32", "f16", "bf16")
+_X = declare_input("x", _FORMATS, ("h", "w"), "rows of numbers")
 
 ARGSORT = Kernel(
     name="argsort",
@@ -263,7 +277,7 @@ TOP_K = Kernel(
     bindings=(
         _X,
         declare_output(
-            "values", ("f32", "f16"), ("h", "k"), "numbers, descending, NaN first", same_as="x"
+            "values", _FORMATS, ("h", "k"), "numbers, descending, NaN first", same_as="x"
         ),
         declare_output(
             "ids", ("i32",), ("h", "k"), "their columns, those of equal numbers ascending"

@@ -86,8 +86,9 @@ def inputs(problem: Problem) -> dict[str, Array]:
     """Logits of which some are far larger than the others; targets that sum up to 1."""
     x = data.values(problem, "x")
     if problem.params["values"] == "noise":
-        x = data.uniform(problem, "x", -4, 4)
-        x.reshape(-1)[::_LIKELY] += 20
+        logits = quants.dequantise(problem.types["x"], data.uniform(problem, "x", -4, 4))
+        logits.reshape(-1)[::_LIKELY] += 20
+        x = quants.quantise(problem.types["x"], logits)
     powers = np.exp(data.uniform(problem, "targets", -6, 6).astype(np.float64))
     targets = (powers / powers.sum(axis=-1, keepdims=True)).astype(np.float32)
     return {"x": x, "targets": targets}
@@ -127,7 +128,8 @@ def _arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 PARAMS = {"layout": rows.LAYOUT, "values": data.VALUES}
-X = declare_input("x", ("f32", "f16"), DIMS, "logits, a row each")
+FORMATS = ("f32", "f16", "bf16")
+X = declare_input("x", FORMATS, DIMS, "logits, a row each")
 TARGETS = declare_input(
     "targets", ("f32",), DIMS, "the distributions that are wanted: rows that sum up to 1"
 )
@@ -145,6 +147,8 @@ _SHAPES = (
     "f16/n70_k128",
     "f16/n2_k16896",
     "f16/n3_k8193/layout=strided",
+    "bf16/n5_k33",
+    "bf16/n70_k128",
 )
 _TIMED = ("f32/n512_k32000", "f32/n4096_k4096", "f32/n128_k128256", "f16/n512_k32000")
 
@@ -197,7 +201,7 @@ LOSS = (
                 ("n",),
                 "that of the loss: one number, which results are multiplied by",
             ),
-            declare_output("dx", ("f32", "f16"), DIMS, "the gradient", same_as="x"),
+            declare_output("dx", FORMATS, DIMS, "the gradient", same_as="x"),
         ),
         params=PARAMS,
         forms=Forms(layout=layout, infer=infer),

@@ -24,6 +24,7 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Check,
+    Forms,
     Kernel,
     Launch,
     Memory,
@@ -186,7 +187,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x, g, m = (inputs[name].astype(np.float64) for name in "xgm")
+    x, g, m = (optimisers.read_numbers(problem, inputs, name) for name in "xgm")
     momentum, rate, decay = (
         optimisers.number(problem, name) for name in ("momentum", "rate", "decay")
     )
@@ -236,17 +237,19 @@ MUON = Kernel(
         ),
         "decay": optimisers.DECAY,
     },
+    forms=Forms(accepts=optimisers.accepts),
     variants=(
         portable(
             "muon",
             launch,
             "f32",
             entry="muon_momentum",
+            arguments=lambda types: (types["g"],),
             refuses=refuses,
             more=(
                 Stage(entry="muon_normalise"),
                 Stage(entry="muon_product", module="muon_product"),
-                Stage(entry="muon_update"),
+                Stage(entry="muon_update", arguments=lambda types: (types["x"],)),
             ),
             own=Memory(scratch=lambda problem, device: (plan(problem).bytes,)),
         ),
@@ -260,6 +263,8 @@ MUON = Kernel(
             *(_case(shape, rate=1.0) for shape in ("m64_n64", "m130_n70", "m71_n259")),
             _case("m33_n65", rate=1.0, momentum=0.5, nesterov=0, decay=0.1),
             _case("m65_n33", rate=1.0, nesterov=0),
+            parse("muon/bf16/m33_n65/rate=1.0"),
+            parse("muon/bf16:g=bf16/m65_n33/rate=1.0"),
         )
     ),
     timed=CaseList(lambda: (_case("m1024_n1024"), _case("m4096_n1024"), _case("m1024_n4096"))),

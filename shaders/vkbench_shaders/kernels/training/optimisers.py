@@ -30,10 +30,12 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.quantisers import quants
 
 THREADS = 128
 _EACH = 8  # parameters a thread
 
+_FORMATS = ("f32", "bf16")  # of parameters and gradients; the state is f32
 _RANGES = {"x": (-1.0, 1.0), "g": (-1.0, 1.0), "m": (-0.1, 0.1), "v": (0.0, 0.01)}
 _SIZES = (0, 1, 3, 4, 5, 511, 1023, 1024, 1025, 3001, 65537)
 _TIMED = (600, 1 << 20, 1 << 24)
@@ -78,8 +80,13 @@ def inputs(problem: Problem) -> dict[str, Array]:
     return made
 
 
+def read_numbers(problem: Problem, inputs: Arrays, name: str) -> NDArray[np.float64]:
+    """An input's numbers, whatever its format."""
+    return np.asarray(quants.dequantise(problem.types[name], inputs[name]))
+
+
 def sgd_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x, g = (inputs[name].astype(np.float64) for name in "xg")
+    x, g = (read_numbers(problem, inputs, name) for name in "xg")
     rate, decay = number(problem, "rate"), number(problem, "decay")
     with np.errstate(invalid="ignore"):
         return {"next_x": x * (1 - rate * decay) - rate * g}
@@ -87,7 +94,7 @@ def sgd_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[
 
 def adam_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """Decay as a part of the gradient (adam), or of the parameter by itself (adamw)."""
-    x, g, m, v = (inputs[name].astype(np.float64) for name in "xgmv")
+    x, g, m, v = (read_numbers(problem, inputs, name) for name in "xgmv")
     rate, decay, epsilon = (number(problem, name) for name in ("rate", "decay", "epsilon"))
     with np.errstate(invalid="ignore"):
         if problem.kernel.name == "adam":
@@ -120,12 +127,19 @@ _CONTENTS = {
 def bindings(state: str, dims: tuple[str, ...] = ("n",)) -> tuple[Binding, ...]:
     """Inputs: x, g and the state; outputs: the next x and state."""
     return (
-        *(declare_input(name, ("f32",), dims, _CONTENTS[name]) for name in ("x", "g", *state)),
+        *(declare_input(name, _FORMATS, dims, _CONTENTS[name]) for name in "xg"),
+        *(declare_input(name, ("f32",), dims, _CONTENTS[name]) for name in state),
+        declare_output("next_x", _FORMATS, dims, f"{_CONTENTS['x']}, a step later", same_as="x"),
         *(
             declare_output(f"next_{name}", ("f32",), dims, f"{_CONTENTS[name]}, a step later")
-            for name in ("x", *state)
+            for name in state
         ),
     )
+
+
+def accepts(types: Mapping[str, str]) -> bool:
+    """Whether gradients have the parameters' format, or f32."""
+    return types["g"] in ("f32", types["x"])
 
 
 RATE = Param(default=0.001, description="learning rate")
@@ -143,14 +157,17 @@ _ADAM = {
 
 
 def _cases(name: str, changed: Mapping[str, Value]) -> tuple[Case, ...]:
-    def case(n: int, params: Mapping[str, Value]) -> Case:
-        return Case(kernel=name, format="f32", shape={"n": n}, params=params)
+    def case(n: int, params: Mapping[str, Value], fmt: str = "f32", **types: str) -> Case:
+        return Case(kernel=name, format=fmt, shape={"n": n}, types=types, params=params)
 
     return (
         *(case(n, {}) for n in _SIZES),
         *(case(n, changed) for n in (600, 2049)),
         case(1000, {"values": "special"}),
         case(1000, {**changed, "values": "special"}),
+        case(1027, changed, "bf16"),  # of such steps something is left in 8 bits
+        case(2049, changed, "bf16", g="bf16"),
+        case(1000, {**changed, "values": "special"}, "bf16", g="bf16"),
     )
 
 
@@ -165,8 +182,16 @@ def _kernel(
         dims=("n",),
         bindings=bindings("" if is_sgd else "mv"),
         params=params,
-        forms=Forms(empty=("n",)),
-        variants=(portable("optimisers", launch, "f32", entry="sgd" if is_sgd else "adam"),),
+        forms=Forms(accepts=accepts, empty=("n",)),
+        variants=(
+            portable(
+                "optimisers",
+                launch,
+                "f32",
+                entry="sgd" if is_sgd else "adam",
+                arguments=lambda types: (types["x"], types["g"]),
+            ),
+        ),
         inputs=inputs,
         check=Check(reference=sgd_reference if is_sgd else adam_reference),
         work=Work(flops=lambda problem: problem.shape["n"] * (3 if is_sgd else 16)),

@@ -1,0 +1,65 @@
+"""Functions of one f64, element by element: the code paths and launches of unary_64.slang.
+
+What compares, selects or rounds to integers works on bits and runs everywhere; what multiplies,
+adds or takes a root needs a device with fp64. There are no exponentials, logarithms and sines:
+Vulkan has none of f64, and those of f32 are no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Launch, Problem, Push, Variant, grid
+from vkbench_shaders.kernels.elementwise import broadcast
+from vkbench_shaders.kernels.shared import places
+
+BY_BITS = {"abs", "neg", "sign", "step", "relu", "floor", "ceil", "round", "trunc", "clamp"}
+ROUNDED_ONCE = {"sqr", "leaky_relu"}  # one product, as every device rounds it
+ROUNDED_OFTEN = {"sqrt", "hardsigmoid", "hardswish"}
+ALL = BY_BITS | ROUNDED_ONCE | ROUNDED_OFTEN
+_THREADS = 128
+_STEPS = 4  # numbers a thread
+
+
+def bits_of(numbers: Mapping[str, float]) -> dict[str, tuple[int, ...]]:
+    """Numbers as two words each, the lower one first."""
+    return {
+        name: tuple(int(word) for word in np.array([value], "<f8").view("<u4"))
+        for name, value in numbers.items()
+    }
+
+
+def variant(
+    struct: str, parameters: Callable[[Problem], Sequence[float]], name: str = ""
+) -> Variant:
+    """The code path of an operation for f64; parameters are two at most."""
+
+    def launch(problem: Problem, device: DeviceFacts) -> Launch:
+        return _launch(problem, parameters(problem))
+
+    return Variant(
+        name="bits" if name in BY_BITS else "fp64",
+        module="unary_64",
+        launch=launch,
+        arithmetic="f64" if name in ROUNDED_OFTEN else "exact",
+        arguments=lambda types: (struct,),
+        requires=() if name in BY_BITS else ("fp64",),
+        accepts=lambda types: types["x"] == "f64",
+    )
+
+
+def _launch(problem: Problem, parameters: Sequence[float]) -> Launch:
+    shape = problem.full_shape("y")
+    groups = grid(-(-prod(shape) // (_THREADS * _STEPS)))
+    first, second = (*parameters, 0.0, 0.0)[:2]
+    push: Push = {
+        "sizes": places.sizes(shape),
+        **{name: broadcast.place(problem.layout(name)) for name in "xy"},
+        **bits_of({"first": first, "second": second}),
+        "groups_x": groups[0],
+    }
+    return Launch(groups=groups, push=push, constants={"THREADS": _THREADS})
