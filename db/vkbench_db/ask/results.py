@@ -159,7 +159,7 @@ def choices(tx: Connection) -> dict[str, list[str]]:
     return {
         "program": sorted(tx.execute(select(schema.build.c.program).distinct()).scalars()),
         "build": sorted(filter(None, names_of_builds(tx).values())),
-        "driver": sorted({names_of[-1] for names_of in name_drivers(tx).values()}),
+        "driver": sorted({driver.versioned for driver in name_drivers(tx).values()}),
         "kernel": sorted(tx.execute(select(case.kernel).distinct()).scalars()),
         "format": sorted(tx.execute(select(case.format).distinct()).scalars()),
         "mode": [str(mode) for mode in _MODES],
