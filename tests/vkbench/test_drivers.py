@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from databases import ENVIRONMENT
-from vkbench.device import ICD, ICD_LIBRARY, Environment, OwnDrivers
+from planted_libraries import ENTRY, update, write_library, write_manifest
+from vkbench.device import ICD_LIBRARY, Environment, OwnDrivers
 from vkbench.drivers import copies
 from vkbench.drivers.copies import keep_own
 from vkbench.drivers.icd import read_icd
@@ -20,29 +19,10 @@ from vkbench.drivers.store import Driver, DriverStore
 from vkbench.errors import UsageError
 from vkbench.programs.store import DamagedBuild
 
-ENTRY = b"\0vk_icdGetInstanceProcAddr\0"
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> DriverStore:
     return DriverStore(tmp_path / "drivers")
-
-
-def write_library(path: Path, more: bytes = ENTRY, *, bits: int = 64, machine: int = 0) -> Path:
-    """A file with the header of this machine's own programs, or another one's."""
-    header = bytearray(Path("/proc/self/exe").read_bytes()[:64])
-    header[4] = {32: 1, 64: 2}[bits]
-    header[18] ^= machine
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(bytes(header) + more)
-    return path
-
-
-def write_manifest(path: Path, library: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    icd = {"library_path": library, "api_version": "1.3.0"}
-    path.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))
-    return path
 
 
 def test_an_installed_driver_stays_in_place_and_is_known_by_its_files(
@@ -189,15 +169,6 @@ def test_a_folder_needs_one_driver(store: DriverStore, tmp_path: Path) -> None:
 def test_none_was_added_yet(store: DriverStore) -> None:
     with pytest.raises(UsageError, match="none was added yet, which `vkbench driver add NAME"):
         store.find("mesa")
-
-
-def update(folder: Path, version: str, name: str = "x") -> Environment:
-    """The environment of a host whose driver was updated to this version."""
-    library = write_library(folder / "lib" / f"lib{name}.so", version.encode() + ENTRY)
-    manifest = write_manifest(folder / "etc" / f"{name}_icd.json", str(library))
-    digits = hashlib.sha256(library.read_bytes()).hexdigest()[:12]
-    extra = {ICD: str(manifest), ICD_LIBRARY: digits}
-    return replace(ENVIRONMENT, driver_version=version, extra=extra)
 
 
 def names_of(own: OwnDrivers) -> list[str]:

@@ -14,6 +14,7 @@ from vkbench.drivers.packages import unpack_release
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.settings import settings
 from vkbench_cli.builds import make_build
+from vkbench_cli.commands.programs.driver_prune import prune_drivers, tell_own_copies
 from vkbench_cli.drivers import (
     driver_declared,
     find_both_routes,
@@ -150,6 +151,7 @@ def list_drivers(*, output: Output) -> None:
     """List the drivers that were added on this machine."""
     rows = [_describe_driver(driver) for driver in kept_drivers(settings()).list_drivers()]
     show(Table(columns=DRIVERS, rows=rows, nothing=NOTHING_YET), output)
+    tell_own_copies(settings())
 
 
 @app.command("show")
@@ -279,6 +281,9 @@ def remove_driver(word: DriverWord) -> None:
     driver = store.find(word)
     store.remove(driver)
     tell(f"driver {driver.name} is forgotten")
+
+
+app.command("prune")(prune_drivers)
 
 
 def _describe_driver(driver: Driver) -> dict[str, Cell]:
