@@ -11,10 +11,11 @@ import pytest
 
 from databases import ENVIRONMENT
 from planted_libraries import ENTRY, update, write_library, write_manifest
-from vkbench.device import ICD_LIBRARY, Environment, OwnDrivers
+from vkbench.device import ICD, ICD_LIBRARY, Environment, OwnDrivers
 from vkbench.drivers import copies
 from vkbench.drivers.copies import keep_own
 from vkbench.drivers.icd import read_icd
+from vkbench.drivers.stamp import DriverFiles
 from vkbench.drivers.store import Driver, DriverStore
 from vkbench.errors import UsageError
 from vkbench.programs.store import DamagedBuild
@@ -218,3 +219,22 @@ def test_what_is_not_copied_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert refuse(known).endswith("libx.so has 3 MiB, and copies have at most 1")
     (tmp_path / "etc" / "x_icd.json").unlink()
     assert "cannot read" in refuse(known)
+
+
+def test_an_update_of_a_driver_is_seen_from_outside(tmp_path: Path) -> None:
+    known = update(tmp_path, "1")
+    library = Path(read_icd(Path(known.extra[ICD])).library)
+    before, after = library.stat().st_ctime - 1, library.stat().st_ctime + 1
+    files = DriverFiles(known, after)
+    assert not files.have_moved()
+    assert DriverFiles(known, before).have_moved()  # the process may have loaded the old one
+    write_library(tmp_path / "new", b"2" + ENTRY).replace(library)
+    assert files.have_moved()
+    assert not DriverFiles(known, library.stat().st_ctime + 1).have_moved()
+    library.unlink()
+    assert files.have_moved()
+    files.await_stillness(lambda: True)  # nobody waits any more
+    unclear = DriverFiles(ENVIRONMENT, before)
+    own = DriverFiles(update(tmp_path, "570", "GLX_nvidia"), before)
+    assert not unclear.have_moved()
+    assert not own.have_moved()

@@ -1,8 +1,8 @@
 """Copies of a host's own drivers, so that an update can be timed against the driver before it.
 
-A worker that starts copies the driver that it runs on: the manifest and the library that it names.
-What the library loads from elsewhere, such as LLVM, is not copied. A copy of a driver is known by
-the hash of its files, as one that a user added.
+A worker copies the driver that it runs on, as it starts and when that was updated: the manifest and
+the library that it names. What the library loads from elsewhere, such as LLVM, is not copied. A
+copy of a driver is known by the hash of its files, as one that a user added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from vkbench.device import ICD, ICD_LIBRARY, DriverCopy, Environment, OwnDrivers
-from vkbench.drivers.icd import Icd, read_icd
+from vkbench.drivers.icd import OF_NVIDIA, Icd, read_icd
 from vkbench.errors import VkbenchError
 from vkbench.process import system
 from vkbench.process.plain_file import open_bytes, open_plain
@@ -25,7 +25,6 @@ from vkbench.programs.store import BuildStore
 
 KEPT: Final = 2  # copies of one manifest's driver: the one that runs, and the one before
 MOST_COPY_BYTES: Final = 256 << 20
-_OF_NVIDIA: Final = "nvidia"  # in the name of the library of its own driver, and not of Mesa's
 _MOST_NAME: Final = 40 - 1 - SHA_SHOWN  # characters of a name before the digits of the hash
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9._]+")
 
@@ -75,7 +74,7 @@ def _keep_copy(environment: Environment, store: BuildStore) -> None:
     if not manifest or not library:
         raise NoCopy("which files it has is not clear")
     icd = read_icd(Path(manifest))
-    if _OF_NVIDIA in icd.library.name:
+    if OF_NVIDIA in icd.library.name:
         raise NoCopy(
             "NVIDIA's works with the kernel module of its own version alone, of which the system "
             "has one; another version cannot be timed beside it"
