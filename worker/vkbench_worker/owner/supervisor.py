@@ -80,6 +80,7 @@ class Supervisor(Closing):
         self._note_environment = note_environment
         self._is_own = route is None  # whether the runner loads the host's own driver
         self._files: DriverFiles | None = None  # of that one, as the runner loaded it
+        self._marked: Job | None = None  # the last one that was on the device
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand
         self._is_draining = False
 
@@ -100,6 +101,11 @@ class Supervisor(Closing):
     def ready(self) -> Ready | None:
         """What the runner said that was started last: of an updated driver another thing."""
         return self._runner.ready
+
+    @property
+    def broken_off(self) -> Job | None:
+        """The job that was on the device last, once `abort` was called: it may have no result."""
+        return self._marked if self._runner.is_aborted else None
 
     @property
     def has_answer(self) -> bool:
@@ -253,6 +259,10 @@ class Supervisor(Closing):
                     break
         raise failure
 
+    def _mark(self, job: Job) -> None:
+        self._marked = job
+        self._ownership.mark(job)
+
     def _stream(
         self, waiting: deque[Job], together: Sequence[Job], ahead: int, answers: Answers
     ) -> None:
@@ -267,7 +277,7 @@ class Supervisor(Closing):
             if self._is_leaving() or answers.cancelled(job):
                 self._runner.close()  # what is in its pipe cannot be taken back
                 return
-            self._ownership.mark(job)
+            self._mark(job)
             result = self._ask_runner(job, answers)
             waiting.popleft()
             if result:
@@ -278,7 +288,7 @@ class Supervisor(Closing):
         """Have a build do a job, or a peer and the runner in turns, or the runners of drivers."""
         ready = self._runner.ready
         assert ready
-        self._ownership.mark(job)
+        self._mark(job)
 
         def ask_runner(visit: Job) -> Result | None:
             self._runner.send([visit])
@@ -307,7 +317,7 @@ class Supervisor(Closing):
         """Have runners without caches compile a job's kernel."""
         ready = self._runner.ready
         assert ready
-        self._ownership.mark(job)
+        self._mark(job)
         make = partial(self._make_runner, ready.facts.key)
         is_over, began = partial(answers.is_over, job), time.monotonic()
         try:

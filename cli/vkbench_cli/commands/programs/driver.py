@@ -233,6 +233,7 @@ def _time_here(
     from vkbench_local.tryout import time_rounds
     from vkbench_scheduler.planning.tryouts import TriedDrivers, submit_tryout
 
+    end = time.monotonic() + options.limit_seconds
     old, new = _choose_drivers(*pair, current)
     routes = find_both_routes(old, new, options.device, current)
     devices = [route.facts for route in routes]
@@ -241,7 +242,7 @@ def _time_here(
     words = options.say_words(old.name, new.name)
     run = submit_tryout(database, tried, selection, devices, words).id
     view = partial(RunProgress, database)
-    ended = time_rounds(database, current, run, devices, options.limit_seconds, view)
+    ended = time_rounds(database, current, run, devices, end - time.monotonic(), view)
     return run, (old.name, new.name), ended
 
 
