@@ -23,7 +23,7 @@ from vkbench_db.ask.driver_names import find_driver, name_drivers
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
-from vkbench_db.work.builds import find_build_sha, is_of_build, names_of_builds
+from vkbench_db.work.builds import find_all_build_shas, is_of_build, names_of_builds
 
 _MODES = (*CHECKS, Mode.COMPILE, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
@@ -171,7 +171,7 @@ def _choose_jobs(
     tx: Connection, chosen: ResultFilter
 ) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
-    builds = [find_build_sha(tx, word) for word in chosen.build]
+    builds = [sha for word in chosen.build for sha in find_all_build_shas(tx, word)]
     drivers = sorted({known for word in chosen.driver for known in find_driver(tx, word)})
     # The table of latest results knows no sweeps, and no build or driver but the last one.
     is_noted = chosen.is_latest and not chosen.trials and not (builds or drivers)
