@@ -69,7 +69,7 @@ class Station:
     @property
     def broken_off(self) -> list[int]:
         """The job that was on the device as it was interrupted at once, if there was one."""
-        job = self._supervisor and self._supervisor.broken_off
+        job = self._supervisor.broken_off if self._supervisor else None
         return [job.id] if job else []
 
     def interrupt(self, *, at_once: bool) -> None:
