@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Timer
 from types import FrameType
@@ -138,6 +139,11 @@ class Executor:
         """Whether the user stopped it."""
         return self._interrupts > 0
 
+    @property
+    def broken_off(self) -> list[int]:
+        """The jobs that were on a device as the clock or the user ended them at once."""
+        return [job for station in self._stations for job in station.broken_off]
+
     def follow(self, view: View) -> None:
         """From now on show this view what happens."""
         self._journal.follow(view)
@@ -190,18 +196,28 @@ class Executor:
 
 
 @contextmanager
-def stopped_after(executor: Executor, seconds: float | None) -> Iterator[None]:
-    """Have the executor begin no job after so many seconds; None: it goes on to the end."""
+def stopped_after(
+    executor: Executor, seconds: float | None, patience: float | None = None
+) -> Iterator[None]:
+    """Have the executor begin no job after so many seconds; None: it goes on to the end.
+
+    With patience, jobs that run so many seconds longer are broken off.
+    """
     if seconds is None:
         yield
         return
-    timer = Timer(seconds, executor.stop)
-    timer.daemon = True
-    timer.start()
+    timers = [Timer(seconds, executor.stop)]
+    if patience is not None:
+        stop_at_once = partial(executor.stop, at_once=True)
+        timers.append(Timer(max(seconds, 0.0) + patience, stop_at_once))
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
     try:
         yield
     finally:
-        timer.cancel()
+        for timer in timers:
+            timer.cancel()
 
 
 @contextmanager

@@ -66,6 +66,12 @@ class Station:
             self._supervisor.close()
         self._supervisor, self._is_ready = None, False
 
+    @property
+    def broken_off(self) -> list[int]:
+        """The job that was on the device as it was interrupted at once, if there was one."""
+        job = self._supervisor.broken_off if self._supervisor else None
+        return [job.id] if job else []
+
     def interrupt(self, *, at_once: bool) -> None:
         """Stop after the running job, or at once; one that still waits for its device does."""
         if self._supervisor is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
@@ -11,6 +12,8 @@ from vkbench_db.database import Database
 from vkbench_detection.confirm.pairs import is_pending
 from vkbench_local.executor import Executor, Show, stoppable, stopped_after
 from vkbench_scheduler.planning.tryouts import add_round, cancel_rest
+
+PATIENCE_SECONDS: Final = 3.0  # past the end of the time, with a pair that has begun
 
 
 def time_rounds(
@@ -23,11 +26,12 @@ def time_rounds(
 ) -> bool:
     """Time pairs of a try-out until nothing is open or the time is over; False: it was stopped.
 
-    What was not begun is cancelled. `show` shows how far a round is.
+    What was not begun is cancelled, and so is a pair that does not end soon after. `show` shows how
+    far a round is.
     """
     executor = Executor(database, settings, lambda result: None, stays=True)
     try:
-        with stoppable(executor), stopped_after(executor, seconds):
+        with stoppable(executor), stopped_after(executor, seconds, PATIENCE_SECONDS):
             while True:
                 with show(run) as view:
                     executor.follow(view)
@@ -38,8 +42,9 @@ def time_rounds(
                 if not add_round(database, run):
                     break
     finally:
+        broken_off = [] if executor.interrupted else executor.broken_off
         executor.close()
-        cancel_rest(database, run)
+        cancel_rest(database, run, broken_off)
     return not executor.interrupted
 
 

@@ -8,6 +8,7 @@ folder/code.zip        in a wheel, in place of the blobs: all of them, a tenth a
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import io
 import os
@@ -42,6 +43,8 @@ from vkbench_shaders.own.records import OwnKernel
 
 MANIFEST = "manifest.json"
 CODE = "code.zip"
+ORIGINS = "made-of.txt"  # in the folder of a kept bundle: the revisions that gave its code
+MOST_ORIGINS = 8  # the newest
 PREFIX_DIGITS = 4  # of a hash that are enough to name a bundle
 MOST_BYTES = 512 << 20  # of all code of a bundle; the packaged one has 52 MB
 MOST_CODE_BYTES = 8 << 20  # of one module; the packaged ones have 0.3 MB at most
@@ -329,6 +332,23 @@ class BundleStore:
                 raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def note_origin(self, sha: str, origin: str) -> None:
+        """Note what a bundle was made of that is here; the same code may be of several revisions.
+
+        The bundle does not say so itself: it is named by its code alone.
+        """
+        file, known = self.folder / sha / ORIGINS, self.list_origins(sha)
+        if origin and origin not in known and file.parent.is_dir():
+            text = "\n".join([*known, origin][-MOST_ORIGINS:])
+            replace_file(file, text.encode(), 0o600)
+
+    def list_origins(self, sha: str) -> builtins.list[str]:
+        """What a bundle was made of on this machine, as far as that is known."""
+        try:
+            return (self.folder / sha / ORIGINS).read_text().splitlines()
+        except (OSError, UnicodeDecodeError):
+            return []
 
     def _discard(self, sha: str) -> None:
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".old-") as scratch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from vkbench_cli import main as cli
 from vkbench_cli.builds import find_for_fleet
 from vkbench_db.ask import series
 from vkbench_db.ask.builds import builds, builds_changes
+from vkbench_db.work.builds import find_build_sha
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.turns import next_turn
 from vkbench_web.app import application
@@ -37,13 +39,20 @@ def write_google(path: Path, number: int, seconds: float) -> Path:
     return path
 
 
-def import_days(capsys: Captured, folder: Path, build: str, days: range, seconds: float) -> str:
+def import_days(
+    capsys: Captured,
+    folder: Path,
+    build: str,
+    days: range,
+    seconds: float,
+    program: str = "mybench",
+) -> str:
     """Import a file a day; return what stderr said of the first."""
     told = []
     for day in days:
         file = write_google(folder / f"{day}.json", day, seconds * (1 + day % 3 / 1000))
         words = ("--google-benchmark", str(file), "--device", DEVICE.key, "--build", build)
-        told.append(run_command(capsys, "import", *words, "--program", "mybench")[1])
+        told.append(run_command(capsys, "import", *words, "--program", program)[1])
     return " ".join(told[0].split())
 
 
@@ -97,6 +106,24 @@ def test_a_build_that_is_known_joins_the_series_of_its_runs(
         [row] = series.page(tx, chosen)
         assert (row.results, row.side, row.track) == (2, "ours", "main")
         assert {point.build for point in series.points(tx, row.series, 9)} == {"b8121"}
+
+
+def test_a_name_means_the_build_whose_files_came_later(
+    past: Past, capsys: Captured, tmp_path: Path
+) -> None:
+    told = import_days(capsys, tmp_path, "b1", range(1), 1e-3, PROGRAM)
+    assert "known by its name alone" in told
+    whole = add_build(Lab(past.database, now=BEGAN + 9 * DAY), "b1")
+    assert find_for_fleet(past.database, "b1", PROGRAM) == replace(whole, added_at=0.0)
+    assert "known by its name alone" not in import_days(
+        capsys, tmp_path, "b1", range(1, 2), 1e-3, PROGRAM
+    )
+    rows = read_rows(capsys, "results", "--build", "b1", "--history")
+    assert len({row["job"] for row in rows}) == 2  # of both hashes
+    with past.database.reading() as tx:
+        alone, known = builds(tx, PROGRAM)
+        assert (alone.is_name_alone, known.sha) == (True, whole.sha)
+        assert find_build_sha(tx, alone.sha[:12]) == alone.sha
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from commands import Captured, run_command
+from commands import Captured, read_rows, run_command
+from planted_git import commit, git
+from vkbench.process.git import find_revision
+from vkbench.settings import settings
 
 
 def test_the_next_command_can_be_typed_as_it_stands(tmp_path: Path, capsys: Captured) -> None:
     words = shlex.split(run_command(capsys, "kernel", "new", str(tmp_path / "my kernel"))[0])
     assert words == ["vkbench", "kernel", "check", str(tmp_path / "my kernel" / "rms_quant.toml")]
     assert Path(words[-1]).is_file()
+
+
+def test_a_kernel_in_a_checkout_says_of_which_revision_it_is(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKBENCH_CACHE", str(tmp_path / "cache"))
+    settings.cache_clear()
+    mine = tmp_path / "mine"
+    check = ("kernel", "check", str(mine / "rms_quant.toml"))
+    run_command(capsys, "kernel", "new", str(mine))
+    assert " of " not in run_command(capsys, *check)[1]
+    git(mine, "init", "--quiet", "--initial-branch=main")
+    commit(mine, "the first one")
+    sha = find_revision(mine, "HEAD").sha[:10]
+    assert run_command(capsys, *check)[1].endswith(f" of {sha} the first one\n")
+    (mine / "note").write_text("in no revision")
+    assert run_command(capsys, *check)[1].endswith(f" of {sha} the first one, with changes\n")
+    rows = {row["sha"]: row["commit"] for row in read_rows(capsys, "bundle", "ls")}
+    assert sorted(filter(None, rows.values())) == [
+        f"{sha} the first one, {sha} the first one, with changes"
+    ]
 
 
 def test_a_pack_is_written_whole(tmp_path: Path, capsys: Captured) -> None:

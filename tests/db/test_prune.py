@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from databases import NOW, Lab
+from databases import ENVIRONMENT, NOW, Lab
 from planted_runs import planted_regression
-from vkbench.job import Arm, Pair
+from vkbench.device import Environment
+from vkbench.job import Arm, ArmKind, Pair
 from vkbench_cli.main import main
 from vkbench_db import schema
 from vkbench_db.ask import queries
@@ -19,6 +20,7 @@ from vkbench_db.ask.results import results
 from vkbench_db.database import Database
 from vkbench_db.upkeep import prune, schedules
 from vkbench_db.work import store
+from vkbench_db.work.devices import store_environment
 
 __all__ = ["planted_regression"]
 
@@ -185,6 +187,41 @@ def test_builds_are_needed_that_ran_lately_or_wait_or_are_of_an_open_regression(
     with lab.database.reading() as tx:
         needed = prune.needed_arms(tx, builds, NOW + DAY)
     assert needed & set(builds) == {waiting, before, after}
+
+
+def test_drivers_are_needed_that_ran_lately_or_wait_or_are_of_an_open_regression(
+    lab: Lab, planted_regression: Callable[..., int]
+) -> None:
+    def environment(**extra: str) -> Environment:
+        return replace(ENVIRONMENT, extra=extra)
+
+    ran, waiting, old, new = (word * 64 for word in "abcd")
+    through = environment(driver_sha="1" * 12, driver_name="mine")
+    before, after = environment(icd_library="2" * 12), environment(icd_library="3" * 12)
+    device = lab.add_device()
+    with lab.database.transaction() as tx:
+        for known in (through, before, after):
+            store_environment(tx, known)
+    pair = Pair(old=Arm(name=old, kind=ArmKind.DRIVER), metric="hot")
+    lab.submit(device, 1, bundle=new, arm_kind=ArmKind.DRIVER, pair=pair)
+    lab.settle(device)
+    lab.submit(device, 1, driver=ran)
+    (job,) = lab.pick(device)
+    lab.record(replace(lab.answer(job), environment=through.hash))
+    with lab.database.reading() as tx:
+        assert prune.needed_drivers(tx, NOW - DAY) == {"1" * 12, old, new}
+        assert not prune.needed_drivers(tx, NOW + DAY)
+    pin(lab.database, "driver", "mine")
+    with lab.database.transaction() as tx:
+        schedules.add(tx, name="s", cron="@weekly", selection={"driver": "*"}, user="ann", now=NOW)
+    lab.submit(device, 1, driver=waiting)
+    planted_regression(device, "mul_mat_vec/q4_0/m1_n1_k256", "", "")
+    with lab.database.transaction() as tx:
+        sides = {"before_environment": before.hash, "after_environment": after.hash}
+        tx.execute(update(schema.change_point).values(**sides))
+    with lab.database.reading() as tx:
+        needed = prune.needed_drivers(tx, NOW + DAY)
+    assert needed == {"*", "1" * 12, "2" * 12, "3" * 12, waiting, "mine"}
 
 
 def test_what_an_open_regression_needs_stays_until_it_is_closed(

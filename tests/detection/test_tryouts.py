@@ -13,7 +13,7 @@ from vkbench_db.work.arrivals import cancel_run
 from vkbench_detection.compare.comparison import compare
 from vkbench_detection.compare.references import find
 from vkbench_detection.compare.tryouts import TryVerdict
-from vkbench_scheduler.planning.tryouts import add_round
+from vkbench_scheduler.planning.tryouts import add_round, cancel_rest
 from vkbench_tables.comparisons import comparison
 from vkbench_tables.comparisons import tryout as tables
 
@@ -67,6 +67,29 @@ def test_the_time_may_end_in_the_first_round(lab: Lab) -> None:
     assert tried.counts == {TryVerdict.UNREACHED: 4}
     assert tried.mean is None
     assert tables.lines(tried) == ["b1 → b2: 4 cases (4 not reached)"]
+
+
+def test_a_pair_that_the_end_breaks_off_leaves_its_case_undecided(lab: Lab) -> None:
+    trial = Trial(lab)
+    trial.do_round()
+    assert add_round(lab.database, trial.run)
+    slower, *_ = lab.pick(trial.device)
+    assert slower.case == SLOWER
+    cancel_rest(lab.database, trial.run, [slower.id])
+    tried = {case.case: case for case in trial.so_far().cases}
+    assert (tried[SLOWER].verdict, tried[SLOWER].pairs) == (TryVerdict.UNDECIDED, 1)
+    assert tried[SLOWER].note == "the time was over while it was measured"
+    assert tried[SAME].note == ""
+
+
+def test_a_first_pair_that_the_end_breaks_off_is_undecided_without_a_time(lab: Lab) -> None:
+    trial = Trial(lab)
+    first, *_ = lab.pick(trial.device, 2)
+    cancel_rest(lab.database, trial.run, [first.id])
+    tried = trial.so_far()
+    assert tried.counts == {TryVerdict.UNDECIDED: 1, TryVerdict.UNREACHED: 3}
+    assert [case.case for case in tried.changed] == [first.case]
+    assert tables.table(tried, tried.changed).rows[0]["ratio"] is None
 
 
 def test_one_pair_that_differs_says_nothing_for_sure(lab: Lab) -> None:

@@ -195,7 +195,8 @@ def test_a_try_says_what_a_change_does(vkbench: Typed, ggml_folder: Path, tmp_pa
     assert tried.returncode == 1, tried.stderr
     answer = json.loads(tried.stdout)
     verdicts = {row["case"]: (row["verdict"], row["pairs"]) for row in answer["rows"]}
-    assert verdicts[PRODUCT] == ("slower", 8)
+    verdict, pairs = verdicts[PRODUCT]
+    assert (verdict, pairs >= 8) == ("slower", True)  # more where the machine is busy
     assert answer["summary"]["geometric_mean"] > 1.5
     assert "old → slow: 1 case (1 slower), 100% slower by 5 % or more" in tried.stderr
     commented = vkbench(

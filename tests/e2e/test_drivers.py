@@ -79,7 +79,7 @@ def test_mesa_of_two_releases_is_one_device(vkbench: Vkbench, lavapipe: Path) ->
     for name in ("old", "new"):
         ran = vkbench("run", "--driver", name, *chosen, "--mode", "correctness")
         assert ran.code == 0, ran.err
-    arms = ("--old", "old", "--new", "new", "--budget", "10", "--all", "--json")
+    arms = ("--old", "old", "--new", "new", "--budget", "60", "--all", "--json")
     tried = vkbench("driver", "try", *arms, *chosen)
     assert [row["pairs"] >= 1 for row in tried.rows] == [True], tried.err
     rows = vkbench("results", "--history", "--json").rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,9 +82,22 @@ def test_the_commit_that_mended_a_driver_is_found(vkbench: Vkbench, tmp_path: Pa
     assert found.code == 0, found.err
     assert "change 2 is the first good one: " in found.err
     assert [row["verdict"] for row in found.rows] == ["taken as good", "good", "wrong", "wrong"]
-    again = vkbench(*words, "--revisions", "r2..r3", *CHOSEN, "--json")
+    log = plant_logging_git(tmp_path / "bin")
+    path = os.pathsep.join((str(tmp_path / "bin"), os.environ["PATH"]))
+    again = vkbench(*words, "--revisions", "r2..r3", *CHOSEN, "--json", PATH=path)
     assert (again.code, again.out) == (2, "")
     assert "r2 and r3 have the same files in their builds: it is not wrapped that" in again.err
+    listings = [line for line in log.read_text().splitlines() if "--first-parent" in line]
+    assert len(listings) == 1, listings
+
+
+def plant_logging_git(folder: Path) -> Path:
+    """A git that notes what it is asked; the file with its notes, a command a line."""
+    folder.mkdir()
+    log, git = folder / "log", folder / "git"
+    git.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("git")} "$@"\n')
+    git.chmod(0o755)
+    return log
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from planted_lines import COPY, NAME, add_program
+from planted_lines import COPY, NAME, RIGHT, SUM, add_program
 from vkbench.settings import settings
 
 pytestmark = pytest.mark.slow
@@ -161,3 +161,18 @@ def test_what_makes_no_sense_is_one_line(
     assert (code, out) == (2, "")
     assert err.startswith(f"vkbench: {complaint}")
     assert err.count("\n") == 1
+
+
+def test_a_try_ends_with_its_budget_although_a_pair_goes_on(
+    type_words: Type, tmp_path: Path
+) -> None:
+    for name, copies in (("old", "say()"), ("new", "time.sleep(50); say()")):
+        body = f"if request['case'] == 'copy/64m':\n    {copies}\nelse:\n    {RIGHT}"
+        add_program(settings(), body, tmp_path / name, name)
+    chosen = ("--case", SUM, "--case", COPY, "--seconds", "0.01", "--budget", "20", "--all")
+    words = ("try", NAME, "--old", "old", "--new", "new", *chosen, "--json")
+    code, out, err = type_words(*words)
+    rows = {row["case"]: row for row in json.loads(out)["rows"]}
+    assert code in (0, 7), err  # the other case may be timed before, or not
+    assert (rows[COPY]["verdict"], rows[COPY]["pairs"]) == ("undecided", 0)
+    assert rows[COPY]["note"] == "the time was over while it was measured"

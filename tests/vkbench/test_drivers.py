@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from databases import ENVIRONMENT
+from planted_libraries import ENTRY, update, write_library, write_manifest
 from vkbench.device import ICD, ICD_LIBRARY, Environment, OwnDrivers
 from vkbench.drivers import copies
 from vkbench.drivers.copies import keep_own
 from vkbench.drivers.icd import read_icd
+from vkbench.drivers.stamp import DriverFiles
 from vkbench.drivers.store import Driver, DriverStore
 from vkbench.errors import UsageError
 from vkbench.programs.store import DamagedBuild
-
-ENTRY = b"\0vk_icdGetInstanceProcAddr\0"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> DriverStore:
     return DriverStore(tmp_path / "drivers")
-
-
-def write_library(path: Path, more: bytes = ENTRY, *, bits: int = 64, machine: int = 0) -> Path:
-    """A file with the header of this machine's own programs, or another one's."""
-    header = bytearray(Path("/proc/self/exe").read_bytes()[:64])
-    header[4] = {32: 1, 64: 2}[bits]
-    header[18] ^= machine
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(bytes(header) + more)
-    return path
-
-
-def write_manifest(path: Path, library: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    icd = {"library_path": library, "api_version": "1.3.0"}
-    path.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))
-    return path
 
 
 def test_an_installed_driver_stays_in_place_and_is_known_by_its_files(
@@ -191,15 +172,6 @@ def test_none_was_added_yet(store: DriverStore) -> None:
         store.find("mesa")
 
 
-def update(folder: Path, version: str, name: str = "x") -> Environment:
-    """The environment of a host whose driver was updated to this version."""
-    library = write_library(folder / "lib" / f"lib{name}.so", version.encode() + ENTRY)
-    manifest = write_manifest(folder / "etc" / f"{name}_icd.json", str(library))
-    digits = hashlib.sha256(library.read_bytes()).hexdigest()[:12]
-    extra = {ICD: str(manifest), ICD_LIBRARY: digits}
-    return replace(ENVIRONMENT, driver_version=version, extra=extra)
-
-
 def names_of(own: OwnDrivers) -> list[str]:
     return [copy.name.rpartition("-")[0] for copy in own.copies]
 
@@ -247,3 +219,22 @@ def test_what_is_not_copied_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert refuse(known).endswith("libx.so has 3 MiB, and copies have at most 1")
     (tmp_path / "etc" / "x_icd.json").unlink()
     assert "cannot read" in refuse(known)
+
+
+def test_an_update_of_a_driver_is_seen_from_outside(tmp_path: Path) -> None:
+    known = update(tmp_path, "1")
+    library = Path(read_icd(Path(known.extra[ICD])).library)
+    before, after = library.stat().st_ctime - 1, library.stat().st_ctime + 1
+    files = DriverFiles(known, after)
+    assert not files.have_moved()
+    assert DriverFiles(known, before).have_moved()  # the process may have loaded the old one
+    write_library(tmp_path / "new", b"2" + ENTRY).replace(library)
+    assert files.have_moved()
+    assert not DriverFiles(known, library.stat().st_ctime + 1).have_moved()
+    library.unlink()
+    assert files.have_moved()
+    files.await_stillness(lambda: True)  # nobody waits any more
+    unclear = DriverFiles(ENVIRONMENT, before)
+    own = DriverFiles(update(tmp_path, "570", "GLX_nvidia"), before)
+    assert not unclear.have_moved()
+    assert not own.have_moved()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from planted_drivers import LAVAPIPE, plant_driver
-from vkbench.device import DRIVER_NAME, Environment
+from planted_drivers import LAVAPIPE, install_driver, plant_driver
+from vkbench.device import DRIVER_NAME, ICD_LIBRARY, Environment
 from vkbench.drivers.store import Driver, DriverStore
 from vkbench.job import Arm, ArmKind, Job, Mode, Outcome, Pair
 from vkbench.result import HOT, Result, Side, WrongArm
@@ -28,6 +29,39 @@ def drivers(need: Need, tmp_path: Path) -> dict[str, Driver]:
     store = DriverStore(settings().driver_folder())
     planted = {name: plant_driver(name, tmp_path / name) for name in ("slow", "wrong", "crash")}
     return {name: store.add(name, path) for name, path in {"real": LAVAPIPE, **planted}.items()}
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_that_is_updated_meanwhile_is_what_results_name(
+    need: Need, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not LAVAPIPE.exists():
+        need("gpu", "lavapipe is not installed (apt install mesa-vulkan-drivers)")
+    place = tmp_path / "installed"
+    monkeypatch.setenv("VK_DRIVER_FILES", str(install_driver("none", place, tmp_path / "none")))
+    results: list[Result] = []
+    environments: list[Environment] = []
+    job = Job(id=1, token=1, case="add/f32/b1_c1_h8_w64", mode=Mode.CORRECTNESS)
+    with Supervisor("llvmpipe", settings(), note_environment=environments.append) as supervisor:
+        old = supervisor.start().environment
+        supervisor.run([job, replace(job, id=2)], results.append)
+        pid = supervisor.runner_pid
+        supervisor.run([replace(job, id=3)], results.append)
+        assert supervisor.runner_pid == pid  # nothing was updated
+        install_driver("wrong", place, tmp_path / "wrong")
+        supervisor.run([replace(job, id=4)], results.append)
+        assert supervisor.ready
+        new = supervisor.ready.environment
+    assert [result.outcome for result in results] == [Outcome.PASSED] * 3 + [Outcome.WRONG]
+    assert [result.environment for result in results] == [old.hash] * 3 + [new.hash]
+    assert environments == [new]
+    shas = [environment.extra[ICD_LIBRARY] for environment in (old, new)]
+    assert shas[0] != shas[1]
+    assert shas[1] == hash_file(place / "libvulkan_lvp.so")[: len(shas[1])]
+
+
+def hash_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def pair_job(number: int, old: Driver, new: Driver, metric: str = HOT) -> Job:

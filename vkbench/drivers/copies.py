@@ -1,19 +1,21 @@
 """Copies of a host's own drivers, so that an update can be timed against the driver before it.
 
-A worker that starts copies the driver that it runs on: the manifest and the library that it names.
-What the library loads from elsewhere, such as LLVM, is not copied. A copy of a driver is known by
-the hash of its files, as one that a user added.
+A worker copies the driver that it runs on, as it starts and when that was updated: the manifest and
+the library that it names. What the library loads from elsewhere, such as LLVM, is not copied. A
+copy of a driver is known by the hash of its files, as one that a user added.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from vkbench.device import ICD, ICD_LIBRARY, DriverCopy, Environment, OwnDrivers
-from vkbench.drivers.icd import Icd, read_icd
+from vkbench.drivers.icd import OF_NVIDIA, Icd, read_icd
 from vkbench.errors import VkbenchError
 from vkbench.process import system
 from vkbench.process.plain_file import open_bytes, open_plain
@@ -23,7 +25,6 @@ from vkbench.programs.store import BuildStore
 
 KEPT: Final = 2  # copies of one manifest's driver: the one that runs, and the one before
 MOST_COPY_BYTES: Final = 256 << 20
-_OF_NVIDIA: Final = "nvidia"  # in the name of the library of its own driver, and not of Mesa's
 _MOST_NAME: Final = 40 - 1 - SHA_SHOWN  # characters of a name before the digits of the hash
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9._]+")
 
@@ -40,17 +41,32 @@ def keep_own(environment: Environment, folder: Path) -> OwnDrivers:
     store = BuildStore(folder)
     reason = ""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("a") as lock:
-            system.lock(lock, waits=True)  # the workers of all devices start together
+        with _hold_lock(folder):
             _keep_copy(environment, store)
     except (OSError, VkbenchError) as error:
         reason = f"no copy of its driver is kept: {error}"
     copies = tuple(
-        DriverCopy(name=build.name, sha=build.sha, library=_library_of(build))
+        DriverCopy(name=build.name, sha=build.sha, library=library_of(build))
         for build in store.list_builds()
     )
     return OwnDrivers(copies=copies, reason=reason)
+
+
+def remove_copies(copies: Collection[Build], folder: Path) -> int:
+    """Remove copies of a host's own drivers while no worker keeps one; the bytes that are free."""
+    if not copies:
+        return 0
+    with _hold_lock(folder):
+        return BuildStore(folder).remove(copies)
+
+
+@contextmanager
+def _hold_lock(folder: Path) -> Iterator[None]:
+    """Have the copies of a folder alone: the workers of all devices start together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        system.lock(lock, waits=True)
+        yield
 
 
 def _keep_copy(environment: Environment, store: BuildStore) -> None:
@@ -58,7 +74,7 @@ def _keep_copy(environment: Environment, store: BuildStore) -> None:
     if not manifest or not library:
         raise NoCopy("which files it has is not clear")
     icd = read_icd(Path(manifest))
-    if _OF_NVIDIA in icd.library.name:
+    if OF_NVIDIA in icd.library.name:
         raise NoCopy(
             "NVIDIA's works with the kernel module of its own version alone, of which the system "
             "has one; another version cannot be timed beside it"
@@ -68,10 +84,10 @@ def _keep_copy(environment: Environment, store: BuildStore) -> None:
         most = MOST_COPY_BYTES >> 20
         raise NoCopy(f"{icd.library} has {size >> 20} MiB, and copies have at most {most}")
     copies = [build for build in store.list_builds() if _manifest_of(build) == icd.manifest.name]
-    own = next((build for build in copies if _library_of(build) == library), None)
+    own = next((build for build in copies if library_of(build) == library), None)
     if own is None:
         own = store.add(DRIVER, _open_files(icd), _name_copy(environment, library))
-        if _library_of(own) != library:
+        if library_of(own) != library:
             store.remove([own])
             raise NoCopy(f"{icd.library} is another one than it was when the runner loaded it")
     store.renew(own)
@@ -98,6 +114,6 @@ def _manifest_of(build: Build) -> str:
     return next((file.path for file in build.files if file.path.endswith(".json")), "")
 
 
-def _library_of(build: Build) -> str:
+def library_of(build: Build) -> str:
     """The first digits of the hash of a copy's library."""
     return next((f.sha[:SHA_SHOWN] for f in build.files if not f.path.endswith(".json")), "")

@@ -16,6 +16,7 @@ from vkbench.errors import UsageError
 from vkbench.process.plain_file import open_plain
 
 MOST_MANIFEST_BYTES: Final = 1 << 20
+OF_NVIDIA: Final = "nvidia"  # in the name of the library of its own driver, and not of Mesa's
 _ENTRY: Final = b"vk_icdGetInstanceProcAddr"  # the function that every driver has
 _ELF: Final = b"\x7fELF"
 _BITS: Final = {1: 32, 2: 64}  # by the byte of an ELF file after these four
@@ -55,6 +56,20 @@ def read_icd(path: Path, inside: Path | None = None) -> Icd:
     return Icd(manifest=path.absolute(), library=library, document=document)
 
 
+def list_places(manifest: Path) -> list[Path]:
+    """Where the library of a manifest lies, the likeliest first; links in them are kept.
+
+    UsageError where it is no manifest of a driver.
+    """
+    return _list_places(manifest, _read_document(manifest)["ICD"]["library_path"])
+
+
+def _list_places(manifest: Path, named: str) -> list[Path]:
+    """Where a library lies: beside the manifest, if a path leads there, or in the system."""
+    folders = (manifest.absolute().parent,) if os.sep in named else _SYSTEM_FOLDERS
+    return [place for folder in folders if (place := Path(folder, named)).exists()]
+
+
 def _read_document(path: Path) -> dict[str, Any]:
     with open_plain(path) as file:
         text = file.read(MOST_MANIFEST_BYTES + 1)
@@ -88,10 +103,8 @@ def _refusal(path: Path, reason: str) -> UsageError:
 
 
 def _find_library(manifest: Path, named: str, inside: Path | None) -> Path | None:
-    """Where the library lies: beside the manifest, if a path leads there, or in the system."""
-    folders = (manifest.absolute().parent,) if os.sep in named else _SYSTEM_FOLDERS
-    places = [Path(folder, named) for folder in folders]
-    libraries = [place.resolve() for place in places if place.exists()]
+    """Where the library lies, with the links followed: that `inside` first, if one is."""
+    libraries = [place.resolve() for place in _list_places(manifest, named)]
     if inside:
         copies = sorted(place.resolve() for place in inside.rglob(Path(named).name))
         inner = [place for place in [*libraries, *copies] if place in copies]

@@ -94,6 +94,22 @@ def is_changed(repository: Path) -> bool:
     return bool(done.stdout) and not done.returncode
 
 
+def describe_folder(folder: Path) -> str:
+    """The revision that a folder is of, and whether it has changes; "" where git keeps none of it.
+
+    So it is where git is not installed, or does not trust the folder.
+    """
+    try:
+        listed = run_git(folder, "ls-files", "--", ".")
+        if listed.returncode or not listed.stdout:
+            return ""
+        revision = find_revision(folder, "HEAD")
+        changes = read_git(folder, "status", "--porcelain", "--", ".")
+    except UsageError:
+        return ""
+    return f"{revision.sha[:10]} {revision.subject}" + (", with changes" if changes else "")
+
+
 def _list_log(repository: Path, *words: str) -> list[Revision]:
     log = read_git(repository, "log", "--format=%H%x00%ct%x00%D%x00%s", *words)
     parts = (line.split("\0") for line in log.decode(errors="replace").split("\n") if line)

@@ -67,22 +67,21 @@ def find_drivers(
     return Search(case=problem(case).case.name, variant=variant, candidates=candidates)
 
 
-def find_driver_revisions(
-    database: Database,
-    case: str,
-    variant: str,
-    word: str,
-    span: RevisionRange,
-    fleet: Sequence[str],
-) -> Search:
-    """The candidates of --driver-file, here or on devices of the fleet (keys)."""
+def make_fleet_driver_ends(
+    database: Database, word: str, span: RevisionRange, fleet: Sequence[str]
+) -> MadeEnds:
+    """Make the first and the last driver of a range, if devices of the fleet (keys) take any."""
     from vkbench_scheduler.drivers import find_able
+
+    with database.reading() as tx:
+        find_able(tx, fleet, EVERY_DRIVER)
+    return make_driver_ends(word, span, of_fleet=True)
+
+
+def search_driver_revisions(ends: MadeEnds, case: str, variant: str) -> Search:
+    """The candidates of --driver-file, of which both ends are made."""
     from vkbench_shaders.catalogue import problem
 
-    if fleet:
-        with database.reading() as tx:
-            find_able(tx, fleet, EVERY_DRIVER)
-    ends = make_driver_ends(word, span, of_fleet=bool(fleet))
     return ends.search(problem(case).case.name, variant)
 
 

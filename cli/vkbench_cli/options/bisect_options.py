@@ -15,6 +15,7 @@ from vkbench.case import is_own, program_of
 from vkbench.errors import UsageError
 from vkbench.process.user import user_name
 from vkbench_cli.options.bisect_builds import (
+    MadeEnds,
     RevisionRange,
     Search,
     store_builds,
@@ -24,9 +25,10 @@ from vkbench_cli.options.bisect_bundles import choose_bundles, pose_case_to
 from vkbench_cli.options.bisect_drivers import (
     check_drivers,
     choose_device_of_drivers,
-    find_driver_revisions,
     find_drivers,
     make_driver_ends,
+    make_fleet_driver_ends,
+    search_driver_revisions,
 )
 from vkbench_cli.options.bisect_regression import find_change, order_of
 from vkbench_cli.show.telling import tell
@@ -188,32 +190,38 @@ def begin_here(
 
     with database.reading() as tx:
         selectors = list(selectors) or options.devices(tx)
+    ends: MadeEnds | None = None
     if options.drivers or options.driver_file:
         check(options)
-        good, bad = _find_driver_ends(options)
+        if options.driver_file:
+            ends = make_driver_ends(options.driver_file, _range_of(options), of_fleet=False)
+        good, bad = (ends.good.sha, ends.bad.sha) if ends else _name_driver_ends(options)
         facts = choose_device_of_drivers(good, bad, selectors, settings)
     else:
         facts, *_ = chosen_devices(selectors, settings)
     with database.transaction() as tx:
         store_device(tx, facts)
-    return begin(database, options, [facts.key])
+    return begin(database, options, [facts.key], ends=ends)
 
 
-def _find_driver_ends(options: BisectOptions) -> tuple[str, str]:
-    """The names or hashes of the first driver and the last; those of --driver-file are made."""
-    if options.drivers:
-        words = _split_names(options.drivers)
-        return words[0], words[-1]
-    ends = make_driver_ends(options.driver_file, _range_of(options), of_fleet=False)
-    return ends.good.sha, ends.bad.sha
+def _name_driver_ends(options: BisectOptions) -> tuple[str, str]:
+    """The first driver and the last of --drivers, as their user named them."""
+    words = _split_names(options.drivers)
+    return words[0], words[-1]
 
 
 def begin(
-    database: Database, options: BisectOptions, devices: Sequence[str], *, of_fleet: bool = False
+    database: Database,
+    options: BisectOptions,
+    devices: Sequence[str],
+    *,
+    of_fleet: bool = False,
+    ends: MadeEnds | None = None,
 ) -> int:
     """Store a bisection on identical devices (keys), with its candidates; its number.
 
-    Those of the fleet get builds from where the lab keeps them.
+    Those of the fleet get builds from where the lab keeps them. The ends of --driver-file are made
+    here unless they are given.
     """
     from vkbench_db.upkeep import bisections
     from vkbench_shaders.catalogue import problem
@@ -225,7 +233,7 @@ def begin(
             problem(complete.case)  # a slip in its name is said before one in the bundles'
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    search = _store_candidates(database, complete, devices if of_fleet else ())
+    search = _store_candidates(database, complete, devices if of_fleet else (), ends)
     new = bisections.NewBisection(
         devices=devices,
         case=search.case,
@@ -242,7 +250,9 @@ def begin(
         return bisections.create(tx, new, now=time.time())
 
 
-def _store_candidates(database: Database, options: BisectOptions, fleet: Sequence[str]) -> Search:
+def _store_candidates(
+    database: Database, options: BisectOptions, fleet: Sequence[str], ends: MadeEnds | None
+) -> Search:
     """The candidates, for devices of the fleet (keys) or of this machine; they are stored."""
     of_fleet = bool(fleet)
     if options.program:
@@ -250,7 +260,8 @@ def _store_candidates(database: Database, options: BisectOptions, fleet: Sequenc
         return store_revisions(database, options.case, options.program, span, of_fleet=of_fleet)
     if options.driver_file:
         span, word = _range_of(options), options.driver_file
-        return find_driver_revisions(database, options.case, options.variant, word, span, fleet)
+        made = ends or make_fleet_driver_ends(database, word, span, fleet)
+        return search_driver_revisions(made, options.case, options.variant)
     if options.drivers:
         words = _split_names(options.drivers)
         return find_drivers(database, options.case, options.variant, words, fleet)

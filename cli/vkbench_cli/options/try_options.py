@@ -33,7 +33,11 @@ class TryOptions:
     device: Devices = field(default_factory=list)
     budget: Annotated[
         str,
-        Option(metavar="TIME", help="Begin no pair after this time: seconds, or 10m, or 1h."),
+        Option(
+            metavar="TIME",
+            help="Begin no pair after this time, and break off one that goes on: seconds, or 10m, "
+            "or 1h.",
+        ),
     ] = "10m"
     seconds: Annotated[
         float,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
@@ -13,6 +13,31 @@ from vkbench.words import names
 from vkbench_db import schema
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriverNames:
+    """What the driver of an environment is called."""
+
+    version: str
+    driver: str  # its own name: llvmpipe, NVIDIA
+    sha: str  # first digits of the hash of its files, if a user added it
+    name: str  # what that user calls it
+
+    @property
+    def versioned(self) -> str:
+        """Its own name and its version, which every driver has."""
+        return f"{self.driver} {self.version}"
+
+    @property
+    def called(self) -> str:
+        """What people call it: as its user does, or by its version."""
+        return self.name or self.versioned
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All that people may type to mean it."""
+        return (*filter(None, (self.version, self.driver, self.sha, self.name)), self.versioned)
+
+
 def find_driver(tx: Connection, name: str) -> dict[str, str]:
     """The environments with a driver of this name, version or hash, as `find_environments` finds.
 
@@ -20,7 +45,7 @@ def find_driver(tx: Connection, name: str) -> dict[str, str]:
     """
     if found := find_environments(tx, name):
         return found
-    known = dict.fromkeys(word for names_of in name_drivers(tx).values() for word in names_of)
+    known = dict.fromkeys(word for driver in name_drivers(tx).values() for word in driver.words)
     raise UnknownName("driver", name, names.nearest(name, list(known)))
 
 
@@ -28,9 +53,9 @@ def find_environments(tx: Connection, name: str) -> dict[str, str]:
     """The environments with a driver of this name or version: what people call it, by hashes."""
     lowered = name.strip().casefold()
     return {
-        environment: names_of[-1]
-        for environment, names_of in name_drivers(tx).items()
-        if lowered in map(str.casefold, names_of)
+        environment: driver.versioned
+        for environment, driver in name_drivers(tx).items()
+        if lowered in map(str.casefold, driver.words)
     }
 
 
@@ -42,34 +67,22 @@ def find_files(tx: Connection, name: str) -> set[str]:
     return {extra[DRIVER_SHA] for extra in extras if extra.get(DRIVER_SHA)}
 
 
-def name_drivers(tx: Connection) -> dict[str, tuple[str, ...]]:
-    """The names of the driver of every environment: its version, its name, and both.
-
-    One that a user added has a name of theirs and a hash, too.
-    """
+def name_drivers(tx: Connection) -> dict[str, DriverNames]:
+    """The names of the driver of every environment, by the environments' hashes."""
     known = schema.environment.c
     rows = tx.execute(
         select(known.hash, known.driver, known.driver_version, known.facts).order_by(known.hash)
-    ).all()
-    return {
-        row.hash: (
-            *(row.driver_version, row.driver),
-            *_list_added_names(row.facts.get("extra") or {}),
-            f"{row.driver} {row.driver_version}",
+    )
+    names_by_hash: dict[str, DriverNames] = {}
+    for row in rows:
+        extra = row.facts.get("extra") or {}
+        names_by_hash[row.hash] = DriverNames(
+            version=row.driver_version,
+            driver=row.driver,
+            sha=extra.get(DRIVER_SHA) or "",
+            name=extra.get(DRIVER_NAME) or "",
         )
-        for row in rows
-    }
-
-
-def call_drivers(tx: Connection) -> dict[str, str]:
-    """What people call the driver of each environment: as its user does, or by its version."""
-    known = schema.environment.c
-    rows = tx.execute(select(known.hash, known.driver, known.driver_version, known.facts))
-    return {
-        row.hash: (row.facts.get("extra") or {}).get(DRIVER_NAME)
-        or f"{row.driver} {row.driver_version}"
-        for row in rows
-    }
+    return names_by_hash
 
 
 def names_of_files(tx: Connection) -> dict[str, str]:
@@ -85,7 +98,3 @@ def names_of_files(tx: Connection) -> dict[str, str]:
 
 
 _FACTS = select(schema.environment.c.facts)
-
-
-def _list_added_names(extra: Mapping[str, str]) -> list[str]:
-    return [extra[key] for key in (DRIVER_SHA, DRIVER_NAME) if extra.get(key)]

@@ -23,7 +23,7 @@ from vkbench_db.ask.driver_names import find_driver, name_drivers
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
-from vkbench_db.work.builds import find_build_sha, is_of_build, names_of_builds
+from vkbench_db.work.builds import find_all_build_shas, is_of_build, names_of_builds
 
 _MODES = (*CHECKS, Mode.COMPILE, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
@@ -159,7 +159,7 @@ def choices(tx: Connection) -> dict[str, list[str]]:
     return {
         "program": sorted(tx.execute(select(schema.build.c.program).distinct()).scalars()),
         "build": sorted(filter(None, names_of_builds(tx).values())),
-        "driver": sorted({names_of[-1] for names_of in name_drivers(tx).values()}),
+        "driver": sorted({driver.versioned for driver in name_drivers(tx).values()}),
         "kernel": sorted(tx.execute(select(case.kernel).distinct()).scalars()),
         "format": sorted(tx.execute(select(case.format).distinct()).scalars()),
         "mode": [str(mode) for mode in _MODES],
@@ -171,7 +171,7 @@ def _choose_jobs(
     tx: Connection, chosen: ResultFilter
 ) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
-    builds = [find_build_sha(tx, word) for word in chosen.build]
+    builds = [sha for word in chosen.build for sha in find_all_build_shas(tx, word)]
     drivers = sorted({known for word in chosen.driver for known in find_driver(tx, word)})
     # The table of latest results knows no sweeps, and no build or driver but the last one.
     is_noted = chosen.is_latest and not chosen.trials and not (builds or drivers)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import (
     ColumnElement,
+    CompoundSelect,
     Connection,
     Select,
     delete,
@@ -23,8 +24,11 @@ from sqlalchemy import (
     update,
 )
 
-from vkbench.job import UNFINISHED
+from vkbench.device import DRIVER_SHA, ICD_LIBRARY
+from vkbench.job import UNFINISHED, ArmKind
 from vkbench_db import schema
+from vkbench_db.ask.driver_names import find_environments
+from vkbench_db.batches import batches
 from vkbench_db.database import Database
 from vkbench_db.upkeep.bisections import RUNNING
 
@@ -160,6 +164,53 @@ def needed_arms(tx: Connection, shas: Sequence[str], before: float) -> set[str]:
         .where(job.against.in_(shas), is_new),
     )
     return _needed_bundles(tx) | set(tx.execute(ran).scalars())
+
+
+def needed_drivers(tx: Connection, before: float) -> set[str]:
+    """What means the drivers that are needed, or ran since a moment.
+
+    It is hashes and names of theirs, or the first digits of hashes: of their files, or of the
+    library of a host's own driver. `*` is among them where a schedule runs through all drivers.
+    """
+    job = schema.job.c
+    devices = select(schema.device.c.id)  # for the index, which begins with the device
+    waiting = select(job.driver).where(job.device_id.in_(devices), job.state.in_(UNFINISHED))
+    needed = _needed_bundles(tx) | set(tx.execute(waiting).scalars())
+    for selection in tx.execute(select(schema.schedule.c.selection)).scalars():
+        needed.add(selection.get("driver", ""))
+    timed = (
+        select(job.bundle, job.against)
+        .join(schema.attempt, schema.attempt.c.job_id == job.id)
+        .where(job.arm_kind == ArmKind.DRIVER, schema.attempt.c.recorded_at >= before)
+    )
+    for row in tx.execute(timed.distinct()):
+        needed |= set(row)
+    environments = set(tx.execute(_needed_environments(before)).scalars())
+    pinned = select(schema.baseline.c.value).where(schema.baseline.c.kind == ArmKind.DRIVER)
+    for value in list(tx.execute(pinned).scalars()):
+        needed.add(value)
+        environments |= find_environments(tx, value).keys()
+    known = schema.environment.c
+    for page in batches(sorted(environments), 1000):
+        for facts in tx.execute(select(known.facts).where(known.hash.in_(page))).scalars():
+            extra = facts.get("extra") or {}
+            needed |= {extra.get(DRIVER_SHA, ""), extra.get(ICD_LIBRARY, "")}
+    return needed - {""}
+
+
+def _needed_environments(before: float) -> CompoundSelect[str]:
+    """The environments on both sides of unsettled changes, of baselines, and of late results."""
+    attempt, known, change = schema.attempt.c, schema.environment.c, schema.change_point.c
+    ran = exists().where(attempt.environment == known.hash, attempt.recorded_at >= before)
+    return union(
+        select(known.hash).where(ran),
+        select(attempt.environment)
+        .join(schema.job, schema.job.c.id == attempt.job_id)
+        .join(schema.run, schema.run.c.id == schema.job.c.run_id)
+        .join(schema.baseline, schema.baseline.c.value == schema.run.c.uuid),
+        select(change.before_environment).where(_is_unsettled()),
+        select(change.after_environment).where(_is_unsettled()),
+    )
 
 
 def _needed_runs(tx: Connection) -> set[int]:

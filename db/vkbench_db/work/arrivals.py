@@ -9,7 +9,7 @@ jobs is ever sent: `settle` cancels them. If it ends later, `settle` queues what
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 from sqlalchemy import Connection, Select, exists, func, or_, select, update
@@ -54,6 +54,14 @@ def cancel_run(database: Database, run: int, now: float) -> int:
     with database.transaction() as tx:
         note_cancelled(tx, run, now)
     return sum(_cancelled_parts(database, run))
+
+
+def explain_cancelled(database: Database, jobs: Collection[int], reason: str) -> None:
+    """Say of jobs that are cancelled why they have no result."""
+    job = schema.job.c
+    with database.transaction() as tx:
+        is_meant = (job.id.in_(list(jobs)), job.state == JobState.CANCELLED)
+        tx.execute(update(schema.job).where(*is_meant).values(reason=reason))
 
 
 def settle(database: Database, run: int, now: float) -> None:

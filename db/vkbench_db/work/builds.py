@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Text, bindparam, s
 
 from vkbench.errors import UnknownName
 from vkbench.job import ArmKind
-from vkbench.programs.build import Build, BuildFile
+from vkbench.programs.build import Build, BuildFile, build_of_name
 from vkbench.words.names import pick_sha
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
@@ -65,11 +65,30 @@ def has_files(tx: Connection, sha: str) -> bool:
 
 
 def find_build_sha(tx: Connection, word: str, program: str = "") -> str:
-    """The hash of the build that a name, or the beginning of a hash, means."""
+    """The hash of the build that a name, or the beginning of a hash, means.
+
+    A name means the build whose files came to be known, and not what is known by that name alone
+    since results of it were imported before.
+    """
     build = schema.build.c
-    query = select(build.sha, build.name).order_by(build.added_at, build.sha)
-    rows = tx.execute(query.where(build.program == program) if program else query)
-    return pick_sha(word, {row.sha: row.name for row in rows}, "build")
+    query = select(build.sha, build.name, build.program).order_by(build.added_at, build.sha)
+    rows = tx.execute(query.where(build.program == program) if program else query).all()
+    alone = {row.sha for row in rows if build_of_name(row.program, row.name).sha == row.sha}
+    whole = {(row.program, row.name) for row in rows if row.sha not in alone}
+    names = {
+        row.sha: "" if row.sha in alone and (row.program, row.name) in whole else row.name
+        for row in rows
+    }
+    return pick_sha(word, names, "build")
+
+
+def find_all_build_shas(tx: Connection, word: str) -> list[str]:
+    """The hash of the build that a word means, and that of its name alone, if that is known too."""
+    build = schema.build.c
+    sha = find_build_sha(tx, word)
+    row = tx.execute(select(build.program, build.name).where(build.sha == sha)).one()
+    alone = build_of_name(row.program, row.name).sha if row.name == word.strip() else sha
+    return [sha, alone] if alone != sha and is_build(tx, alone) else [sha]
 
 
 def builds_between(tx: Connection, first: str, last: str) -> list[str]:

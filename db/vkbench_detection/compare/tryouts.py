@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from vkbench.job import JobState
 from vkbench.result import Side
 from vkbench_db.ask.devices.names import NamedDevice, named_devices
-from vkbench_detection.confirm.pairs import PairedCase, PairResults, results_by_case
+from vkbench_detection.confirm.pairs import BROKEN_OFF, PairedCase, PairResults, results_by_case
 from vkbench_detection.statistics.pairs import (
     LEAST_CHANGE,
     LOOKS,
@@ -42,7 +42,7 @@ class TryVerdict(StrEnum):
     WRONG = "wrong"  # the new arm's outputs are
     FAILED = "failed"  # the new arm crashes, or runs into its limit
     SLOWER = "slower"
-    UNDECIDED = "undecided"  # it may have changed, and the time is over
+    UNDECIDED = "undecided"  # it may have changed, or was being timed, as the time was over
     FASTER = "faster"
     FIXED = "fixed"  # the old arm's outputs are wrong, or it fails
     SAME = "same"
@@ -205,6 +205,8 @@ def _verdict(results: PairResults, judgement: PairJudgement | None) -> tuple[Try
         return (TryVerdict.FIXED if is_old else TryVerdict.FAILED), results.crashed
     if results.skipped:
         return TryVerdict.SKIPPED, results.skipped
+    if judgement is None and results.broken_off:
+        return TryVerdict.UNDECIDED, BROKEN_OFF
     if judgement is None:
         return TryVerdict.UNREACHED, "" if results.failed == JobState.CANCELLED else results.failed
     match judgement.verdict:
@@ -214,6 +216,8 @@ def _verdict(results: PairResults, judgement: PairJudgement | None) -> tuple[Try
             return TryVerdict.FASTER, ""
         case PairVerdict.SAME:
             return TryVerdict.SAME, ""
+    if results.broken_off:
+        return TryVerdict.UNDECIDED, BROKEN_OFF
     return (TryVerdict.SAME if _look_alike(results) else TryVerdict.UNDECIDED), ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, Subquery, select
 
@@ -14,6 +14,8 @@ from vkbench.result import Side, WrongArm
 from vkbench_db import schema
 from vkbench_db.work.jobs import job_of
 from vkbench_detection.find.failures import are_of_case, describe_tries, tries
+
+BROKEN_OFF: Final = "the time was over while it was measured"  # why a pair is cancelled
 
 
 class PairedCase(NamedTuple):
@@ -34,6 +36,7 @@ class PairResults:
     failed: str  # why a pair was not measured (failed, skipped, cancelled), the first time; or ""
     skipped: str = ""  # why an arm cannot do the case, the first time; or ""
     crashed: str = ""  # how a pair failed that its bundles are to blame for, the first time; or ""
+    broken_off: bool = False  # whether the time was over while one was measured
     pending: int  # jobs that have not ended
 
 
@@ -91,6 +94,7 @@ def _sum_up(tx: Connection, rows: Sequence[Row[Any]]) -> PairResults:
         failed=next((row.reason or row.cause or row.state for row in ended), ""),
         skipped=next((row.reason for row in ended if row.state == JobState.SKIPPED), ""),
         crashed=_describe_crash(tx, {row.id: row.reason for row in ended}),
+        broken_off=any(row.reason == BROKEN_OFF for row in ended),
         pending=sum(row.state in UNFINISHED for row in rows),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,11 +14,11 @@ from vkbench.job import Arm, ArmKind, Mode, PlannedJob
 from vkbench.programs.build import Build
 from vkbench.run import RunWords
 from vkbench_db.database import Database
-from vkbench_db.work.arrivals import cancel_run
+from vkbench_db.work.arrivals import cancel_run, explain_cancelled
 from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_detection.compare.tryouts import next_round
-from vkbench_detection.confirm.pairs import is_pending
+from vkbench_detection.confirm.pairs import BROKEN_OFF, is_pending
 from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan, more_pairs
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
@@ -134,9 +134,14 @@ def add_round(database: Database, run: int) -> bool:
     return bool(again)
 
 
-def cancel_rest(database: Database, run: int) -> None:
-    """Cancel the pairs of a try-out that have not ended, if there are any."""
+def cancel_rest(database: Database, run: int, broken_off: Collection[int] = ()) -> None:
+    """Cancel the pairs of a try-out that have not ended, if there are any.
+
+    Those that were broken off (jobs) as the time was over say so.
+    """
     with database.reading() as tx:
         has_rest = is_pending(tx, run)
     if has_rest:
         cancel_run(database, run, time.time())
+    if broken_off:
+        explain_cancelled(database, broken_off, BROKEN_OFF)

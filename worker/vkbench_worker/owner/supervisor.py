@@ -16,7 +16,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from vkbench.job import CHECKS, Job, Mode
+from vkbench.drivers.stamp import DriverFiles
+from vkbench.job import CHECKS, Job, Mode, Outcome
 from vkbench.process import log
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings
@@ -76,6 +77,10 @@ class Supervisor(Closing):
         self._peers = Peers(settings, self._parent, program_of)
         self._drivers = DriverArms(settings, self._parent, note_environment, ask_fresh_runners)
         self._ownership = Ownership(settings, origin or settings.database_url())
+        self._note_environment = note_environment
+        self._is_own = route is None  # whether the runner loads the host's own driver
+        self._files: DriverFiles | None = None  # of that one, as the runner loaded it
+        self._marked: Job | None = None  # the last one that was on the device
         self._start_seconds = 0.0  # what it took to have the runner for the jobs at hand
         self._is_draining = False
 
@@ -93,6 +98,16 @@ class Supervisor(Closing):
         return self._runner.pid
 
     @property
+    def ready(self) -> Ready | None:
+        """What the runner said that was started last: of an updated driver another thing."""
+        return self._runner.ready
+
+    @property
+    def broken_off(self) -> Job | None:
+        """The job that was on the device last, once `abort` was called: it may have no result."""
+        return self._marked if self._runner.is_aborted else None
+
+    @property
     def has_answer(self) -> bool:
         """Whether the runner has answered the next job, too."""
         return self._runner.has_answer
@@ -103,7 +118,7 @@ class Supervisor(Closing):
         RunnerFailed says why the runner could not start; `abort` ends the wait too.
         """
         while not self._ownership.is_held:
-            ready = self._runner.start(None)
+            ready = self._start_runner(None)
             device = ready.facts.key
             if self._ownership.take(device):
                 return ready
@@ -113,9 +128,19 @@ class Supervisor(Closing):
             if self._is_leaving():
                 raise RunnerFailed("stopped while another process had the device")
         if not self._runner.is_alive:
-            self._runner.start(time.monotonic() + START_SECONDS)
+            self._start_runner(time.monotonic() + START_SECONDS)
         assert self._runner.ready
         return self._runner.ready
+
+    def _start_runner(self, deadline: float | None) -> Ready:
+        """Start the runner, and note which driver it has loaded."""
+        known, began = self._runner.ready, time.time()
+        ready = self._runner.start(deadline)
+        if self._is_own:
+            self._files = DriverFiles(ready.environment, began)
+        if known and known.environment != ready.environment:
+            self._note_environment(ready.environment)
+        return ready
 
     def recover(self) -> Result | None:
         """The attempt that a predecessor died in, once; ask after `start`."""
@@ -200,12 +225,26 @@ class Supervisor(Closing):
 
     def _prepare_runner(self, group: Group) -> None:
         """Have a runner that may do the jobs of a group; RunnerFailed if none starts."""
+        if self._has_updated_driver():
+            self._leave_driver()
         if group.jobs[0].mode is Mode.PAIRED and self._runner.is_used:
             self._runner.close()
         self._runner.admit(group)
         began = time.monotonic()
         self._start_again()
         self._start_seconds = time.monotonic() - began
+
+    def _has_updated_driver(self) -> bool:
+        """Whether processes that start now may load another driver than the runner has."""
+        return self._files is not None and self._files.have_moved()
+
+    def _leave_driver(self) -> None:
+        """End all processes with a driver that was updated, once the update is over."""
+        assert self._files
+        log.event(_log, "driver_updated")
+        for processes in (self._runner, self._peers, self._drivers):
+            processes.close()
+        self._files.await_stillness(self._is_leaving)
 
     def _start_again(self) -> None:
         for pause in START_PAUSES:
@@ -219,6 +258,10 @@ class Supervisor(Closing):
                 if self._runner.is_aborted:
                     break
         raise failure
+
+    def _mark(self, job: Job) -> None:
+        self._marked = job
+        self._ownership.mark(job)
 
     def _stream(
         self, waiting: deque[Job], together: Sequence[Job], ahead: int, answers: Answers
@@ -234,7 +277,7 @@ class Supervisor(Closing):
             if self._is_leaving() or answers.cancelled(job):
                 self._runner.close()  # what is in its pipe cannot be taken back
                 return
-            self._ownership.mark(job)
+            self._mark(job)
             result = self._ask_runner(job, answers)
             waiting.popleft()
             if result:
@@ -245,7 +288,7 @@ class Supervisor(Closing):
         """Have a build do a job, or a peer and the runner in turns, or the runners of drivers."""
         ready = self._runner.ready
         assert ready
-        self._ownership.mark(job)
+        self._mark(job)
 
         def ask_runner(visit: Job) -> Result | None:
             self._runner.send([visit])
@@ -261,13 +304,20 @@ class Supervisor(Closing):
         else:
             result = self._peers.in_turns(job, ready, ask_runner, is_over)
         if result:
-            answers.give(result)
+            answers.give(self._doubt(job, result, answers))
+
+    def _doubt(self, job: Job, result: Result, answers: Answers) -> Result:
+        """A result of other processes than the runner, unless they may have another driver."""
+        if not self._has_updated_driver():
+            return result
+        reason = "the driver was updated meanwhile: which one it ran on is not clear"
+        return answers.end(job, Outcome.ERROR, reason, time.monotonic() - result.seconds)
 
     def _ask_fresh_runners(self, job: Job, answers: Answers) -> None:
         """Have runners without caches compile a job's kernel."""
         ready = self._runner.ready
         assert ready
-        self._ownership.mark(job)
+        self._mark(job)
         make = partial(self._make_runner, ready.facts.key)
         is_over, began = partial(answers.is_over, job), time.monotonic()
         try:
@@ -278,7 +328,7 @@ class Supervisor(Closing):
             answers.give(answers.end(job, error.outcome, str(error), began))
         else:
             if result:
-                answers.give(result)
+                answers.give(self._doubt(job, result, answers))
 
     def _ask_runner(self, job: Job, answers: Answers) -> Result | None:
         """The runner's result of a job, or how it failed; None if it is not to be reported."""

@@ -7,6 +7,7 @@ host's policy lets its owner run native code here.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -24,10 +25,12 @@ from vkbench.programs.store import BuildStore
 from vkbench.settings import Settings
 from vkbench_worker.errors import BuildAwaited
 from vkbench_worker.policy import BuildForbidden
+from vkbench_worker.protocol import Ready
 from vkbench_worker.service.builds import BuildDepot
 
 _log = logging.getLogger(__name__)
 
+RENEW_SECONDS: Final = 86_400.0  # after which a copy counts as needed anew
 MOST_THROUGH: Final = 16  # environments of drivers that an announcement has
 
 
@@ -38,6 +41,8 @@ class HostDrivers:
         self._store = drivers_of(settings)
         self._own_folder = settings.own_driver_folder()
         self._own = OwnDrivers()
+        self._ready: Ready | None = None  # of the runner, as it was when its driver was copied
+        self._renew_at = 0.0  # until when (monotonic) that copy is not looked at again
         self._builds = builds
         self._through: tuple[Environment, ...] = ()  # of results, the newest last
         self._listed: tuple[object, tuple[HostDriver, ...]] = (None, ())  # as of which state
@@ -58,9 +63,16 @@ class HostDrivers:
                 raise BuildForbidden(f"{lacks}, and {error.__cause__}") from error
             raise
 
-    def keep_own(self, environment: Environment) -> None:
-        """Copy the driver that this host runs on, to time the one after it against the copy."""
-        self._own = keep_own(environment, self._own_folder)
+    def keep_own(self, ready: Ready) -> None:
+        """Copy the driver that this host runs on, to time the one after it against the copy.
+
+        One that is known is looked at again after a day alone.
+        """
+        now = time.monotonic()
+        if self._ready and self._ready.environment == ready.environment and now < self._renew_at:
+            return
+        self._ready, self._renew_at = ready, now + RENEW_SECONDS
+        self._own = keep_own(ready.environment, self._own_folder)
         if self._own.reason:
             log.event(_log, "driver_not_copied", reason=self._own.reason)
 
@@ -70,9 +82,17 @@ class HostDrivers:
             self._through = (*self._through, environment)[-MOST_THROUGH:]
 
     def describe(self, announcement: Announcement) -> Announcement:
-        """An announcement that says which drivers this host has, too."""
+        """An announcement that says which drivers this host has, too, and what it runs on now."""
+        kept = BuildStore(self._own_folder)
+        copies = tuple(copy for copy in self._own.copies if kept.has(copy.sha))
+        if self._ready:
+            facts, environment = self._ready.facts, self._ready.environment
+            announcement = replace(announcement, facts=facts, environment=environment)
         return replace(
-            announcement, drivers=self._list(), own_drivers=self._own, through=self._through
+            announcement,
+            drivers=self._list(),
+            own_drivers=replace(self._own, copies=copies),
+            through=self._through,
         )
 
     def _list(self) -> tuple[HostDriver, ...]:

@@ -85,7 +85,7 @@ def serve_one(selector: str, settings: Settings, beside: int = 1) -> int:
         note_environment=drivers.note_environment,
     ) as supervisor:
         ready = supervisor.start()
-        drivers.keep_own(ready.environment)
+        drivers.keep_own(ready)
         worker = Worker(supervisor, ready, settings, builds, drivers)
         return worker.work()
 
@@ -141,6 +141,8 @@ class Worker:
         try:
             runnable = self._with_bundles(jobs)
             self._supervisor.run(runnable, self._finish, self._parting.ends)
+            if ready := self._supervisor.ready:
+                self._drivers.keep_own(ready)  # which may have been updated meanwhile
         except Exception as error:  # whatever it is, each job gets an end, and the next chunk comes
             log.failure(_log, "chunk_failed", error, device=self._device)
             if isinstance(error, OSError) and error.errno in _FULL:

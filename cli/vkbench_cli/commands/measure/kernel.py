@@ -6,12 +6,14 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.process.git import describe_folder
 from vkbench.process.user import user_name
 from vkbench.settings import settings
 from vkbench.words import names
@@ -117,16 +119,27 @@ def check(
     from vkbench_shaders.own.building import build
 
     folder, files = folder_of_sources(sources), find_declarations(file)
-    kernels = for_each_declaration(files, lambda path: build(path, user_name(), sources=folder))
+    describe = cache(describe_folder)  # the declarations of a pack lie in one
+    origins: dict[str, str] = {}  # by the bundles' hashes
+
+    def compile_kernel(path: Path) -> Built:
+        built = build(path, user_name(), sources=folder)
+        origins[built.bundle.sha] = describe(folder or path.parent)
+        return built
+
+    kernels = for_each_declaration(files, compile_kernel)
     devices = devices_if_any("no device is held against it")
     rows = [_row(built, variant, devices) for built in kernels for variant in built.units]
     shown = COLUMNS if len(kernels) > 1 else (replace(COLUMNS[0], hidden=True), *COLUMNS[1:])
     show(Table(columns=shown, rows=rows), output)
     for built in kernels:
-        kept_bundles(settings()).put(built.bundle)
+        sha, kept = built.bundle.sha, kept_bundles(settings())
+        kept.put(built.bundle)
+        kept.note_origin(sha, origins[sha])
         timed = sum(case.is_timed for case in built.kernel.cases)
         cases = count_of(len(built.kernel.cases), "case")
-        tell(f"{built.kernel.name}: {cases}, {timed} timed; bundle {built.bundle.sha[:12]}")
+        of = f" of {origins[sha]}" if origins[sha] else ""
+        tell(f"{built.kernel.name}: {cases}, {timed} timed; bundle {sha[:12]}{of}")
     return UsageError.exit_code if len(kernels) < len(files) else 0
 
 

@@ -14,6 +14,7 @@ from vkbench.drivers.packages import unpack_release
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.settings import settings
 from vkbench_cli.builds import make_build
+from vkbench_cli.commands.programs.driver_prune import prune_drivers, tell_own_copies
 from vkbench_cli.drivers import (
     driver_declared,
     find_both_routes,
@@ -150,6 +151,7 @@ def list_drivers(*, output: Output) -> None:
     """List the drivers that were added on this machine."""
     rows = [_describe_driver(driver) for driver in kept_drivers(settings()).list_drivers()]
     show(Table(columns=DRIVERS, rows=rows, nothing=NOTHING_YET), output)
+    tell_own_copies(settings())
 
 
 @app.command("show")
@@ -231,6 +233,7 @@ def _time_here(
     from vkbench_local.tryout import time_rounds
     from vkbench_scheduler.planning.tryouts import TriedDrivers, submit_tryout
 
+    end = time.monotonic() + options.limit_seconds
     old, new = _choose_drivers(*pair, current)
     routes = find_both_routes(old, new, options.device, current)
     devices = [route.facts for route in routes]
@@ -239,7 +242,7 @@ def _time_here(
     words = options.say_words(old.name, new.name)
     run = submit_tryout(database, tried, selection, devices, words).id
     view = partial(RunProgress, database)
-    ended = time_rounds(database, current, run, devices, options.limit_seconds, view)
+    ended = time_rounds(database, current, run, devices, end - time.monotonic(), view)
     return run, (old.name, new.name), ended
 
 
@@ -279,6 +282,9 @@ def remove_driver(word: DriverWord) -> None:
     driver = store.find(word)
     store.remove(driver)
     tell(f"driver {driver.name} is forgotten")
+
+
+app.command("prune")(prune_drivers)
 
 
 def _describe_driver(driver: Driver) -> dict[str, Cell]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.process.git import describe_folder
 from vkbench.settings import settings
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options.records import Kernels
@@ -29,6 +30,7 @@ COLUMNS = (
     Column(key="kernels", heading="kernels", kind=ValueKind.COUNT),
     Column(key="bytes", heading="size", kind=ValueKind.BYTES),
     Column(key="compiler", heading="Slang"),
+    Column(key="commit", heading="made of", prose=True),
     Column(key="trouble", heading="trouble", prose=True),
 )
 
@@ -66,7 +68,9 @@ def build(
         bundle = compile_tree(
             tree, out or Path(scratch, "bundle"), progress_bar(), kernels=_choose_kernels(kernels)
         )
-        kept_bundles(settings()).put(bundle)
+        kept = kept_bundles(settings())
+        kept.put(bundle)
+        kept.note_origin(bundle.sha, describe_folder(tree))
     say(bundle.sha)
 
 
@@ -112,7 +116,8 @@ def _check_folder(out: Path | None) -> None:
 
 def _row(kept: BundleStore, sha: str) -> dict[str, Cell]:
     try:
-        return _describe_bundle(kept.get(sha).check())
+        bundle = kept.get(sha).check()
+        return _describe_bundle(bundle) | {"commit": ", ".join(kept.list_origins(bundle.sha))}
     except VkbenchError as error:
         return {"sha": sha, "name": "" if sha else "packaged", "trouble": str(error)}
 

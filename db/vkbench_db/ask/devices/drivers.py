@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from vkbench.device import HostDriver, OwnDrivers
 from vkbench.messages.wire import from_builtins
 from vkbench_db import schema
-from vkbench_db.ask.driver_names import call_drivers
+from vkbench_db.ask.driver_names import name_drivers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,11 @@ def list_timed_drivers(tx: Connection, device: str) -> list[TimedDriver]:
         .where(schema.device.c.key == device)
         .group_by(canary.environment)
     ).all()
-    called = call_drivers(tx) if rows else {}
+    drivers = name_drivers(tx) if rows else {}
     spans: dict[str, TimedDriver] = {}
     for row in rows:
-        if name := called.get(row.environment):
+        if driver := drivers.get(row.environment):
+            name = driver.called
             known = spans.get(name)
             spans[name] = TimedDriver(
                 name=name,
