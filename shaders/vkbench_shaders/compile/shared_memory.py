@@ -10,6 +10,7 @@ from typing import Final
 from vkbench_shaders.compile.spirv import Decoration, Instruction, MalformedSpirv, Op, read
 
 _WORKGROUP: Final = 4  # storage class
+_EXTRACT: Final = 81  # OpCompositeExtract, as of the workgroup's size
 _WORD: Final = (1 << 32) - 1
 # OpSpecConstantOp's operations that sizes of arrays are made with
 _COMPUTE: Final[Mapping[int, Callable[..., int]]] = {
@@ -49,7 +50,10 @@ _COMPUTE: Final[Mapping[int, Callable[..., int]]] = {
 
 @lru_cache(maxsize=1024)
 def measure_shared_bytes(code: bytes, constants: tuple[tuple[int, int], ...]) -> int:
-    """Bytes of shared memory of a module, for values of its constants by their ids."""
+    """Bytes of shared memory of a module, for values of its constants by their ids.
+
+    An array whose length follows from what is not known here counts as none: the driver decides.
+    """
     _, instructions, _ = read(code)
     pointers = {ops[0]: ops[2] for op, ops in instructions if op == Op.TYPE_POINTER}
     shared = [
@@ -69,11 +73,14 @@ def _list_values(instructions: list[Instruction], constants: Mapping[int, int]) 
         if op == Op.DECORATE and ops[1] == Decoration.SPEC_ID
     }
     values: dict[int, int] = {}
+    parts = {ops[1]: ops[2:] for op, ops in instructions if op == Op.SPEC_COMPOSITE}
     for op, ops in instructions:
         if op in (Op.CONSTANT, Op.SPEC_CONSTANT):
             values[ops[1]] = constants.get(ids.get(ops[1], -1), ops[2])
         elif op in (Op.SPEC_TRUE, Op.SPEC_FALSE):
             values[ops[1]] = constants.get(ids.get(ops[1], -1), int(op == Op.SPEC_TRUE))
+        elif op == Op.SPEC_OPERATION and ops[2] == _EXTRACT and ops[3] in parts:
+            values |= _compute(ops[1], int, [values.get(parts[ops[3]][ops[4]])])
         elif op == Op.SPEC_OPERATION and (compute := _COMPUTE.get(ops[2])):
             values |= _compute(ops[1], compute, [values.get(at) for at in ops[3:]])
     return values
@@ -109,9 +116,7 @@ class _Sizes:
         if op == Op.TYPE_VECTOR:
             return ops[2] * self.measure(ops[1])
         if op == Op.TYPE_ARRAY:
-            if ops[2] not in self._values:
-                raise MalformedSpirv("the length of an array in shared memory is unknown")
-            return self._values[ops[2]] * self.measure(ops[1])
+            return self._values.get(ops[2], 0) * self.measure(ops[1])
         if op == Op.TYPE_STRUCT:
             return sum(map(self.measure, ops[1:]))
         raise MalformedSpirv(f"shared memory holds a type of instruction {op}")
