@@ -12,7 +12,6 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import AUTO
 from vkbench_shaders.bundle import Bundle, Entry, entry_key
-from vkbench_shaders.compile.shared_memory import measure_shared_bytes
 from vkbench_shaders.kernel import Array, Launch, Problem, Variant
 from vkbench_shaders.launch import Interface, LaunchMismatch, PackedLaunch, pack
 from vkbench_shaders.quantisers import grids
@@ -93,10 +92,8 @@ def plan(
         entry = bundle.entry(entry_key(variant.stage(launch.entry), problem.types))
         _check_groups(launch, device)
         packed = _pack(bundle, launch, entry, device)
-        code = bundle.code(entry.key)
-        _check_shared_memory(code, packed, device)
         program = Program(
-            code=code,
+            code=bundle.code(entry.key),
             sha=entry.sha256,
             bindings=bindings,
             push_bytes=len(packed.push),
@@ -202,12 +199,6 @@ def _check_groups(launch: Launch, device: DeviceFacts) -> None:
             raise Unsupported(
                 f"needs {groups} workgroups along {axis}; the device's limit is {most}"
             )
-
-
-def _check_shared_memory(code: bytes, packed: PackedLaunch, device: DeviceFacts) -> None:
-    most = device.limits["max_shared_bytes"]
-    if (needed := measure_shared_bytes(code, packed.constants)) > most:
-        raise Unsupported(f"needs {needed} bytes of shared memory; the device's limit is {most}")
 
 
 def _check_threads(launch: Launch, entry: Entry, interface: Interface, device: DeviceFacts) -> None:

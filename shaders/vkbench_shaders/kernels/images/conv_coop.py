@@ -9,8 +9,11 @@ from math import prod
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Push, grid
 from vkbench_shaders.kernels.shared.cooperative.tiles import LARGE, SMALL, MatrixShape
+from vkbench_shaders.kernels.shared.limits import fits_shared
 from vkbench_shaders.tuning.rates import rates_of
 from vkbench_shaders.tuning.thresholds import Convolutions, thresholds
+
+_BESIDE = 4356  # bytes of shared memory beside a tile's: places of a step's numbers and of pixels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +49,11 @@ class Tile:
         return max((self.m + self.n) * (self.step // 8 + 1), sums)
 
     def fits(self, device: DeviceFacts) -> bool:
-        """Whether a device has its matrices, and a thread for each pixel and number of a step."""
+        """Whether a device has its matrices, the room, and a thread for each pixel and number."""
         threads = self.subgroups * device.subgroup_size
         has = self.shape.feature("f16", "f32") in device.features
-        return has and threads >= max(self.n, self.step)
+        needed = _BESIDE + 16 * max(map(self.shared_eights, (False, True)))
+        return has and threads >= max(self.n, self.step) and fits_shared(needed, device)
 
 
 TILES = (

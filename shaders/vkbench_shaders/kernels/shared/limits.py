@@ -29,3 +29,8 @@ def too_much_shared(needed: int, has: int, what: str = "") -> str | None:
     if needed <= has:
         return None
     return f"{what} takes {needed} bytes of shared memory, the device has {has}".lstrip()
+
+
+def fits_shared(needed: int, device: DeviceFacts) -> bool:
+    """Whether a device has so many bytes of shared memory, or does not say how many it has."""
+    return needed <= device.limits.get("max_shared_bytes", needed)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vkbench_shaders.compile.reflection import uniform_buffers
+from vkbench_shaders.compile.shared_memory import measure_shared_bytes
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.errors import Unsupported
@@ -42,6 +43,7 @@ class VulkanPipeline:
         ]
         self._made: list[tuple[str, Any]] = []
         _check_spirv(logical, program.code)
+        _check_shared_memory(logical, program, constants)
         try:
             self.set_layout = self._make(
                 "DescriptorSetLayout", _set_layout(self.bindings, self.kinds)
@@ -108,6 +110,15 @@ def _check_spirv(logical: Logical, code: bytes) -> None:
         raise Unsupported(
             f"the kernel is SPIR-V 1.{minor}; {logical.facts.name} reads up to 1.{newest}"
         )
+
+
+def _check_shared_memory(
+    logical: Logical, program: Program, more: Sequence[tuple[int, int]]
+) -> None:
+    most = logical.facts.limits["max_shared_bytes"]
+    needed = measure_shared_bytes(program.code, (*program.constants, *more))
+    if needed > most:
+        raise Unsupported(f"needs {needed} bytes of shared memory; the device's limit is {most}")
 
 
 def _set_layout(bindings: Sequence[int], kinds: Sequence[int]) -> list[Any]:

@@ -20,6 +20,7 @@ from vkbench_shaders.kernels.shared.cooperative.tiles import (
     lacks,
     no_tiles,
 )
+from vkbench_shaders.kernels.shared.limits import fits_shared
 from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.thresholds import MatrixProducts, thresholds
 
@@ -96,13 +97,14 @@ def weights_stages(module: str, entries: Iterable[str]) -> Iterator[Stage]:
 
 
 def tiles(product: Product, device: DeviceFacts) -> list[Tile]:
-    """The tiles of which a device has the matrices, of what was asked for."""
+    """The tiles of what was asked for, of which a device has the matrices and the room."""
     return [
         tile
         for tile in TILES
         if product.sums in tile.costs
         and product.tile in ("auto", tile.name)
         and tile.shape.feature(product.element, product.sums) in device.features
+        and fits_shared(16 * tile.shared_eights(product.sums), device)
     ]
 
 
