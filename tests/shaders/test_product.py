@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Launch
 from vkbench_shaders.kernels.shared.cooperative.panels import Lies
+from vkbench_shaders.tuning.configurations import obstacle
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
@@ -79,3 +82,15 @@ def test_weights_of_f32_are_rounded_on_the_way(case: str, packs: list[str]) -> N
 )
 def test_tiles_have_fewer_of_the_rows_that_are_read_where_they_lie(case: str, tile: str) -> None:
     assert any(launch.entry.startswith(tile) for launch in launches(case))
+
+
+def test_a_tile_that_shared_memory_has_no_room_for_is_not_taken() -> None:
+    """Drivers with 32 KiB have such matrices: 128 x 256 takes 34,816 bytes."""
+    little = replace(DEVICE, limits={**DEVICE.limits, "max_shared_bytes": 32768})
+    named = problem("matmul/f16:b=f16/b1_m261_n253_k96/tile=coop_128x256")
+    reason = obstacle(named, named.kernel.variant("coopmat"), little)
+    assert (
+        reason == "a tile of coop_128x256 takes 34816 bytes of shared memory, the device has 32768"
+    )
+    left_to_us = problem("matmul/f16:b=f16/b1_m261_n253_k96")
+    assert not obstacle(left_to_us, left_to_us.kernel.variant("coopmat"), little)

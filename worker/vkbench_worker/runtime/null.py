@@ -45,7 +45,7 @@ _LIMITS = {
     "max_workgroup_size_x": 1024,
     "max_workgroup_size_y": 1024,
     "max_workgroup_size_z": 64,
-    "max_shared_bytes": 32768,
+    "max_shared_bytes": 49152,
     "max_storage_range": 1 << 30,
     "max_groups_x": 65535,
     "max_groups_y": 65535,

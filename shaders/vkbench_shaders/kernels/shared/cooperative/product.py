@@ -20,7 +20,7 @@ from vkbench_shaders.kernels.shared.cooperative.tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.shared.limits import fits_shared
+from vkbench_shaders.kernels.shared.limits import fits_shared, too_much_shared
 from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.thresholds import MatrixProducts, thresholds
 
@@ -98,22 +98,36 @@ def weights_stages(module: str, entries: Iterable[str]) -> Iterator[Stage]:
 
 def tiles(product: Product, device: DeviceFacts) -> list[Tile]:
     """The tiles of what was asked for, of which a device has the matrices and the room."""
+    listed = _list_tiles(product, device)
+    return [tile for tile in listed if fits_shared(_shared_bytes(tile, product), device)]
+
+
+def _list_tiles(product: Product, device: DeviceFacts) -> list[Tile]:
+    """The tiles of what was asked for, of which a device has the matrices."""
     return [
         tile
         for tile in TILES
         if product.sums in tile.costs
         and product.tile in ("auto", tile.name)
         and tile.shape.feature(product.element, product.sums) in device.features
-        and fits_shared(16 * tile.shared_eights(product.sums), device)
     ]
+
+
+def _shared_bytes(tile: Tile, product: Product) -> int:
+    return 16 * tile.shared_eights(product.sums)
 
 
 def refuses(product: Product, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
     if product.tile not in ("auto", *NAMES):
         return no_tiles(product.tile)
-    if not tiles(product, device):
+    if not (listed := _list_tiles(product, device)):
         return lacks(device, product.element, product.sums, product.tile)
+    if not tiles(product, device):
+        least = min(_shared_bytes(tile, product) for tile in listed)
+        return too_much_shared(
+            least, device.limits["max_shared_bytes"], f"a tile of {listed[0].name}"
+        )
     if reason := why_pointless(product):
         return reason
     _, cut = choose(product, device)
