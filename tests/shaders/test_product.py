@@ -86,7 +86,9 @@ def test_tiles_have_fewer_of_the_rows_that_are_read_where_they_lie(case: str, ti
 
 def test_a_tile_that_shared_memory_has_no_room_for_is_not_taken() -> None:
     """Drivers with 32 KiB have such matrices: 128 x 256 takes 34,816 bytes."""
-    little = replace(DEVICE, limits={**DEVICE.limits, "max_shared_bytes": 32768})
+    features = (*DEVICE.features, "coopmat", "device_scope", "subgroup_basic", "fp16")
+    limits = {**DEVICE.limits, "max_shared_bytes": 32768, "max_workgroup_invocations": 1024}
+    little = replace(DEVICE, features=features, limits=limits)
     named = problem("matmul/f16:b=f16/b1_m261_n253_k96/tile=coop_128x256")
     reason = obstacle(named, named.kernel.variant("coopmat"), little)
     assert (
