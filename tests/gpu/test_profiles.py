@@ -1,4 +1,4 @@
-"""Devices that nobody here has, as public reports describe them: each kernel runs or says why not.
+"""Each kernel runs on devices that we lack, as public reports describe them, or says why not.
 
 A lavapipe that has no more than the report says stands in for the device, under the validation
 layer, which tells what goes beyond the report's limits and features.

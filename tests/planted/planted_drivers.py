@@ -68,13 +68,18 @@ def find_library(manifest: Path) -> Path:
 def plant_driver(fault: str, folder: Path, manifest: Path = LAVAPIPE) -> Path:
     """The manifest of a driver that is another one's with a fault, made in a folder."""
     folder.mkdir()
+    return build_driver(fault, shim_of(fault, manifest), folder, manifest)
+
+
+def build_driver(name: str, source: str, folder: Path, manifest: Path = LAVAPIPE) -> Path:
+    """The manifest of a driver whose library, in C, stands before another one's; in a folder."""
     icd = json.loads(manifest.read_text())
-    (folder / "shim.c").write_text(shim_of(fault, manifest))
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-nostdlib", "-o", f"lib{fault}.so", "shim.c"]
+    (folder / "shim.c").write_text(source)
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-nostdlib", "-o", f"lib{name}.so", "shim.c"]
     subprocess.run(command, cwd=folder, check=True)
-    icd["ICD"]["library_path"] = f"./lib{fault}.so"
-    (folder / f"{fault}_icd.json").write_text(json.dumps(icd))
-    return folder / f"{fault}_icd.json"
+    icd["ICD"]["library_path"] = f"./lib{name}.so"
+    (folder / f"{name}_icd.json").write_text(json.dumps(icd))
+    return folder / f"{name}_icd.json"
 
 
 def install_driver(fault: str, folder: Path, made: Path) -> Path:

@@ -1,15 +1,14 @@
-"""Devices that nobody here has: lavapipe, less what public reports say that they lack."""
+"""Drivers that stand for devices we lack: a lavapipe that tells no more than their reports do."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from planted_drivers import LAVAPIPE, find_library
+from planted_drivers import LAVAPIPE, build_driver, find_library
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery.features import STRUCTS
 
@@ -39,13 +38,7 @@ def read_profiles() -> dict[str, Profile]:
 
 def plant_profile(profile: Profile, folder: Path) -> Path:
     """The manifest of a lavapipe that has no more than a device of a profile, made in a folder."""
-    (folder / "narrow.c").write_text(_write_source(profile))
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-o", "libnarrow.so", "narrow.c"]
-    subprocess.run(command, cwd=folder, check=True)
-    icd = json.loads(LAVAPIPE.read_text())
-    icd["ICD"]["library_path"] = "./libnarrow.so"
-    (folder / "narrow_icd.json").write_text(json.dumps(icd))
-    return folder / "narrow_icd.json"
+    return build_driver("narrow", _write_source(profile), folder)
 
 
 def _write_source(profile: Profile) -> str:

@@ -87,7 +87,10 @@ OPERATIONS: Final[Known] = {
     "POOL_1D": ("avg_pool1d", "max_pool1d"),
     "POOL_2D": ("avg_pool2d", "max_pool2d"),
     "POOL_2D_BACK": _NOT_ON_GPUS,
-    "UPSCALE": ("upsample_nearest1d", "upsample_nearest2d", "upsample_bilinear2d"),
+    "UPSCALE": (
+        *("upsample_nearest1d", "upsample_nearest2d"),
+        *("upsample_bilinear2d", "upsample_bicubic2d"),
+    ),
     "PAD": ("pad",),
     "PAD_REFLECT_1D": ("pad",),
     "ROLL": ("roll",),

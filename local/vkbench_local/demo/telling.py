@@ -1,4 +1,4 @@
-"""Notes on each regression of the demonstration what was planted: nobody takes it for real.
+"""Notes on each regression of the demonstration that it was planted, and what was.
 
 Detection found the regressions from the results alone, before it had any note.
 """

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from vkbench_shaders.compile.spirv import Decoration, Instruction, MalformedSpirv, Op, read
@@ -48,8 +47,7 @@ _COMPUTE: Final[Mapping[int, Callable[..., int]]] = {
 }
 
 
-@lru_cache(maxsize=1024)
-def measure_shared_bytes(code: bytes, constants: tuple[tuple[int, int], ...]) -> int:
+def measure_shared_bytes(code: bytes, constants: Iterable[tuple[int, int]]) -> int:
     """Bytes of shared memory of a module, for values of its constants by their ids.
 
     An array whose length follows from what is not known here counts as none: the driver decides.

@@ -39,16 +39,17 @@ def prune_drivers(
     \b
     vkbench driver prune --older-than 90d --dry-run
     """
-    from vkbench.drivers.copies import remove_copies
+    from vkbench.device import EVERY_DRIVER
+    from vkbench.drivers.copies import library_of, remove_copies
     from vkbench.programs.store import BuildStore
 
     before, settings = time.time() - seconds_of_age(older_than), store.settings()
     added, own = kept_drivers(settings).builds, BuildStore(settings.own_driver_folder())
     needed = _ask_needed(before, settings)
     old = [build for build in added.list_builds() if build.added_at < before and not build.folder]
-    unneeded = [build for build in old if not _is_needed(build, needed)]
+    unneeded = [build for build in old if not _is_needed(build, needed, EVERY_DRIVER)]
     old_own = [build for build in own.list_builds() if build.added_at < before]
-    unneeded_own = [build for build in old_own if not _is_needed_copy(build, needed)]
+    unneeded_own = [one for one in old_own if not _is_needed(one, needed, library_of(one))]
     for build, kind in (
         *((build, "driver") for build in unneeded),
         *((build, "copy of this host's own driver") for build in unneeded_own),
@@ -84,18 +85,8 @@ def _ask_needed(before: float, settings: Settings) -> set[str]:
         return needed_drivers(tx, before)
 
 
-def _is_needed(build: Build, needed: set[str]) -> bool:
-    """Whether a driver that was added is needed; a schedule may run through each of them."""
-    from vkbench.device import EVERY_DRIVER
+def _is_needed(build: Build, needed: set[str], also: str) -> bool:
+    """Whether a driver is needed by its hash or name, or by another word that may mean it."""
     from vkbench.programs.build import SHA_SHOWN
 
-    return bool(needed & {build.sha, build.sha[:SHA_SHOWN], build.name, EVERY_DRIVER})
-
-
-def _is_needed_copy(build: Build, needed: set[str]) -> bool:
-    """Whether a copy of a host's own driver is needed; results name the library that ran."""
-    from vkbench.drivers.copies import library_of
-    from vkbench.programs.build import SHA_SHOWN
-
-    words = {build.sha, build.sha[:SHA_SHOWN], build.name, library_of(build)}
-    return bool(needed & words)
+    return bool(needed & {build.sha, build.sha[:SHA_SHOWN], build.name, also})

@@ -48,33 +48,33 @@ ONE = ("f32",)
 Numbers = NDArray[np.float64]
 
 
-def _read(inputs: Arrays, rows: Array | None, *names: str) -> list[Numbers]:
+def _read_tokens(inputs: Arrays, rows: Array | None, *names: str) -> list[Numbers]:
     """Inputs of all tokens, or of some, as f64."""
     chosen = slice(None) if rows is None else rows
     return [inputs[name][chosen].astype(np.float64) for name in names]
 
 
 def sum_streams(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x, weights = _read(inputs, rows, "x", "weights")
+    x, weights = _read_tokens(inputs, rows, "x", "weights")
     return {"y": np.einsum("tsm,ts->tm", x, weights)}
 
 
 def sum_gated(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x, gate = _read(inputs, rows, "x", "gate")
+    x, gate = _read_tokens(inputs, rows, "x", "gate")
     return {"y": float(problem.params["scale"]) * (x / (1 + np.exp(-gate))).sum(axis=1)}
 
 
 def spread_result(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x, residual, post = _read(inputs, rows, "x", "residual", "post")
+    x, residual, post = _read_tokens(inputs, rows, "x", "residual", "post")
     if problem.reads("comb"):
-        [comb] = _read(inputs, rows, "comb")
+        [comb] = _read_tokens(inputs, rows, "comb")
         residual = np.einsum("tsd,tsm->tdm", comb, residual)
     return {"y": post[:, :, None] * x[:, None] + residual}
 
 
 def balance(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """Mixing by a softmax over new streams; then new and old ones come to add up to 1 by turns."""
-    [mixes] = _read(inputs, rows, "mixes")
+    [mixes] = _read_tokens(inputs, rows, "mixes")
     epsilon, first = float(problem.params["epsilon"]), 2 * COMBINED
     scale, base = inputs["scale"].astype(np.float64)[2], inputs["base"].astype(np.float64)
     logits = (mixes * scale + base)[:, first:].reshape(-1, COMBINED, COMBINED)

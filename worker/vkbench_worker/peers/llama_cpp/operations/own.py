@@ -16,7 +16,7 @@ import numpy as np
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Check, Kernel, Outputs, Problem, Work, each_once
-from vkbench_worker.peers.library import Arguments, Row
+from vkbench_worker.peers.library import Row
 from vkbench_worker.peers.llama_cpp.operations.arguments import of_arrays
 
 EXACT: Final = "exact"
@@ -32,7 +32,6 @@ class Given:
 
     dims: str  # a letter each
     fill: Fill = data.bell
-    fmt: str = "f32"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +46,7 @@ class OwnOperation:
     def make_kernel(self, name: str, reference: Outputs) -> Kernel:
         """The operation as a kernel, whose results a reference judges."""
         bindings = [
-            declare_input(key, (given.fmt,), tuple(given.dims), "an input")
+            declare_input(key, ("f32",), tuple(given.dims), "an input")
             for key, given in self.inputs.items()
         ]
         output = declare_output("y", (self.fmt,), tuple(self.output), "the result")
@@ -83,29 +82,16 @@ def _no_two_alike(problem: Problem, key: str) -> Array:
     return data.distinct(problem, key, 4 * problem.array_shape(key)[-1])
 
 
-def _with(*numbers: float | str, of: tuple[str, ...] = ("x",)) -> Arguments:
-    """Arrays, then numbers, of which some are sizes along a dimension."""
-    return lambda problem, views: (
-        *(views[name] for name in of),
-        *(problem.shape[number] if isinstance(number, str) else number for number in numbers),
-        views["y"],
-    )
-
-
 def _sort_places(problem: Problem, y: Array, given: Callable[[str], Array]) -> Array:
     """Places of the largest numbers, which come in any order."""
     return np.sort(y, axis=-1)
-
-
-def _rows(function: str, arguments: Arguments, path: str) -> Row:
-    return Row(function=function, arguments=arguments, path=path)
 
 
 def _of_x(
     function: str, dims: str, path: str, output: str = "", fill: Fill = data.bell
 ) -> OwnOperation:
     """An operation of one array."""
-    row = _rows(function, of_arrays("x"), path)
+    row = Row(function=function, arguments=of_arrays("x"), path=path)
     return OwnOperation(inputs={"x": Given(dims=dims, fill=fill)}, output=output or dims, row=row)
 
 
@@ -116,7 +102,12 @@ OPERATIONS: Final[Mapping[str, OwnOperation]] = {
         inputs={"x": Given(dims="hw", fill=_no_two_alike)},
         output="hk",
         fmt="i32",
-        row=Row(function="top_k", arguments=_with("k"), path=EXACT, order={"y": _sort_places}),
+        row=Row(
+            function="top_k",
+            arguments=lambda problem, views: (views["x"], problem.shape["k"], views["y"]),
+            path=EXACT,
+            order={"y": _sort_places},
+        ),
     ),
 }
 ROWS: Final[Mapping[str, Row]] = {name: each.row for name, each in OPERATIONS.items()}

@@ -73,7 +73,7 @@ def _outer_product(problem: Problem, views: Views) -> tuple[object, ...]:
 
 
 def _solve_left(problem: Problem, views: Views) -> tuple[object, ...]:
-    """Matrices on the left, of which the lower triangle counts, their diagonals too."""
+    """Lower triangular matrices stand on the left, and their diagonals need not be 1."""
     return views["a"], views["x"], True, True, False, views["y"]
 
 
