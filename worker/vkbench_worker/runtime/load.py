@@ -15,6 +15,9 @@ from typing import Final
 
 WARM_SECONDS: Final = 0.5  # of load, after which a clock is up
 _ALIKE: Final = 0.02  # above the least seconds of the gauge: still the same clock
+# Of which one at the top says that the clock is up: a host's clock may add 5 % to any. Before a
+# timing, where the clock may climb meanwhile, and after it, where it shall not.
+_READINGS_BEFORE, _READINGS_AFTER = 4, 2
 
 
 class Load:
@@ -29,7 +32,7 @@ class Load:
     def is_up(self) -> bool:
         """Whether a few launches are warm-up enough, and not a whole one."""
         self._is_whole = False
-        return not self._fell and self._is_at_top()
+        return not self._fell and self._is_at_top(_READINGS_BEFORE)
 
     def note_warm_up(self) -> None:
         """Note that a whole warm-up has ended just now."""
@@ -43,10 +46,12 @@ class Load:
         After a whole warm-up the answer is yes: what the clock does then is the kernel's own doing,
         such as reaching the limit of power.
         """
-        self._fell = not (self._is_whole or self._gauge is None or self._is_at_top())
+        is_known = self._is_whole or self._gauge is None
+        self._fell = not (is_known or self._is_at_top(_READINGS_AFTER))
         return not self._fell
 
-    def _is_at_top(self) -> bool:
-        if self._gauge is None or self._least == inf:
+    def _is_at_top(self, readings: int) -> bool:
+        gauge, least = self._gauge, self._least
+        if gauge is None or least == inf:
             return False
-        return self._gauge() <= self._least * (1 + _ALIKE)
+        return any(gauge() <= least * (1 + _ALIKE) for _ in range(readings))
