@@ -13,13 +13,14 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).parent
 RESULTS = SCRIPTS.parents[1] / "docs" / "results"
+H200_BUILDS = ("h200-ggml-builds.jsonl.xz", "h200-ggml-builds-pairs.jsonl.xz")
 TORCH = ("torch", "h100-torch.jsonl.xz", "h100-torch-products.jsonl.xz")
 PAGES: Mapping[str, Sequence[str]] = {  # what makes a page: a script of this folder, and its words
     "h100-quant-perf.md": ("quant_table.py", "h100-quant-perf.jsonl.xz"),
     "h100-transformer-perf.md": ("transformer_table.py", "h100-transformer-perf.jsonl.xz"),
     "h100-models.md": ("models_table.py", "h100-models.jsonl.xz"),
     "h100-ggml.md": ("peers_table.py", "ggml", "h100-ggml.jsonl.xz"),
-    "h100-ggml-builds.md": ("builds_table.py", "h100-ggml-builds.jsonl.xz"),
+    "h200-ggml-builds.md": ("builds_table.py", *H200_BUILDS),
     "h100-torch.md": ("peers_table.py", *TORCH),
     "../../plans/recorded.csv": ("recorded_table.py", *TORCH),
     "pages.md": ("pages_table.py", "pages-postgresql.csv", "pages-sqlite.csv"),
