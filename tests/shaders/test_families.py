@@ -54,7 +54,7 @@ TABLE = {  # what each family is for, at least
     "mul_mat_vec_id:x=f32": (*formats.WEIGHTS, *formats.PLAIN),
     "mul_mat_id:x=f32": (*formats.WEIGHTS, *formats.PLAIN),
     "get_rows": (*formats.WEIGHTS, *formats.PLAIN, "i32"),
-    "quantize": (*formats.ENCODED, "f16", "bf16"),
+    "quantize": (*formats.ENCODED, *formats.PREPARED, "f16", "bf16"),
     "set_rows": (*formats.ENCODED, "f16", "bf16"),
     "copy_from": (*formats.ENCODED, "f16", "bf16"),
 }
