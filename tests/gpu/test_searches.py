@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
+from planted_add import compiled
+from vkbench.job import Job, Mode, Outcome
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.catalogue import problem
+from vkbench_shaders.catalogue import kernel_named, problem
+from vkbench_shaders.compile.tree import TREE
 from vkbench_shaders.formats import PREPARED, format_named
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.kernels.quant.quantize import SEARCHED
 from vkbench_shaders.quantisers.quantiser import QUANTISERS, quantise_weights
 from vkbench_shaders.quantisers.quants import dequantise
-from vkbench_worker.runner.execute import compute
+from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 COLUMNS = 1024
@@ -121,3 +126,26 @@ def test_swiftshader_makes_the_bytes_of_the_cpu_s_quantiser(
     swiftshader: VulkanDevice, bundle: Bundle, numbers: Array, fmt: str
 ) -> None:
     check(swiftshader, bundle, fmt, numbers)
+
+
+# What a search may do wrong without losing much more by it.
+WRONG = {
+    "one turn": ("TURNS = 3;", "TURNS = 1;"),
+    "the last of equal errors": ("!(error < least)", "!(error <= least)"),
+    "no f16 below the least normal one": ("? 0 : bits;", "? 0 : (bits & 0x7c00) == 0 ? 0 : bits;"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_search_that_goes_wrong_is_told(lavapipe: VulkanDevice, name: str) -> None:
+    variant, types = kernel_named("quantize").variant("searched"), {"y": "q4_K", "x": "f32"}
+    with TemporaryDirectory(prefix="vkbench-") as folder:
+        tree = Path(folder, "slang")
+        copytree(TREE, tree)
+        for source in (tree / "formats" / "searches").iterdir():
+            source.write_text(source.read_text().replace(*WRONG[name]))
+        planted = compiled(tree, variant, types)
+    job = Job(id=1, token=1, case="quantize/q4_K/b2_m5_k768", mode=Mode.CORRECTNESS)
+    result = execute(lavapipe, planted, job)
+    assert result.outcome is Outcome.WRONG
+    assert "are not exactly the reference" in result.reason

@@ -51,6 +51,7 @@ TABLE = {  # what each family is for, at least
     "mul_mat_vec:x=q8_1": formats.WEIGHTS,
     "mul_mat:x=f32": (*formats.WEIGHTS, *formats.PLAIN),
     "mul_mat:x=q8_1": formats.WEIGHTS,
+    "mul_mat_vec:x=q8_0": ("q4_0",),
     "mul_mat_vec_id:x=f32": (*formats.WEIGHTS, *formats.PLAIN),
     "mul_mat_id:x=f32": (*formats.WEIGHTS, *formats.PLAIN),
     "get_rows": (*formats.WEIGHTS, *formats.PLAIN, "i32"),
