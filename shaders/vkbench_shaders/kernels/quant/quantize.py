@@ -110,7 +110,7 @@ def numbers(problem: Problem, binding: str, block: int) -> Array:
     made = data.activations(problem, binding).astype(np.float32)
     # scales that are searched for are those of numbers as weights are, and f16 should hold the rest
     narrow = is_searched(problem.types) or "f16" in problem.types.values()
-    huge, tiny = (40.0, 2.0**-9) if is_searched(problem.types) else (500.0, 2.0**-18)
+    huge, tiny = (40.0, 2.0**-14) if is_searched(problem.types) else (500.0, 2.0**-18)
     huge, tiny = (huge, tiny) if narrow else (2.0**118, 2.0**-119)
     whole = made.size // block * block
     kinds = made.reshape(-1)[:whole].reshape(-1, block)
