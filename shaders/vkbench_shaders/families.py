@@ -115,7 +115,7 @@ many times smaller than f32 a format is. `vkbench kernels --formats` prints the 
 _FAMILIES = """
 ## What can be done with each
 
-A mark is a kernel of the catalogue, with f32, f16 or q8_1 vectors x where it says so.
+A mark is a kernel of the catalogue, with f32, f16, q8_1 or q8_0 vectors x where it says so.
 
 """
 

@@ -36,7 +36,8 @@ class Format:
     elements: int  # elements a block
     bytes: int  # bytes a block
     use: str  # weights | activations | plain | container
-    encoded: bool  # whether kernels quantise to it
+    encoded: bool  # whether kernels quantise to it, those too that store rows of caches
+    prepared: bool  # whether the kernel quantize alone makes it: of weights, once
     scales: tuple[Scale, ...]  # empty for a format that holds its numbers as they are
     grid: str  # gguf's class whose table its codes are places in, if they are
     description: str
@@ -84,6 +85,7 @@ def _row(
     kind: str = "f16",
     use: str = "weights",
     encoded: bool = False,
+    prepared: bool = False,
     grid: str = "",
     planes: int = 1,
 ) -> Format:
@@ -96,6 +98,7 @@ def _row(
         description=description,
         use=use,
         encoded=encoded,
+        prepared=prepared,
         grid=grid,
         planes=planes,
     )
@@ -156,14 +159,34 @@ FORMATS = (
         encoded=True,
     ),
     _row(
-        "q2_K", 10, 256, 84, {80: 1 / 16, 82: 1 / 16}, "2-bit values; 4-bit scales, minima per 16"
+        "q2_K",
+        10,
+        256,
+        84,
+        {80: 1 / 16, 82: 1 / 16},
+        "2-bit values; 4-bit scales, minima per 16",
+        prepared=True,
     ),
-    _row("q3_K", 11, 256, 110, {108: 1 / 32}, "3-bit values; 6-bit scales per 16"),
-    _row("q4_K", 12, 256, 144, {0: 1 / 256, 2: 1 / 32}, "nibbles; 6-bit scales, minima per 32"),
+    _row("q3_K", 11, 256, 110, {108: 1 / 32}, "3-bit values; 6-bit scales per 16", prepared=True),
     _row(
-        "q5_K", 13, 256, 176, {0: 1 / 512, 2: 1 / 32}, "5-bit values; 6-bit scales, minima per 32"
+        "q4_K",
+        12,
+        256,
+        144,
+        {0: 1 / 256, 2: 1 / 32},
+        "nibbles; 6-bit scales, minima per 32",
+        prepared=True,
     ),
-    _row("q6_K", 14, 256, 210, {208: 1 / 1024}, "6-bit values; 8-bit scales per 16"),
+    _row(
+        "q5_K",
+        13,
+        256,
+        176,
+        {0: 1 / 512, 2: 1 / 32},
+        "5-bit values; 6-bit scales, minima per 32",
+        prepared=True,
+    ),
+    _row("q6_K", 14, 256, 210, {208: 1 / 1024}, "6-bit values; 8-bit scales per 16", prepared=True),
     _row(
         "q8_K",
         15,
@@ -256,8 +279,9 @@ FORMATS = (
         {0: 1 / 1024},
         "nibbles as iq4_nl's; 6-bit scales per 32",
         grid="IQ4_NL",
+        prepared=True,
     ),
-    _row("tq1_0", 34, 256, 54, {52: 1}, "ternary, five in a byte, f16 scale"),
+    _row("tq1_0", 34, 256, 54, {52: 1}, "ternary, five in a byte, f16 scale", prepared=True),
     _encoded_row("tq2_0", 35, 256, 66, {64: 1}, "ternary, four in a byte, f16 scale"),
     _row(
         "mxfp4",
@@ -277,6 +301,7 @@ FORMATS = (
         {0: 1 / 2, 1: 1 / 2, 2: 1 / 2, 3: 1 / 2},
         "four UE4M3 scales, 64 E2M1 nibbles",
         kind="ue4m3",
+        prepared=True,
     ),
     _encoded_row("q1_0", 41, 128, 18, {0: 1}, "f16 scale, 128 sign bits: d or -d", planes=8),
     _encoded_row("q2_0", 42, 64, 18, {0: 1}, "f16 scale, 64 2-bit values: d * (q - 1)", planes=4),
@@ -286,6 +311,7 @@ QUANTISED = tuple(fmt.name for fmt in FORMATS if fmt.quantised)
 WEIGHTS = tuple(fmt.name for fmt in FORMATS if fmt.use == "weights")
 PLAIN = tuple(fmt.name for fmt in FORMATS if fmt.use == "plain")
 ENCODED = tuple(fmt.name for fmt in FORMATS if fmt.encoded)  # what kernels quantise to
+PREPARED = tuple(fmt.name for fmt in FORMATS if fmt.prepared)  # what quantize alone makes
 
 _DTYPES: dict[str, type[np.generic]] = {
     "f64": np.float64,

@@ -15,6 +15,7 @@ from vkbench_shaders.formats import (
     ENCODED,
     FORMATS,
     PLAIN,
+    PREPARED,
     QUANTISED,
     WEIGHTS,
     Format,
@@ -102,6 +103,9 @@ def test_selections_follow_from_the_rows() -> None:
     written = "q8_1 q4_0 q4_1 q5_0 q5_1 q8_0 iq4_nl q1_0 q2_0 tq2_0 mxfp4"
     assert set(ENCODED) == set(written.split())
     assert len(ENCODED) == 11
+    once = "q2_K q3_K q4_K q5_K q6_K iq4_xs tq1_0 nvfp4"
+    assert set(PREPARED) == set(once.split())
+    assert not set(PREPARED) & set(ENCODED)
 
 
 BITS = {  # a weight, as published with the formats

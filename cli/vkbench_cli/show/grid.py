@@ -36,7 +36,7 @@ def formats_table(names: set[str]) -> Table:
         _size(fmt)
         | {
             "use": fmt.use,
-            "encoded": fmt.encoded,
+            "encoded": fmt.encoded or fmt.prepared,
             "ggml": fmt.ggml,
             "description": fmt.description,
         }

@@ -34,6 +34,7 @@ _BY_MATRICES = {
 _MATRICES = {"i8": ("i8", "f16"), "f16": ("f16",), "bf16": ("bf16",)}
 _PLAIN = re.compile(r"(b?f|[iu])\d+(_\w+)?")  # formats of single numbers: f16, i32, f8_e4m3
 _BYTES = "q8_1"  # vectors in blocks of bytes
+_X_IN_BYTES = "x=q8_0"  # which are values of attention too, where they are unpacked
 
 Place = tuple[int, str]  # device, hash of the environment
 
@@ -114,8 +115,9 @@ def numbers_of(format: str, types: str = "") -> str:
     """
     if _PLAIN.fullmatch(format):
         return format if format in ("f16", "bf16") else ""
-    others = {pair.partition("=")[2] for pair in types.split(",")}
-    return "i8" if _BYTES in others else "f16"
+    pairs = types.split(",")
+    others = {pair.partition("=")[2] for pair in pairs}
+    return "i8" if _BYTES in others or _X_IN_BYTES in pairs else "f16"
 
 
 def roof_fraction(load: RoofLoad, seconds: float, roofs: Roofs | None) -> float | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Bits = NDArray[np.integer]  # bytes; numpy's types call what shifts return signed
 
 LEAST_NORMAL = np.float32(2.0**-126)  # a scale below counts as 0: devices may flush it
 TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)  # iq4_nl's
@@ -94,6 +95,12 @@ def encode_iq4_nl(values: Floats) -> Bytes:
         b += weighted[:, at] * decoded[:, at]
     refit = d * np.divide(a, b, out=np.ones_like(a), where=b != 0)
     return _join_fields(refit, q[:, :16] | q[:, 16:] << np.uint8(4))
+
+
+def nibbles(codes: Bits, run: int) -> Bits:
+    """Runs of codes in pairs: the first run in the low nibbles, the second in the high ones."""
+    pairs = codes.reshape(len(codes), -1, 2, run)
+    return (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(len(codes), -1)
 
 
 def _half(stored: Bytes) -> Floats:

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from vkbench_shaders.quantisers.codecs import nibbles
 from vkbench_shaders.quantisers.fitting import Best, inverse, total
 from vkbench_shaders.quantisers.levels import Codes, Floats, Table
-from vkbench_shaders.quantisers.packing import nibbles
 from vkbench_shaders.quantisers.super_blocks import group_elements
 
 _GROUP: Final = 16

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vkbench_shaders.quantisers.codecs import Bits, nibbles
 from vkbench_shaders.quantisers.levels import Codes, Floats, Levels
 from vkbench_shaders.quantisers.super_blocks import Fitted
-
-Bits = NDArray[np.integer]  # bytes; numpy's types call what shifts return signed
 
 _PAIRS = np.array([0, 2, 4, 6], np.uint8)
 
@@ -89,12 +87,6 @@ def _bytes(values: Floats) -> Codes:
 
 def _halves(values: Floats) -> Codes:
     return values.astype("<f2").view(np.uint8).reshape(-1, 2)
-
-
-def nibbles(codes: Bits, run: int) -> Bits:
-    """Runs of codes in pairs: the first run in the low nibbles, the second in the high ones."""
-    pairs = codes.reshape(len(codes), -1, 2, run)
-    return (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(len(codes), -1)
 
 
 def _quarters(codes: Bits) -> Bits:

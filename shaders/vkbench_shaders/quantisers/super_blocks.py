@@ -107,9 +107,9 @@ def fit_with_minima(x: Floats, weights: Floats, plan: Plan) -> Fitted:
 
 
 def _half(values: Floats) -> Floats:
-    """Values as a half holds them; Inf for what is too large."""
+    """Values as a half holds them; Inf for what is too large, and 0 without a sign."""
     with np.errstate(over="ignore"):
-        return values.astype(np.float16).astype(np.float32)
+        return values.astype(np.float16).astype(np.float32) + np.float32(0)
 
 
 def _unit(scales: Floats, weights: Floats, levels: Levels) -> Floats:
@@ -126,4 +126,6 @@ def _units(ss: Floats, sm: Floats, mm: Floats, sx: Floats, mx: Floats) -> tuple[
 
 
 def _error(off: Floats, weights: Floats) -> Floats:
-    return np.asarray((weights * off * off).sum(axis=(0, 1)))
+    """The sum over each block, of the first elements of its groups before their second ones."""
+    squares = weights * off * off
+    return total(squares.reshape(-1, squares.shape[-1]))

@@ -42,18 +42,20 @@ _TABLE = 8192  # bytes of shared memory that a quantised format's table may take
 
 
 def accepts(types: Mapping[str, str]) -> bool:
-    """Integer products are for quantised weights."""
+    """Integer products are for quantised weights: with q8_1 for all, with q8_0 for q4_0."""
+    if types["x"] == "q8_0":
+        return types["weights"] == "q4_0"
     return types["x"] != "q8_1" or types["weights"] not in formats.PLAIN
 
 
 def is_blocks(types: Mapping[str, str]) -> bool:
-    """Whether x is blocks of bytes."""
+    """Whether x is blocks of bytes with their sums."""
     return types["x"] == "q8_1"
 
 
 def is_numbers(types: Mapping[str, str]) -> bool:
     """Whether x is plain numbers."""
-    return types["x"] != "q8_1"
+    return types["x"] not in ("q8_1", "q8_0")
 
 
 def unit(problem: Problem) -> int:

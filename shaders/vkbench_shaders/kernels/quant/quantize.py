@@ -1,4 +1,8 @@
-"""quantize: plain numbers to what kernels encode, the same bytes as a CPU's."""
+"""quantize: plain numbers to blocks, the same bytes as a CPU's.
+
+Formats of weights have their scales searched for, in the steps of `quantisers.quantiser`; the
+others are made in those of `quantisers.quants`, which search for nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.case_list import CaseList
-from vkbench_shaders.formats import ENCODED, format_named
+from vkbench_shaders.formats import ENCODED, PREPARED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -25,6 +29,7 @@ from vkbench_shaders.kernel import (
     Layout,
     Problem,
     Shapes,
+    Variant,
     Work,
     grid,
 )
@@ -32,11 +37,17 @@ from vkbench_shaders.kernels.shared import rows as in_rows
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, list_cases
 from vkbench_shaders.quantisers import quants
+from vkbench_shaders.quantisers.quantiser import quantise_weights
 
 DIMS = ("b", "m", "k")
-FORMATS = (*ENCODED, "f16", "bf16")
+FORMATS = (*ENCODED, *PREPARED, "f16", "bf16")
+SEARCHED = {  # numbers under one scale, which a thread has
+    **dict.fromkeys(("q4_K", "q5_K", "iq4_xs"), 32),
+    **dict.fromkeys(("q2_K", "q3_K", "q6_K", "nvfp4"), 16),
+}
 THREADS = 128
 SHARE = 8 * THREADS  # numbers a workgroup
+_SEARCHING = 64  # threads of a workgroup that searches
 
 _KINDS = 13  # of so many blocks, the first ones after the first are special, each in another way
 
@@ -49,19 +60,21 @@ def layout(problem: Problem, binding: str) -> Layout:
     return Layout(shape=(b, m, k), strides=(k, b * k, 1), storage=b * m * k)
 
 
-def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    """Arrays without gaps are one long row."""
+def _push(problem: Problem, share: int) -> dict[str, int]:
+    """Push constants where workgroups make so many numbers of a row.
+
+    Arrays without gaps are one long row.
+    """
     flat = problem.params["layout"] == "contiguous"
     b, m, k = (1, 1, prod(problem.shape.values())) if flat else problem.shape.values()
     x, y = problem.layout("x"), problem.layout("y")
-    chunks = -(-k // SHARE)
-    groups = grid(b * m * chunks)
+    chunks = -(-k // share)
     unit = problem.item_bytes("y")
-    push = {
+    return {
         "k": k,
         "chunks": chunks,
         "groups": b * m * chunks,
-        "groups_x": groups[0],
+        "groups_x": grid(b * m * chunks)[0],
         "inner": m,
         "x_outer": x.strides[0],
         "x_inner": x.strides[1],
@@ -70,7 +83,22 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
         "y_offset": y.offset * unit,
         "aligned": flat or not any(place % 4 for place in (x.offset, *x.strides[:2])),
     }
-    return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    push = _push(problem, SHARE)
+    return Launch(groups=grid(push["groups"]), push=push, constants={"THREADS": THREADS})
+
+
+def launch_search(problem: Problem, device: DeviceFacts) -> Launch:
+    """A thread searches for the scale of its group, and one of each block for what they share."""
+    push = _push(problem, _SEARCHING * SEARCHED[problem.types["y"]])
+    return Launch(groups=grid(push["groups"]), push=push)
+
+
+def is_searched(types: Mapping[str, str]) -> bool:
+    """Whether scales are searched for."""
+    return types["y"] in SEARCHED
 
 
 def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -80,8 +108,10 @@ def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 def numbers(problem: Problem, binding: str, block: int) -> Array:
     """Rows with outliers and blocks of zeros, of huge and tiny numbers, of ties, of one number."""
     made = data.activations(problem, binding).astype(np.float32)
-    narrow = "f16" in problem.types.values()  # which should hold the huge ones
-    huge, tiny = (500.0, 2.0**-18) if narrow else (2.0**118, 2.0**-119)
+    # scales that are searched for are those of numbers as weights are, and f16 should hold the rest
+    narrow = is_searched(problem.types) or "f16" in problem.types.values()
+    huge, tiny = (40.0, 2.0**-14) if is_searched(problem.types) else (500.0, 2.0**-18)
+    huge, tiny = (huge, tiny) if narrow else (2.0**118, 2.0**-119)
     whole = made.size // block * block
     kinds = made.reshape(-1)[:whole].reshape(-1, block)
     kinds[1::_KINDS] = 0
@@ -101,7 +131,8 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     x = inputs["x"] if rows is None else inputs["x"][:, rows]
-    return {"y": quants.quantise(problem.types["y"], x.astype(np.float32))}
+    quantise = quantise_weights if is_searched(problem.types) else quants.quantise
+    return {"y": quantise(problem.types["y"], x.astype(np.float32))}
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
@@ -117,6 +148,13 @@ def block_of(fmt: str) -> int:
 
 def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     block = block_of(fmt)
+    if fmt in PREPARED:
+        few = [(2, 5, 3 * block), (1, 3, 4096)] if not types else [(1, 9, block)]
+        yield from list_cases("quantize", fmt, types, DIMS, few)
+        if not types:
+            yield from list_cases("quantize", fmt, types, DIMS, [(2, 7, 3 * block)], "strided")
+            yield from list_cases("quantize", fmt, types, DIMS, [(3, 7, 5 * block)], "permuted")
+        return
     for how, shapes in {
         "contiguous": [(1, 1, block), (2, 5, 3 * block), (1, 1, 14336), (1, 17, 256)],
         "strided": [(3, 4, 512), (2, 7, 3 * block), (1, 3, 4096)],
@@ -142,7 +180,20 @@ QUANTIZE = Kernel(
         )
     },
     forms=Forms(layout=layout, infer=infer),
-    variants=(portable("quantize", launch, "exact", arguments=arguments),),
+    variants=(
+        Variant(
+            name="searched",
+            module="quantize_searched",
+            launch=launch_search,
+            arithmetic="exact",
+            arguments=lambda types: (f"{types['y']}_search", f"{types['x']}_input"),
+            accepts=is_searched,
+        ),
+        replace(
+            portable("quantize", launch, "exact", arguments=arguments),
+            accepts=lambda types: not is_searched(types),
+        ),
+    ),
     inputs=inputs,
     check=Check(reference=reference, rows="m"),
     work=Work(flops=lambda problem: prod(problem.shape.values())),

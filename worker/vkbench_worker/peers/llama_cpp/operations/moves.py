@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.kernels.quant.quantize import is_searched
 from vkbench_shaders.quantisers import quants
 from vkbench_worker.peers.library import Row, Views
 from vkbench_worker.peers.llama_cpp.operations.arguments import of_arrays
@@ -31,6 +32,14 @@ def _cast(x: str) -> Callable[[Problem, Views], tuple[object, ...]]:
 def _to_floats(problem: Problem) -> str:
     """ggml cuts numbers to integers as each device does."""
     return "" if problem.types["y"] in _FLOATS else f"to {problem.types['y']}"
+
+
+def _without_search(problem: Problem) -> str:
+    """ggml searches for scales as well, by other steps, and only on CPUs."""
+    fmt = problem.types["y"]
+    if not is_searched(problem.types):
+        return ""
+    return f"to {fmt}, for whose scales each searches in its own way"
 
 
 def _transpose(problem: Problem, views: Views) -> tuple[object, ...]:
@@ -140,7 +149,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "cont": Row(function="cont", arguments=of_arrays("x"), params=frozenset({"order"})),
     "transpose": Row(function="cont", arguments=_transpose),
     "to_dtype": Row(function="cast", arguments=_cast("x"), fits=_to_floats),
-    "quantize": Row(function="cast", arguments=_cast("x"), order={"y": _as_near}),
+    "quantize": Row(
+        function="cast", arguments=_cast("x"), fits=_without_search, order={"y": _as_near}
+    ),
     "dequantize": Row(function="cast", arguments=_cast("weights"), path="f32"),
     "copy_from": Row(function="cast", arguments=_cast("weights"), path="f32"),
     "get_rows": Row(function="get_rows", arguments=of_arrays("table", "ids"), fits=_short_ids),
