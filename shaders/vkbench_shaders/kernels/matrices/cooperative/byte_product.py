@@ -45,10 +45,11 @@ _THREADS: Final = 64  # of workgroups that make panels
 _ROUNDERS: Final = 4  # lanes that round a block, where they can shuffle
 _SHUFFLE: Final = "subgroup_shuffle"
 _LEAST_STEPS: Final = 4  # of a part of k
-# formats with a scale for each 32 weights -> how their pieces are read: a type of the shaders
+# formats with a scale for each 32 weights, as far as bytes hold the rest -> how their pieces are read: a type of the shaders
 _PIECES: Final[Mapping[str, str]] = {
     "q4_0": "q4_0_piece",
     "q8_0": "q8_0_piece",
+    "q3_K": "q3_K_piece",
     "q4_K": "q4_K_piece",
     **{
         fmt: f"AnyPiece<{fmt}>"
@@ -120,8 +121,8 @@ TILES: Final = (
         shape=_SMALL,
         feature="matrix_i8_i32_8x8x8",
         lanes=8,
-        tall=2,
-        wide=2,
+        tall=1,
+        wide=1,
     ),
 )
 
