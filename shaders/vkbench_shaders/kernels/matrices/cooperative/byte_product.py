@@ -39,13 +39,15 @@ OF_BLOCKS: Final = "coopmat_i8"
 ROUNDING: Final = "coopmat_via_q8_1"
 STEP: Final = 64  # numbers along k at a time
 _BLOCK: Final = 32  # numbers that share a scale
+_STEP_BLOCKS: Final = STEP // _BLOCK
 _STAGES: Final = 2
 _LINE: Final = 5  # 16 bytes each, of a row in shared memory
 _THREADS: Final = 64  # of workgroups that make panels
 _ROUNDERS: Final = 4  # lanes that round a block, where they can shuffle
 _SHUFFLE: Final = "subgroup_shuffle"
 _LEAST_STEPS: Final = 4  # of a part of k
-# formats with a scale for each 32 weights, as far as bytes hold the rest -> how their pieces are read: a type of the shaders
+_UNUSED: Final = 12  # bytes of the shaders' shared arrays that have one item, where it is not used
+# formats with one scale for 32 weights beside bytes -> the shaders' type of their pieces
 _PIECES: Final[Mapping[str, str]] = {
     "q4_0": "q4_0_piece",
     "q8_0": "q8_0_piece",
@@ -72,6 +74,7 @@ class Tile:
     tall: int  # matrices' worth of rows, of a subgroup
     wide: int  # matrices' worth of vectors
     resident: int = 1  # workgroups that a multiprocessor holds
+    cost: float = 1.0  # time of a product beside that by 128 x 128
 
     @property
     def name(self) -> str:
@@ -101,12 +104,12 @@ class Tile:
             along * 8 * -(-self.wide // 4) if self.lanes == self.shape.n else self.vectors // 4
         )
         fours = self.rows // 4 + of_vectors
-        return _STAGES * STEP // _BLOCK * fours * (2 if weights in _AFFINE else 1)
+        return _STAGES * _STEP_BLOCKS * fours * (2 if weights in _AFFINE else 1)
 
     def shared_bytes(self, weights: str) -> int:
-        """Shared memory in bytes, with the table of a format, and what a device may count besides."""
+        """Shared memory in bytes, with a format's table and with arrays that are not used."""
         lines = self.shared_lines + self.scale_fours(weights)
-        return 16 * lines + _TABLES.get(weights, 0) + 12
+        return 16 * lines + _TABLES.get(weights, 0) + _UNUSED
 
 
 _LARGE = MatrixShape(m=16, n=16, k=32)
@@ -114,7 +117,17 @@ _SMALL = MatrixShape(m=8, n=8, k=8)
 _OF_GPUS = "matrix_i8_i32"
 TILES: Final = (
     Tile(vectors=128, rows=128, shape=_LARGE, feature=_OF_GPUS, lanes=32, tall=4, wide=2),
-    Tile(vectors=64, rows=64, shape=_LARGE, feature=_OF_GPUS, lanes=32, tall=2, wide=2, resident=2),
+    Tile(
+        vectors=64,
+        rows=64,
+        shape=_LARGE,
+        feature=_OF_GPUS,
+        lanes=32,
+        tall=2,
+        wide=2,
+        resident=2,
+        cost=1.6,
+    ),
     Tile(
         vectors=16,
         rows=32,
@@ -133,14 +146,13 @@ class _Plan:
 
     tile: Tile
     padded: int  # vectors of a panel
+    blocks: int  # of a row of weights
     cut: dense.Cut
 
     @property
     def steps(self) -> int:
         """Steps along k."""
-        return -(-self.blocks // (STEP // _BLOCK))
-
-    blocks: int  # of a row
+        return -(-self.blocks // _STEP_BLOCKS)
 
 
 def _tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
@@ -155,14 +167,14 @@ def _tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
         and tile.threads <= device.limits["max_workgroup_invocations"]
         and limits.fits_shared(tile.shared_bytes(weights), device)
     ]
-    return sorted(able, key=lambda tile: _rounds(problem, device, tile))
+    return sorted(able, key=lambda tile: _time(problem, device, tile))
 
 
-def _rounds(problem: Problem, device: DeviceFacts, tile: Tile) -> float:
-    """About how long a product takes by a tile: small ones read shared memory more often."""
+def _time(problem: Problem, device: DeviceFacts, tile: Tile) -> float:
+    """Time by which tiles are ordered: rounds of tiles on a busy GPU."""
     groups = -(-problem.shape["n"] // tile.vectors) * -(-problem.shape["m"] // tile.rows)
     at_once = busy(device, tile.resident)
-    return -(-groups // at_once) * at_once * (tile.vectors * tile.rows + 4096)
+    return -(-groups // at_once) * at_once * tile.vectors * tile.rows * tile.cost
 
 
 def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
@@ -182,7 +194,7 @@ def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
 
 def _scratch(product: Product, plan: _Plan) -> tuple[int, ...]:
     """Bytes of sums over parts of k, of panels of vectors, and of their scales."""
-    blocks = product.left.matrices * plan.steps * (STEP // _BLOCK) * plan.padded
+    blocks = product.left.matrices * plan.steps * _STEP_BLOCKS * plan.padded
     return sums_bytes(product, plan.cut), blocks * _BLOCK, blocks * 8
 
 
@@ -190,7 +202,7 @@ def _round(problem: Problem, product: Product, plan: _Plan, device: DeviceFacts)
     """The launch that makes panels of the vectors."""
     is_blocks = products.is_blocks(problem.types)
     by_lanes = not is_blocks and _SHUFFLE in device.features and device.subgroup_size >= _ROUNDERS
-    units = plan.steps * (STEP // _BLOCK)
+    units = plan.steps * _STEP_BLOCKS
     blocks = product.left.matrices * units * plan.padded
     groups = grid(-(-blocks * (_ROUNDERS if by_lanes else 1) // _THREADS))
     kind = "_of_blocks" if is_blocks else "_by_lanes" if by_lanes else ""
