@@ -36,10 +36,7 @@ BLOCKS = (
     "mxfp4:x=q8_1/m7_n9_k4096",
 )
 UNIT = Unit(module="byte_product", entry="bytes_16x32_8x8x8", arguments=("q4_0_piece",))
-PLANTED = {
-    "vectors in another order": ("panel_vector(line % 8)", "line % 8"),
-    "a block left out": ("adder.add(second);", ""),
-}
+ORDER = "panel_vector(line % 8)"  # of vectors in a panel
 
 
 @pytest.fixture
@@ -72,13 +69,11 @@ def test_sums_that_are_scaled_as_they_are_converted_are_right(
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("mistake", PLANTED)
-def test_a_mistake_is_seen(matrices: VulkanDevice, tmp_path: Path, mistake: str) -> None:
-    old, new = PLANTED[mistake]
+def test_vectors_in_another_order_are_seen(matrices: VulkanDevice, tmp_path: Path) -> None:
     copytree(TREE, tmp_path, dirs_exist_ok=True)
     source = source_of(UNIT.module, tmp_path)
-    assert old in source.read_text()
-    source.write_text(source.read_text().replace(old, new))
+    assert ORDER in source.read_text()
+    source.write_text(source.read_text().replace(ORDER, "line % 8"))
     code = compiler.find().compile(UNIT, tmp_path)
     sha, whole = sha256(code).hexdigest(), packaged()
     wrong = replace(whole.entry(UNIT.key), sha256=sha, bytes=len(code))
