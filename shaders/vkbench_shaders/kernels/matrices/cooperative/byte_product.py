@@ -151,7 +151,7 @@ class _Plan:
 
     @property
     def steps(self) -> int:
-        """Steps along k."""
+        """Steps along k that workgroups share."""
         return -(-self.blocks // _STEP_BLOCKS)
 
 
