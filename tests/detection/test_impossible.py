@@ -52,6 +52,7 @@ MEMORY = 4 * 10**12  # bytes that do
     [
         (RoofLoad(bytes_moved=0, flops=SECOND, path="f32", variant="portable"), 1.0),
         (RoofLoad(bytes_moved=0, flops=SECOND, variant="portable", numbers="f16"), 0.1),
+        (RoofLoad(bytes_moved=0, flops=SECOND, path="int8", variant="coopmat_via_q8_1"), 0.05),
         # what a path of another name uses is not known: the fastest unit that there is
         (RoofLoad(bytes_moved=0, flops=SECOND, path="f32", variant="coopmat_decoding"), 0.05),
         (RoofLoad(bytes_moved=0, flops=SECOND, variant="portable", kernel="lab.own"), 0.05),

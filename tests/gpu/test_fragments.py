@@ -120,11 +120,17 @@ def test_attention_is_right_in_any_order(
     assert result.outcome is Outcome.PASSED, f"{result.reason} {result.verdict}"
 
 
-@pytest.mark.parametrize("case", ["q4_K/m37_n5_k768", "q8_0/m13_n9_k96"])
-def test_decoded_weights_are_right_in_any_order(
-    orderless: VulkanDevice, bundle: Bundle, case: str
+@pytest.mark.parametrize(
+    ("case", "variant"),
+    [
+        ("q4_K/m37_n5_k768", "coopmat_fragments"),
+        ("q8_0/m13_n9_k96", "coopmat_fragments"),
+        ("q4_0/m37_n19_k96", "coopmat_via_q8_1"),
+    ],
+)
+def test_products_are_right_in_any_order(
+    orderless: VulkanDevice, bundle: Bundle, case: str, variant: str
 ) -> None:
-    case = f"mul_mat/{case}"
-    job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant="coopmat_fragments")
+    job = Job(id=1, token=1, case=f"mul_mat/{case}", mode=Mode.CORRECTNESS, variant=variant)
     result = execute(orderless, bundle, job)
     assert result.outcome is Outcome.PASSED, f"{result.reason} {result.verdict}"

@@ -218,6 +218,12 @@ def test_any_order_of_elements_is_right(new_lavapipe: Path) -> None:
     assert "skipped" not in passed_there(new_lavapipe, "test_fragments.py", needs="gpu")
 
 
+@pytest.mark.timeout(600)
+def test_products_of_bytes_are_right(new_lavapipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GALLIVM_PERF", "nopt")  # most of the time would go into compiling
+    assert "skipped" not in passed_there(new_lavapipe, "test_byte_product.py", needs="gpu")
+
+
 @pytest.mark.timeout(300)
 def test_launches_ahead_change_no_bit(new_lavapipe: Path) -> None:
     assert "skipped" not in passed_there(new_lavapipe, "test_ahead.py", needs="gpu")

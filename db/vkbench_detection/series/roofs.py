@@ -29,6 +29,8 @@ _BY_MATRICES = {
     "coopmat_f16": "f16_f16",
     "coopmat_bf16": "bf16_f32",
     "coopmat_to_bf16": "bf16_f32",
+    "coopmat_i8": "i8_i32",
+    "coopmat_via_q8_1": "i8_i32",
 }
 # numbers -> first formats of the kinds of matrices that take them: bytes are exact as halves too
 _MATRICES = {"i8": ("i8", "f16"), "f16": ("f16",), "bf16": ("bf16",)}

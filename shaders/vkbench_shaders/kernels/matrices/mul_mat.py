@@ -29,7 +29,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, tiles
-from vkbench_shaders.kernels.matrices.cooperative import decoding, fragments
+from vkbench_shaders.kernels.matrices.cooperative import byte_product, decoding, fragments
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
@@ -208,6 +208,7 @@ MUL_MAT = Kernel(
         _FRAGMENTS,
         _DECODING,
         *COOPERATIVE.variants(),
+        *byte_product.variants(_product),
         *tiles.variants("mul_mat", launch, refuses),
     ),
     inputs=products.inputs,
