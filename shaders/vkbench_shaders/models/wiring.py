@@ -213,7 +213,7 @@ class Wiring(Builder):
         return self.step(f"rope_{label}", kernel, shape, params, x=x, **bound)["y"]
 
     def norm_and_turn(self, label: str, x: str, heads: int) -> str:
-        """Heads that are normalised, where the model does that, and turned: by one step if it can."""
+        """Heads that are normalised where the model does that, and turned: by one step at best."""
         norm = f"attn_{label}_norm"
         if self.norms_and_turns(norm):
             return self.turn_heads(label, x, heads, norm)

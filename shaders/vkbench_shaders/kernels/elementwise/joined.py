@@ -60,9 +60,7 @@ def _draw_waves(problem: Problem) -> dict[str, Array]:
     }
 
 
-def _add_squared_sines(
-    problem: Problem, inputs: Arrays, sampled: Array | None
-) -> dict[str, Array]:
+def _add_squared_sines(problem: Problem, inputs: Arrays, sampled: Array | None) -> dict[str, Array]:
     x = quants.dequantise(problem.types["x"], inputs["x"])
     rates, shares = (inputs[name].astype(np.float64) for name in _OF_CHANNELS)
     sines = np.sin(x * rates)
@@ -107,9 +105,7 @@ SNAKE = Kernel(
     check=Check(reference=_add_squared_sines),
     work=Work(flops=lambda problem: 5 * prod(problem.full_shape("y"))),
     cases=CaseList(lambda: (case for fmt in _FORMATS for case in _list_snakes(fmt))),
-    timed=CaseList(
-        lambda: (parse(f"snake/{fmt}/b1_c192_h1_w16384") for fmt in _FORMATS)
-    ),
+    timed=CaseList(lambda: (parse(f"snake/{fmt}/b1_c192_h1_w16384") for fmt in _FORMATS)),
 )
 
 
@@ -182,15 +178,11 @@ MULTI_ADD = Kernel(
     inputs=lambda problem: {name: data.uniform(problem, name, -4, 4) for name in _ADDED},
     check=Check(reference=_add_all, rows="m"),
     work=Work(
-        flops=lambda problem: (
-            (int(problem.params["count"]) - 1) * prod(problem.full_shape("y"))
-        )
+        flops=lambda problem: (int(problem.params["count"]) - 1) * prod(problem.full_shape("y"))
     ),
     cases=CaseList(lambda: (parse(f"multi_add/f32/{case}") for case in _SUMS)),
     timed=CaseList(
-        lambda: (
-            parse(f"multi_add/f32/{case}") for case in ("m512_k4096", "m4096_k4096/count=8")
-        )
+        lambda: (parse(f"multi_add/f32/{case}") for case in ("m512_k4096", "m4096_k4096/count=8"))
     ),
 )
 

@@ -64,14 +64,14 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 def transform(problem: Problem, inputs: Arrays, sampled: Array | None) -> dict[str, Array]:
     x = inputs["x"] if sampled is None else inputs["x"][sampled]
-    return {"y": _add_and_subtract(x.astype(np.float64)) / sqrt(problem.shape["k"])}
+    return {"y": add_and_subtract(x.astype(np.float64)) / sqrt(problem.shape["k"])}
 
 
-def _add_and_subtract(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def add_and_subtract(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Both halves of rows, transformed: their sums, then their differences."""
     if x.shape[-1] == 1:
         return x
-    first, second = (_add_and_subtract(half) for half in np.split(x, 2, axis=-1))
+    first, second = (add_and_subtract(half) for half in np.split(x, 2, axis=-1))
     return np.concatenate([first + second, first - second], axis=-1)
 
 

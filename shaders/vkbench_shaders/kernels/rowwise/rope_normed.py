@@ -92,9 +92,7 @@ RMS_NORM_ROPE = Kernel(
         **rope.PARAMS,
     },
     forms=Forms(layout=layout, infer=rope.infer),
-    variants=(
-        portable("rope", launch, "f32", entry="rope_normed", refuses=refuses),
-    ),
+    variants=(portable("rope", launch, "f32", entry="rope_normed", refuses=refuses),),
     inputs=inputs,
     check=Check(reference=reference, rows="n"),
     work=Work(flops=lambda problem: 8 * prod(problem.full_shape("x"))),

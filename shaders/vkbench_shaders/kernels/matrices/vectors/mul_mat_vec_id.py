@@ -39,6 +39,7 @@ _BIASED = ("add", "add_mul")  # values of `then`
 _SHARED = ("mul", "add_mul")
 _BUFFERS = 6
 
+
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, u, k = (problem.shape[dim] for dim in "mnuk")
     groups = grid(-(-m // products.ROWS), depth=n * u)
@@ -113,9 +114,7 @@ def deviations(
     problem: Problem, inputs: Arrays, rows: Array | None, rounding: Rounding
 ) -> dict[str, Array]:
     """RMS errors of products where factors are rounded, which shares make smaller."""
-    return {
-        "y": _share(problem, inputs, experts.deviations(problem, inputs, rows, rounding)["y"])
-    }
+    return {"y": _share(problem, inputs, experts.deviations(problem, inputs, rows, rounding)["y"])}
 
 
 def _share(problem: Problem, inputs: Arrays, y: Array) -> Array:
@@ -174,9 +173,7 @@ MUL_MAT_VEC_ID = Kernel(
     dims=experts.DIMS,
     bindings=(
         *experts.bindings(_VECTORS),
-        declare_input(
-            "biases", ("f32",), ("e", "m"), "of experts, added", when={"then": _BIASED}
-        ),
+        declare_input("biases", ("f32",), ("e", "m"), "of experts, added", when={"then": _BIASED}),
         declare_input(
             "shares", ("f32",), ("n", "u"), "what sums are multiplied by", when={"then": _SHARED}
         ),
