@@ -141,7 +141,8 @@ def _place_rows(problem: Problem, binding: str) -> tuple[int, int]:
 def _add_all(problem: Problem, inputs: Arrays, sampled: Array | None) -> dict[str, Array]:
     chosen = slice(None) if sampled is None else sampled
     count = int(problem.params["count"])
-    return {"y": sum(inputs[name][chosen].astype(np.float64) for name in _ADDED[:count])}
+    arrays = [inputs[name][chosen].astype(np.float64) for name in _ADDED[:count]]
+    return {"y": np.sum(arrays, axis=0)}
 
 
 _SUMS = (

@@ -134,7 +134,8 @@ def norm_rope(
     """A norm, a product with weights, and rotary positions."""
     normed, weighted = (nodes.lay_between("f32", *y.shape) for _ in range(2))
     node = nodes.add("rms_norm", x, eps, at=normed)
-    rope(nodes, "", nodes.add("mul", node, weights, at=weighted), *turning, y)
+    node = nodes.add("mul", node, weights, at=weighted)
+    rope(nodes, "", node, *(*turning, y))
 
 
 def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:
