@@ -146,8 +146,8 @@ def _add_all(problem: Problem, inputs: Arrays, sampled: Array | None) -> dict[st
 
 
 _SUMS = (
-    *("m1_k1", "m5_k33/count=5", "m33_k64/count=8", "m129_k260/count=4"),
-    *("m7_k33/count=8,layout=strided", "m3_k64/count=6,layout=strided", "m0_k4"),
+    *("m1_k1/count=2", "m5_k33/count=5", "m33_k64/count=8", "m129_k260/count=4"),
+    *("m7_k33/count=7,layout=strided", "m3_k64/count=6,layout=strided", "m0_k4"),
 )
 
 MULTI_ADD = Kernel(

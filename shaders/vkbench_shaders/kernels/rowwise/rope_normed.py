@@ -58,9 +58,9 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def layout(problem: Problem, binding: str) -> Layout:
-    if binding == "weights":
-        return Layout.contiguous(problem.full_shape(binding))
-    return rope.layout(problem, binding)
+    if binding in ("positions", "factors"):
+        return rope.layout(problem, binding)
+    return Layout.contiguous(problem.full_shape(binding))
 
 
 _CASES = (
@@ -70,6 +70,8 @@ _CASES = (
     "b1_n33_h4_k80/eps=0.1,factors=given,mode=neox,n_dims=32",
     "b1_n5_h2_k96/factors=given",
     "b1_n7_h2_k128/mode=mrope",
+    "b2_n5_h1_k128/mode=imrope,sections=24.20.20.0",
+    "b1_n9_h4_k80/mode=vision,sections=20.20.20.20",
     "b1_n3_h3_k1024/mode=neox",
     "b1_n3_h2_k1024",
 )
@@ -89,7 +91,7 @@ RMS_NORM_ROPE = Kernel(
     ),
     params={
         "eps": Param(default=1e-5, least=0, description="what keeps a head of zeros finite"),
-        **rope.PARAMS,
+        **{name: param for name, param in rope.PARAMS.items() if name != "layout"},
     },
     forms=Forms(layout=layout, infer=rope.infer),
     variants=(portable("rope", launch, "f32", entry="rope_normed", refuses=refuses),),
