@@ -162,7 +162,7 @@ MULTI_ADD = Kernel(
                 ("f32",),
                 ("m", "k"),
                 f"array {place} of the sum",
-                when={"count": tuple(range(max(place, 1) + 1, MOST_ADDED + 1))},
+                when={"count": tuple(range(place + 1, MOST_ADDED + 1))} if place > 1 else None,
             )
             for place, name in enumerate(_ADDED)
         ),
