@@ -131,11 +131,11 @@ def rope(
 def norm_rope(
     nodes: Nodes, x: Array, eps: float, weights: Array, turning: tuple[Any, ...], y: Array
 ) -> None:
-    """A norm, a product with weights, and rotary positions."""
+    """A norm, a product with weights, and rotary positions, whose arguments end with y, too."""
     normed, weighted = (nodes.lay_between("f32", *y.shape) for _ in range(2))
     node = nodes.add("rms_norm", x, eps, at=normed)
     node = nodes.add("mul", node, weights, at=weighted)
-    rope(nodes, "", node, *(*turning, y))
+    rope(nodes, "", node, *turning)
 
 
 def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:

@@ -33,8 +33,8 @@ def _rope(end: str, x: str, y: str, problem: Problem, views: Views) -> tuple[obj
 
 
 def _norm_rope(problem: Problem, views: Views) -> tuple[object, ...]:
-    _, x, *turning, y = _rope("", "x", "y", problem, views)
-    return x, float(problem.params["eps"]), views["weights"], tuple(turning), y
+    _, x, *turning = _rope("", "x", "y", problem, views)
+    return x, float(problem.params["eps"]), views["weights"], tuple(turning), views["y"]
 
 
 def _rope_fits(problem: Problem) -> str:
