@@ -19,6 +19,7 @@ from vkbench_shaders.kernels.elementwise.binary import BINARY
 from vkbench_shaders.kernels.elementwise.compare import COMPARE
 from vkbench_shaders.kernels.elementwise.glu import GLU
 from vkbench_shaders.kernels.elementwise.glu_rounded import GLU_ROUNDED
+from vkbench_shaders.kernels.elementwise.joined import JOINED
 from vkbench_shaders.kernels.elementwise.random import RANDOM
 from vkbench_shaders.kernels.elementwise.select import SELECT
 from vkbench_shaders.kernels.elementwise.unary import UNARY
@@ -61,10 +62,12 @@ from vkbench_shaders.kernels.reductions.routing import ROUTING
 from vkbench_shaders.kernels.reductions.scan import SCAN
 from vkbench_shaders.kernels.reductions.sort import SORT
 from vkbench_shaders.kernels.rowwise.embedding import TIMESTEP_EMBEDDING
+from vkbench_shaders.kernels.rowwise.hadamard import HADAMARD
 from vkbench_shaders.kernels.rowwise.loss import LOSS
 from vkbench_shaders.kernels.rowwise.norm import NORM
 from vkbench_shaders.kernels.rowwise.norm_rounded import NORM_ROUNDED
 from vkbench_shaders.kernels.rowwise.rope import ROPE
+from vkbench_shaders.kernels.rowwise.rope_normed import RMS_NORM_ROPE
 from vkbench_shaders.kernels.rowwise.rope_rows import ROPE_SET_ROWS
 from vkbench_shaders.kernels.rowwise.softmax import SOFTMAX
 from vkbench_shaders.kernels.rowwise.streams import STREAMS
@@ -88,6 +91,7 @@ KERNELS: tuple[Kernel, ...] = (
     *GLU_ROUNDED,
     *BINARY,
     *ADDED,
+    *JOINED,
     *COMPARE,
     *SELECT,
     *AFFINE,
@@ -100,6 +104,7 @@ KERNELS: tuple[Kernel, ...] = (
     *LOSS,
     *ROPE,
     ROPE_SET_ROWS,
+    RMS_NORM_ROPE,
     TIMESTEP_EMBEDDING,
     *COPIES,
     *FILLS,
@@ -114,6 +119,7 @@ KERNELS: tuple[Kernel, ...] = (
     *MOVE_GRADIENTS,
     *MATMUL,
     SOLVE_TRI,
+    HADAMARD,
     *CONV,
     *CONV_DW,
     *CONV_TRANSPOSED,

@@ -47,6 +47,11 @@ SHARED = (
     "rope/f32/b1_n5_h3_k36/factors=given",
     "mul_mat_vec/q4_0/m16_n1_k256",
     "mul_mat_vec_id/q4_0/e4_u2_m16_n1_k256",
+    "mul_mat_vec_id/q4_0/e4_u2_m16_n1_k256/then=add_mul",
+    "snake/f32/b1_c7_h1_w33",
+    "multi_add/f32/m5_k33/count=4",
+    # of other modes two nodes are one, which lavapipe compiles for over a minute
+    "rms_norm_rope/f32/b1_n5_h2_k128/mode=mrope",
     "im2col/f32/n1_c3_h9_w8/padding=1",
     "im2col1d/f32/n1_c3_w9/padding=1",
     "max_pool2d/f32/n1_c3_h8_w8/kernel=2,stride=2",
@@ -134,6 +139,7 @@ SHARED = (
 )
 # Right by the newer one alone.
 NEWER = (
+    "hadamard/f32/m5_k64",
     "set/f32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
     "diag/f32/b2_c3_w33",
     "sign/f32/b1_c2_h3_w40",

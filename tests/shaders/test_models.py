@@ -196,3 +196,31 @@ def test_a_graph_reads_only_what_was_written(tmp_path: Path, arch: str) -> None:
     used = {part.tensor for weight in graph.weights.values() for part in weight.parts}
     assert used == set(file.tensors)
     assert graph.sizes["logits"] == 4 * 61
+
+
+def kernels_of(folder: Path, arch: str, phase: Phase) -> list[str]:
+    """Kernels of the steps of a model with heads of 64, in their order."""
+    wide = Tiny.wide(arch=arch, experts=4 if "moe" in arch else 0)
+    file = open_gguf(write_model(folder / "model.gguf", wide))
+    return [step.problem.kernel.name for step in graph_of(file, hyper_of(file), phase).steps]
+
+
+@pytest.mark.parametrize(("cache", "normed"), [("f16", 1), ("q8_0", 2)])
+def test_heads_are_normalised_where_they_are_turned(
+    tmp_path: Path, cache: str, normed: int
+) -> None:
+    layers = tiny("qwen3").layers
+    found = kernels_of(tmp_path, "qwen3", Phase(tokens=17, length=32, cache=cache))
+    assert found.count("rms_norm_rope") == normed * layers
+    assert found.count("rope") == 0
+    assert found.count("rope_set_rows") == (2 - normed) * layers
+    others = kernels_of(tmp_path, "qwen2", Phase(tokens=17, length=32, cache=cache))
+    assert "rms_norm_rope" not in others
+
+
+def test_few_tokens_share_experts_where_they_multiply(tmp_path: Path) -> None:
+    few, many = (
+        kernels_of(tmp_path, "qwen3moe", Phase(tokens=tokens, length=32)) for tokens in (2, 17)
+    )
+    assert "mul" not in few
+    assert many.count("mul") == tiny("qwen3moe").layers

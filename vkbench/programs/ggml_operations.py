@@ -26,7 +26,7 @@ _NOT_ON_GPUS: Final = "ggml's Vulkan backend does not have it"
 OPERATIONS: Final[Known] = {
     "NONE": "computes nothing: a tensor that is given",
     "DUP": ("copy", "cont"),
-    "ADD": ("add",),
+    "ADD": ("add", "multi_add"),
     "ADD_ID": ("add_id",),
     "ADD1": ("add1",),
     "ACC": ("acc",),
@@ -53,7 +53,7 @@ OPERATIONS: Final[Known] = {
     "RMS_NORM_BACK": ("rms_norm_back",),
     "GROUP_NORM": ("group_norm",),
     "L2_NORM": ("l2_norm",),
-    "MUL_MAT": ("mul_mat_vec", "mul_mat"),
+    "MUL_MAT": ("mul_mat_vec", "mul_mat", "hadamard"),
     "MUL_MAT_ID": ("mul_mat_vec_id", "mul_mat_id"),
     "OUT_PROD": ("out_prod",),
     "SCALE": ("scale",),

@@ -38,6 +38,12 @@ _EXPERTS: Final = tuple(
 )
 
 
+_FOLLOWED: Final = (
+    "mul_mat_vec_id/mxfp4/e32_u4_m2880_n1_k2880/then=add_mul,x=expert",
+    "mul_mat_vec_id/q4_K/e128_u8_m2048_n1_k768/then=mul,x=expert",
+)
+
+
 def _attend(fmt: str, h: int, g: int, n: int, d: int, e: int, more: str = "") -> tuple[str, str]:
     """One query, and a prompt of them, that see n positions at most."""
     how = ",".join(sorted(filter(None, ("layout=cache", "mask=causal", more))))
@@ -84,6 +90,10 @@ _OTHERS: Final = (
     "gelu/f32/b1_c1_h512_w14336",
     "mul/f32/b1_c1_h512_w4096",
     "add/f32/b1_c1_h512_w4096/broadcast=row",
+    "multi_add/f32/m512_k4096",
+    "hadamard/f32/m4096_k128",
+    "snake/f16/b1_c192_h1_w16384",
+    "rms_norm_rope/f32/b1_n512_h32_k128/mode=neox",
     "scale/f32/b1_c1_h512_w4096/factor=0.125",
     "l2_norm/f32/b1_c32_h512_w128",
     "argsort/f32/h512_w128/order=descending",
@@ -118,7 +128,7 @@ _IMAGES: Final = (
 )
 
 ON_GPUS: Final = (
-    *(*_PRODUCTS, *_EXPERTS, *_ATTENTION, *_ROWS),
+    *(*_PRODUCTS, *_EXPERTS, *_FOLLOWED, *_ATTENTION, *_ROWS),
     *(*_OTHERS, *_RECURRENT, *_STREAMS, *_IMAGES),
 )
 # CPU drivers compile a product of many vectors for a minute.

@@ -13,7 +13,7 @@ from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
-from vkbench_shaders.kernels.rowwise import rope_rows
+from vkbench_shaders.kernels.rowwise import rope_normed, rope_rows
 from vkbench_shaders.models.building import BLOCK, BYTES, MOST_VECTORS, Builder, Due
 from vkbench_shaders.models.graph import (
     LOGITS,
@@ -78,27 +78,22 @@ class Wiring(Builder):
 
     def attention(self, y: str) -> str | Due:
         """What attention makes of normalised vectors, behind its own norm if it has one."""
-        hyper = self.hyper
         q, k, v = self.project_heads(y)
-        q, k = (
-            self.head_norm(label, part, heads)
-            for label, part, heads in (("q", q, hyper.heads), ("k", k, hyper.groups))
-        )
         attend = self.at_once if self.attends_at_once() else self.step_by_step
         return self.behind(
             "post_attention_norm", self.postpone_product("attn_output", attend(q, k, v))
         )
 
     def step_by_step(self, q: str, k: str, v: str) -> str:
-        """What attention makes of heads that other steps turn and store."""
+        """What attention makes of heads that other steps normalise, turn and store."""
         hyper, phase = self.hyper, self.phase
         stored = {"v": self.store_vectors("v", v, hyper.value_size)}
         if self.turns_into_cache():
-            stored["k"] = self.turned_and_stored(k)
+            stored["k"] = self.turned_and_stored(self.head_norm("k", k, hyper.groups))
         else:
-            k = self.turn_heads("k", k, hyper.groups)
+            k = self.norm_and_turn("k", k, hyper.groups)
             stored["k"] = self.store_vectors("k", k, hyper.key_size)
-        q = self.turn_heads("q", q, hyper.heads)
+        q = self.norm_and_turn("q", q, hyper.heads)
         shape = (phase.batch, hyper.heads, hyper.groups, phase.tokens, phase.length)
         return self.step(
             "attention",
@@ -143,9 +138,10 @@ class Wiring(Builder):
         return same and token.uneven(hyper.key_size, rope.n_dims, rope.mode) is None
 
     def at_once(self, q: str, k: str, v: str) -> str:
-        """What attention makes of heads as products left them."""
+        """What attention makes of heads as products and their norms left them."""
         hyper, phase, rope = self.hyper, self.phase, self.hyper.rope
         assert rope
+        q, k = self.head_norm("q", q, hyper.heads), self.head_norm("k", k, hyper.groups)
         turning: dict[str, Value] = {"mode": rope.mode}
         if rope.n_dims != hyper.key_size:
             turning["n_dims"] = rope.n_dims
@@ -204,12 +200,32 @@ class Wiring(Builder):
             return x
         return self.normalise_rows(name, x, rows=self.count * heads, width=self.hyper.key_size)[1]
 
-    def turn_heads(self, label: str, x: str, heads: int) -> str:
+    def turn_heads(self, label: str, x: str, heads: int, norm: str = "") -> str:
+        """Heads that are turned, and normalised before by a norm that this step has besides."""
         if not self.hyper.rope:
             return x
         params, bound = self.turning()
         shape = (self.phase.batch, self.phase.tokens, heads, self.hyper.key_size)
-        return self.step(f"rope_{label}", "rope", shape, params, x=x, **bound)["y"]
+        if norm:
+            params |= {"eps": self.hyper.eps}
+            bound |= {"weights": self.weight(f"blk.{self.layer}.{norm}.weight", "f32")}
+        kernel = "rms_norm_rope" if norm else "rope"
+        return self.step(f"rope_{label}", kernel, shape, params, x=x, **bound)["y"]
+
+    def norm_and_turn(self, label: str, x: str, heads: int) -> str:
+        """Heads that are normalised where the model does that, and turned: by one step at best."""
+        norm = f"attn_{label}_norm"
+        if self.norms_and_turns(norm):
+            return self.turn_heads(label, x, heads, norm)
+        return self.turn_heads(label, self.head_norm(label, x, heads), heads)
+
+    def norms_and_turns(self, norm: str) -> bool:
+        """Whether heads have a norm that is made by the step that turns them."""
+        rope, size = self.hyper.rope, self.hyper.key_size
+        if not rope or not self.has(f"{norm}.weight") or self.has(f"{norm}.bias"):
+            return False
+        is_rms = self.hyper.architecture.norm == "rms_norm"
+        return is_rms and size <= rope_normed.MOST and size % EIGHT == rope.n_dims % EIGHT == 0
 
     def turning(self) -> tuple[dict[str, Value], dict[str, str]]:
         """Parameters of rope, and what it is given beside heads."""
@@ -307,30 +323,37 @@ class Wiring(Builder):
         gate = self.hyper.architecture.gate
         a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
         inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
-        down = self.of_experts("ffn_down_exps", inner, ids, "expert")
-        by_expert = (1, rows, 1, hyper.width)
-        params: dict[str, Value] = {"broadcast": "channel"}
-        shares = self.step("shares", "mul", by_expert, params, a=down, b=routed["weights"])["y"]
+        shared = self.of_experts("ffn_down_exps", inner, ids, "expert", routed["weights"])
         summed = (1, count, hyper.used, hyper.width)
-        return self.step("experts", "sum", summed, {"axes": "h"}, x=shares)["y"]
+        return self.step("experts", "sum", summed, {"axes": "h"}, x=shared)["y"]
 
-    def of_experts(self, label: str, x: str, ids: str, vectors: str) -> str:
-        """Products of each token with its experts' matrices."""
+    def of_experts(self, label: str, x: str, ids: str, vectors: str, shares: str = "") -> str:
+        """Products of each token with its experts' matrices, times its shares of these experts."""
         weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
         experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
-        kernel = "mul_mat_vec_id" if self.count <= MOST_VECTORS else "mul_mat_id"
-        shape = (experts, self.hyper.used, m, self.count, k)
-        return self.step(
+        params: dict[str, Value] = {"x": vectors}
+        bound, kernel, is_shared = {}, "mul_mat_id", False
+        if self.count <= MOST_VECTORS:
+            kernel, is_shared = "mul_mat_vec_id", bool(shares)
+            bound = {"biases": self.unread_input(), "shares": shares or self.unread_input()}
+            params |= {"then": "mul"} if shares else {}
+        product = self.step(
             label,
             kernel,
-            shape,
-            {"x": vectors},
+            (experts, self.hyper.used, m, self.count, k),
+            params,
             {"weights": weight.format},
             variant=self.path(weight.format, self.hyper.used * m * k),
             weights=self.use_weight(weight),
             x=x,
             ids=ids,
+            **bound,
         )["y"]
+        if is_shared or not shares:
+            return product
+        by_expert = (1, self.count * self.hyper.used, 1, m)
+        by: dict[str, Value] = {"broadcast": "channel"}
+        return self.step("shares", "mul", by_expert, by, a=product, b=shares)["y"]
 
     def head(self, x: str, branch: str | Due) -> None:
         """Logits of the tokens that are wanted."""

@@ -113,8 +113,8 @@ def _bounds(problem: Problem, dims: int) -> tuple[int, int]:
 
 def ends(problem: Problem) -> tuple[str, str]:
     """Names of what is turned, and of the result."""
-    first, *_, last = problem.kernel.bindings
-    return first.name, last.name
+    first, *others = problem.kernel.bindings
+    return first.name, next(binding.name for binding in others if binding.is_output)
 
 
 def layout(problem: Problem, binding: str) -> Layout:
@@ -181,6 +181,7 @@ def launch(problem: Problem, sign: float) -> Launch:
         "magnitude": turn.magnitude,
         "sign": sign,
         "table_rows": 0,
+        "eps": 0.0,
     }
     entry = "rope" if aligned else "rope_ragged"
     return Launch(groups=groups, push=push, constants={"HALVES": turn.halves}, entry=entry)

@@ -100,6 +100,10 @@ class Nodes:
         tensor = array.make_tensor(api, self._context)
         api.set_of_node(f"ggml_{function}", "t", node, tensor)
 
+    def tell(self, function: str, node: Address, number: int) -> None:
+        """Have a function tell a node a number."""
+        self._maker.api.set_of_node(f"ggml_{function}", "i", node, number)
+
     def make_tensor(self, array: GgmlArray) -> Address:
         """A tensor of an array, for those who have to change what ggml knows of it."""
         return array.make_tensor(self._maker.api, self._context)

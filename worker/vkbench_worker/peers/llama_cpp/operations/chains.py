@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ SINGLES: Final = 0  # ggml's type
 MULTI: Final = 8  # modes of rope from here on have four positions a token
 _MASK_ROWS: Final = 64  # that older builds want whole multiples of
 _PARAMETERS: Final = 4  # ggml's flag of what is trained
+_IS_HADAMARD: Final = 1  # ggml's hint about the first matrix of a product
 
 Numbers = tuple[float, ...]
 Array = GgmlArray
@@ -107,7 +108,7 @@ def add_rms_norm(
 def rope(
     nodes: Nodes,
     end: str,
-    x: Array,
+    x: object,
     positions: Array,
     factors: Maybe,
     dims: int,
@@ -125,6 +126,62 @@ def rope(
     four = (ctypes.c_int * 4)(*sections)
     given = (x, place, factors, dims, four, mode, context, *numbers)
     nodes.add(f"rope_multi{end}", *given, at=y)
+
+
+def norm_rope(
+    nodes: Nodes, x: Array, eps: float, weights: Array, turning: tuple[Any, ...], y: Array
+) -> None:
+    """A norm, a product with weights, and rotary positions, whose arguments end with y, too."""
+    normed, weighted = (nodes.lay_between("f32", *y.shape) for _ in range(2))
+    node = nodes.add("rms_norm", x, eps, at=normed)
+    node = nodes.add("mul", node, weights, at=weighted)
+    rope(nodes, "", node, *turning)
+
+
+def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:
+    """Sums of two, as many as it takes."""
+    node: object = arrays[0]
+    for place, other in enumerate(arrays[1:], 2):
+        node = nodes.add(
+            "add", node, other, at=y if place == len(arrays) else nodes.lay_between("f32", *y.shape)
+        )
+
+
+def snake(nodes: Nodes, x: Array, rates: Array, shares: Array, y: Array) -> None:
+    """A product, its sine, the square of that, times shares, and plus what it came of.
+
+    Nodes are fused that name the same tensor of x.
+    """
+    between = [nodes.lay_between(x.format.name, *x.shape) for _ in range(4)]
+    given = nodes.make_tensor(x)
+    node = nodes.add("mul", given, rates, at=between[0])
+    node = nodes.add("sin", node, at=between[1])
+    node = nodes.add("sqr", node, at=between[2])
+    node = nodes.add("mul", node, shares, at=between[3])
+    nodes.add("add", given, node, at=y)
+
+
+def multiply_hadamard(nodes: Nodes, x: Array, matrix: np.ndarray, y: Array) -> None:
+    """A product with a matrix, of which the node says that it is Hadamard's."""
+    nodes.require("mul_mat_set_hint", "mul_mat that is told of Hadamard matrices")
+    node = nodes.add("mul_mat", nodes.lay_constant(matrix, "f32"), x, at=y)
+    nodes.tell("mul_mat_set_hint", node, _IS_HADAMARD)
+
+
+def multiply_experts(
+    nodes: Nodes, weights: Array, x: Array, ids: Array, biases: Maybe, shares: Maybe, y: Array
+) -> None:
+    """Products with experts, and what a layer has behind them; fused by the same tensor of ids."""
+    chosen = nodes.make_tensor(ids)
+    steps: list[tuple[str, tuple[object, ...]]] = []
+    if biases is not None:
+        steps.append(("add_id", (biases, chosen)))
+    if shares is not None:
+        steps.append(("mul", (shares,)))
+    places = [*(nodes.lay_between("f32", *y.shape) for _ in steps), y]
+    node = nodes.add("mul_mat_id", weights, x, chosen, at=places[0])
+    for (name, by), place in zip(steps, places[1:], strict=True):
+        node = nodes.add(name, node, *by, at=place)
 
 
 def conv_bias(nodes: Nodes, x: Array, weights: Array, bias: Maybe, silu: bool, y: Array) -> None:
@@ -247,6 +304,11 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     **{f"{name}_and": partial(_norm_and, name) for name in ("rms_norm", "norm", "group_norm")},
     "add_rms_norm": add_rms_norm,
     "rope": rope,
+    "norm_rope": norm_rope,
+    "add_several": add_several,
+    "snake": snake,
+    "multiply_hadamard": multiply_hadamard,
+    "multiply_experts": multiply_experts,
     "conv_bias": conv_bias,
     "scan": scan,
     "hc_post": hc_post,

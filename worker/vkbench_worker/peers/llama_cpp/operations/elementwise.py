@@ -25,6 +25,23 @@ def _leaky_relu(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["x"], float(problem.params["slope"]), False, views["y"]
 
 
+def _snake(problem: Problem, views: Views) -> tuple[object, ...]:
+    """Channels are rows, whose numbers have one rate and one share."""
+    b, c, h, w = problem.shape.values()
+    x, y = (views[name].reshape(b, c, h * w) for name in ("x", "y"))
+    return x, *(views[name].reshape(c, 1) for name in ("rates", "shares")), y
+
+
+def _snake_path(problem: Problem) -> str:
+    """Steps leave halves to each other where a build does not fuse them."""
+    return _UNITS if problem.types["x"] == "f32" else "f16_accumulation"
+
+
+def _add_several(problem: Problem, views: Views) -> tuple[object, ...]:
+    arrays = tuple(views[f"x{place}"] for place in range(int(problem.params["count"])))
+    return arrays, views["y"]
+
+
 def _give_gate(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["x"], problem.params["gate"] != "first", views["y"]
 
@@ -50,6 +67,8 @@ ROWS: Final[Mapping[str, Row]] = {
     },
     "add1": Row(function="add1", arguments=of_arrays("a", "b")),
     "add_id": Row(function="add_id", arguments=of_arrays("x", "biases", "ids")),
+    "snake": Row(function="snake", arguments=_snake, path=_snake_path),
+    "multi_add": Row(function="add_several", arguments=_add_several, params=frozenset({"count"})),
     "scale": Row(
         function="add_numbers",
         arguments=with_numbers("factor", "bias"),

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.kernels.rowwise.hadamard import add_and_subtract
 from vkbench_worker.peers.library import Row, Views
 from vkbench_worker.peers.llama_cpp.operations.arguments import numbers_of, of_arrays, view_if
 
@@ -28,6 +29,20 @@ def _experts(problem: Problem, views: Views) -> tuple[object, ...]:
     if problem.params["x"] == "token":  # all experts of a token read the same row
         x = x.reshape(problem.shape["n"], 1, problem.shape["k"])
     return views["weights"], x, views["ids"], views["y"]
+
+
+def _experts_and(problem: Problem, views: Views) -> tuple[object, ...]:
+    """What experts make, and biases and shares where they follow."""
+    *given, y = _experts(problem, views)
+    shares = view_if(problem, views, "shares")
+    if shares is not None:
+        shares = shares.reshape(*shares.shape, 1)
+    return *given, view_if(problem, views, "biases"), shares, y
+
+
+def _hadamard(problem: Problem, views: Views) -> tuple[object, ...]:
+    k = problem.shape["k"]
+    return views["x"], add_and_subtract(np.eye(k)) / sqrt(k), views["y"]
 
 
 def _attention(problem: Problem, views: Views) -> tuple[object, ...]:
@@ -102,7 +117,13 @@ ROWS: Final[Mapping[str, Row]] = {
     "mul_mat": replace(_MUL_MAT, params=_BATCHES),
     "mul_mat_vec": _MUL_MAT,
     "mul_mat_id": _MUL_MAT_ID,
-    "mul_mat_vec_id": _MUL_MAT_ID,
+    "mul_mat_vec_id": replace(
+        _MUL_MAT_ID,
+        function="multiply_experts",
+        arguments=_experts_and,
+        params=frozenset({"x", "then"}),
+    ),
+    "hadamard": Row(function="multiply_hadamard", arguments=_hadamard, path="f16_accumulation"),
     "out_prod": Row(function="out_prod", arguments=_outer_product, path="library_sums"),
     "solve_tri": Row(function="solve_tri", arguments=_solve_left, path="library_sums"),
     "flash_attn": _FLASH_ATTN,

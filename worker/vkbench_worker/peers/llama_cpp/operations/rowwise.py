@@ -32,6 +32,11 @@ def _rope(end: str, x: str, y: str, problem: Problem, views: Views) -> tuple[obj
     )
 
 
+def _norm_rope(problem: Problem, views: Views) -> tuple[object, ...]:
+    _, x, *turning = _rope("", "x", "y", problem, views)
+    return x, float(problem.params["eps"]), views["weights"], tuple(turning), views["y"]
+
+
 def _rope_fits(problem: Problem) -> str:
     turn = turning(problem)
     if problem.params["mode"] == "vision" and turn.pairs > sum(turn.sections[:2]):
@@ -224,6 +229,13 @@ ROWS: Final[Mapping[str, Row]] = {
         function="rms_norm_back_of",
         arguments=with_numbers("eps", of=("dy", "x"), to="dx"),
         params=frozenset({"eps"}),
+    ),
+    "rms_norm_rope": Row(
+        function="norm_rope",
+        arguments=_norm_rope,
+        params=_ROPE | {"eps"},
+        fits=_rope_fits,
+        path="ggml_angles",
     ),
     **{
         name: Row(
