@@ -164,8 +164,7 @@ class BisectOptions:
         return replace(filled, bundles=bundles, builds=builds, variant=variant)
 
     def _change(self, tx: Transaction) -> ChangedCase:
-        of_drivers = bool(self.drivers or self.driver_file)
-        return find_change(tx, self.regression, of_drivers=of_drivers)
+        return find_change(tx, self.regression, of_drivers=bool(self.drivers or self.driver_file))
 
     @property
     def makes_arms(self) -> bool:
