@@ -62,6 +62,15 @@ def soft_max(inputs: Arrays, given: Given) -> dict[str, Numbers]:
     return {"y": _weigh(inputs["x"] * given["scale"] + slopes[:, None, None] * inputs["mask"])}
 
 
+def soft_max_sinks(inputs: Arrays, given: Given) -> dict[str, Numbers]:
+    """Softmax with a mask, of rows that have a number more: that of their head, left out of y."""
+    heads, rows = given["h"], given["m"]
+    slopes = 2.0 ** (-given["bias"] / heads * np.arange(1, heads + 1))
+    scores = inputs["x"] * given["scale"] + slopes[:, None, None] * inputs["mask"]
+    sinks = np.broadcast_to(inputs["sinks"][:, None, None], (heads, rows, 1))
+    return {"y": _weigh(np.concatenate((scores, sinks), axis=2))[:, :, :-1]}
+
+
 def sum_rows(inputs: Arrays, given: Given) -> dict[str, Numbers]:
     """The sum of each row."""
     return {"y": inputs["x"].sum(axis=1)}
