@@ -64,10 +64,10 @@ def soft_max(inputs: Arrays, given: Given) -> dict[str, Numbers]:
 
 def soft_max_sinks(inputs: Arrays, given: Given) -> dict[str, Numbers]:
     """Softmax with a mask, of rows that have a number more: that of their head, left out of y."""
-    heads, rows = given["h"], given["m"]
-    slopes = 2.0 ** (-given["bias"] / heads * np.arange(1, heads + 1))
+    heads = np.arange(1, given["h"] + 1)
+    slopes = 2.0 ** (-given["bias"] / given["h"] * heads)
     scores = inputs["x"] * given["scale"] + slopes[:, None, None] * inputs["mask"]
-    sinks = np.broadcast_to(inputs["sinks"][:, None, None], (heads, rows, 1))
+    sinks = np.zeros_like(scores[:, :, :1]) + inputs["sinks"][:, None, None]
     return {"y": _weigh(np.concatenate((scores, sinks), axis=2))[:, :, :-1]}
 
 
