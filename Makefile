@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang,programs$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test attack chaos soak validate builds quick plans snapshots screenshots pages check offline lock docs clean
+.PHONY: help setup bench test attack chaos soak validate builds quick plans tables snapshots screenshots pages check offline lock docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -66,6 +66,16 @@ quick: setup ## formatter, linter, types, and tests without servers and GPUs, in
 
 plans: setup ## what the plans that vkbench grew from ask for, beside what a database has (ARGS="--device '*'")
 	@$(BIN)/python -m plans $(ARGS)
+
+tables: setup ## check tuning tables that were sent in, and merge them into those that ship (make tables FILE...)
+	@$(BIN)/python scripts/merge_tables.py $(TABLES)
+
+# What follows `tables` are files.
+ifeq (tables,$(firstword $(MAKECMDGOALS)))
+TABLES := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
+.PHONY: $(TABLES)
+$(TABLES): tables ; @:
+endif
 
 snapshots: setup ## write anew what tests expect people to see at 80 columns
 	@$(BIN)/pytest -q tests/cli/test_snapshots.py --renew

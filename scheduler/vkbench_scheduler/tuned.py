@@ -18,11 +18,12 @@ from vkbench_db.upkeep.tuning import TunedRow, newest_findings, tuned_now
 from vkbench_db.work.store import Picked
 from vkbench_detection.series.calibrations import Reached, latest
 from vkbench_scheduler.planning.selection import AUTO
+from vkbench_scheduler.tuning_evidence import gather_evidence
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.tuning.classes import class_of
 from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.rates import Rates, rates_of
-from vkbench_shaders.tuning.tables import Source, Table, Tuned
+from vkbench_shaders.tuning.tables import Source, Table, Tuned, digest_of
 
 _MATRICES = "f16_f32"  # of a calibration's rates of matrices, the one that thresholds go by
 
@@ -58,7 +59,8 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
     """The tuning table of a class of devices, from all that was measured on them.
 
     Of several findings for a case the newest counts. Devices that were calibrated and never tuned
-    have a table of their rates.
+    have a table of their rates. Its evidence says how each case was measured, for those whom the
+    table is sent to.
     """
     facts = {device.key: device for device in devices}
     rows = sorted(newest_findings(tx, list(facts)), key=lambda row: row.measured_at)
@@ -77,14 +79,17 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
         )
     newest = {row.case: row for row in rows}
     device = facts[known[-1]]
-    reached = next((each for each in reversed(peaks) if each.device == device.key), None)
-    return Table(
+    last = {each.device: each for each in peaks}
+    reached = last.get(device.key)
+    table = Table(
         device_class=classes[0],
         rates=_rates(device, reached),
         peaks=_peaks(device, reached),
         sources=_sources([*newest.values(), *([reached] if reached else [])]),
         tuned=_entries(sorted(newest.values(), key=lambda row: row.case)),
+        evidence=gather_evidence(tx, list(newest.values()), facts, last),
     )
+    return replace(table, digest=digest_of(table))
 
 
 def _add_configuration(picked: Picked, table: Table) -> Picked:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vkbench.programs import ggml_operations
-from vkbench_tables.table import Cell, Column, Rank, Table
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vkbench.device import DeviceFacts
     from vkbench_shaders.kernel import Kernel
+    from vkbench_shaders.tuning.tables import Table as TuningTable
 
 COLUMNS = (
     Column(key="name", heading="kernel", rank=Rank.KEY),
@@ -27,6 +31,16 @@ COLUMNS = (
 LACKING = (
     Column(key="operation", heading="operation", rank=Rank.KEY),
     Column(key="reason", heading="why no kernel computes it", prose=True),
+)
+CLASSES = (
+    Column(key="class", heading="class", rank=Rank.KEY),
+    Column(key="description", heading="devices"),
+    Column(key="devices", heading="here", kind=ValueKind.COUNT),
+    Column(key="tuned", heading="tuned cases", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="installed", heading="installed", kind=ValueKind.COUNT),
+    Column(key="thresholds", heading="thresholds", prose=True),
+    Column(key="choices", heading="other choices", rank=Rank.KEY, prose=True),
+    Column(key="sources", heading="measured on", hidden=True),
 )
 PROGRAMS = ("ggml",)  # whose operations are listed
 
@@ -66,4 +80,60 @@ def describe_list() -> str:
         f"ggml {ggml_operations.VERSION} ({ggml_operations.COMMIT}, {ggml_operations.DATE}) has"
         f" {len(known)} operations, of which kernels of the catalogue compute {computed}; these"
         " are the others"
+    )
+
+
+def class_table(devices: Sequence[DeviceFacts]) -> Table:
+    """The classes of devices: what is tuned for each, and by what other choices are estimated."""
+    from vkbench_shaders.tuning.classes import CLASSES as ALL
+    from vkbench_shaders.tuning.classes import class_of
+    from vkbench_shaders.tuning.tables import read_installed, read_shipped
+
+    own = [class_of(device).name for device in devices]
+    rows: list[dict[str, Cell]] = []
+    for kind in ALL:
+        both = (read_installed(kind.name), read_shipped(kind.name))
+        installed, shipped = both
+        sources = {f"{each.device}, {each.driver_version}" for of in both for each in of.sources}
+        rows.append(
+            {
+                "class": kind.name,
+                "description": kind.description,
+                "devices": own.count(kind.name),
+                "tuned": len(shipped.tuned),
+                "installed": len(installed.tuned),
+                "thresholds": ", ".join(sorted({name for of in both for name in of.thresholds})),
+                "choices": _describe_choices(*both),
+                "sources": sorted(sources),
+            }
+        )
+    return Table(columns=CLASSES, rows=rows)
+
+
+def _describe_choices(installed: TuningTable, shipped: TuningTable) -> str:
+    """By what a class chooses where no case was tuned, and no threshold of its own is known."""
+    if installed.peaks or shipped.peaks:
+        return "estimated from its calibration"
+    if installed.thresholds or shipped.thresholds:
+        return "estimated from its thresholds"
+    return "estimated as on an H200: not calibrated"
+
+
+def describe_tuned() -> str:
+    """Which classes of devices have a tuning table, for those who read a list of kernels."""
+    from vkbench_shaders.tuning.classes import CLASSES as ALL
+    from vkbench_shaders.tuning.tables import read_installed, read_shipped
+
+    known = {
+        kind.name: bool(read_shipped(kind.name).tuned or read_installed(kind.name).tuned)
+        for kind in ALL
+    }
+    tuned = [name for name, is_tuned in known.items() if is_tuned]
+    others = [name for name, is_tuned in known.items() if not is_tuned]
+    if not others:
+        return ""
+    return (
+        f"tuned for {' and '.join(tuned) or 'no class of devices'}; of {', '.join(others)} nothing "
+        "was measured yet, so that tiles, threads and variants are estimated there: "
+        "`vkbench kernels --classes`"
     )

@@ -175,6 +175,22 @@ def test_a_regression_says_all_of_it(
     assert "unknown regression '99'" in say("--regression", "99", "--submit", code=2)
 
 
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_regression_says_what_is_searched_among_drivers(
+    say: Say, database: Database, kept: list[str], planted_regression: Callable[..., int],
+    moved: bool, tmp_path: Path,
+) -> None:  # fmt: skip
+    """That the kernel is the same before and after leaves its driver to blame."""
+    key = add_device(database, "RTX")
+    regression = str(planted_regression(key, CASE, kept[1], kept[4 if moved else 1]))
+    gone = str(tmp_path / "mesa.toml")
+    made = ("--driver-file", gone, "--revisions", "A..B")
+    assert f"cannot read {gone}" in say("--regression", regression, *made, code=2)
+    named = ("--drivers", "mesa-25.0,mesa-26.1")
+    assert "unknown driver 'mesa-25.0'" in say("--regression", regression, *named, code=2)
+    assert "--case NAME is missing" in say(*named, code=2)
+
+
 def test_a_regression_of_cases_that_fail_says_all_of_it(
     say: Say, database: Database, kept: list[str], planted_regression: Callable[..., int]
 ) -> None:

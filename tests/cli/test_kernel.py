@@ -42,7 +42,7 @@ def test_a_kernel_in_a_checkout_says_of_which_revision_it_is(
 
 def test_a_pack_is_written_whole(tmp_path: Path, capsys: Captured) -> None:
     told = run_command(capsys, "kernel", "new", "--pack", "ggml-vulkan", str(tmp_path / "all"))[0]
-    assert told.startswith("32 declarations of ggml-vulkan: vkbench run --kernel-file FILE")
+    assert told.startswith("33 declarations of ggml-vulkan: vkbench run --kernel-file FILE")
     names = {path.name for path in (tmp_path / "all").iterdir()}
     assert {"rms_norm.toml", "flash_attn.toml", "references.py"} < names
     assert "__init__.py" not in names

@@ -14,6 +14,10 @@ from vkbench.programs.ggml_operations import ALL, DATE, VERSION
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 from vkbench_shaders.formats import FORMATS, format_named
+from vkbench_shaders.tuning import tables
+from vkbench_shaders.tuning.classes import CLASSES, class_of
+from vkbench_shaders.tuning.estimates import Peaks
+from vkbench_shaders.tuning.tables import Table as TuningTable
 
 DEVICE = replace(planted_runs.DEVICE, features=())
 
@@ -111,3 +115,36 @@ def test_what_ggml_has_and_we_lack_is_listed_with_reasons(capsys: Captured) -> N
 
 def test_one_table_at_a_time(capsys: Captured) -> None:
     assert "give only one of" in run_command(capsys, "kernels", "--grid", "--formats", code=2)[1]
+
+
+def test_classes_without_a_table_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Most classes of devices have nobody yet who measured theirs."""
+    monkeypatch.setattr("vkbench_local.machine.all_devices", lambda: [DEVICE])
+    err = run_command(capsys, "kernels", "--kernel", "copy")[1]
+    assert "tuned for nvidia-hopper; of cpu, amd-rdna, intel-xe, unknown nothing was measured" in (
+        " ".join(err.split())
+    )
+    assert "kernels --classes" not in run_command(capsys, "kernels", "--json")[1]
+    rows = {row["class"]: row for row in listed(capsys, "--classes")}
+    assert list(rows) == [kind.name for kind in CLASSES]
+    assert (rows["nvidia-hopper"]["tuned"], rows["amd-rdna"]["tuned"]) == (3, 0)
+    assert rows["amd-rdna"]["choices"] == "estimated as on an H200: not calibrated"
+    assert (rows[class_of(DEVICE).name]["devices"], rows["amd-rdna"]["devices"]) == (1, 0)
+
+
+def test_an_installed_calibration_is_what_a_class_is_estimated_from(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    peaks = Peaks(compute_units=60, fma=2e13, memory_bytes=8e11, launch_seconds=3e-6)
+    installed = {"amd-rdna": TuningTable(device_class="amd-rdna", peaks=peaks)}
+    monkeypatch.setattr("vkbench_local.machine.all_devices", list)
+    monkeypatch.setattr(
+        tables, "read_installed", lambda name: installed.get(name, TuningTable(device_class=name))
+    )
+    rows = {row["class"]: row["choices"] for row in listed(capsys, "--classes")}
+    assert rows["amd-rdna"] == "estimated from its calibration"
+    assert rows["intel-xe"] == "estimated as on an H200: not calibrated"
+    chosen = ("kernels", "--classes", "--kernel", "add")
+    assert "takes no --kernel" in run_command(capsys, *chosen, code=2)[1]

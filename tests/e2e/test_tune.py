@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vkbench_shaders.tuning.tables import Table, Tuned, encode
+from vkbench_shaders.tuning.tables import Table, Tuned, encode, read
 
 Vkbench = Callable[..., Any]
 
 SUM = "sum/f32/b1_c1_h64_w4096"
+ROOT = Path(__file__).parents[2]
 QUICKLY = ("--rounds", "1", "--seconds", "0.01")
 
 
@@ -26,6 +30,7 @@ def ran(vkbench: Vkbench, case: str, *words: str, **environ: str) -> tuple[str, 
     return row["variant"], row["settings"]
 
 
+@pytest.mark.timeout(300)
 def test_auto_takes_what_a_sweep_found(vkbench: Vkbench, database: Path, tmp_path: Path) -> None:
     assert ran(vkbench, SUM) == ("portable", "threads=256")
     ended = vkbench("tune", "--case", SUM, *QUICKLY, "--json")
@@ -42,11 +47,33 @@ def test_auto_takes_what_a_sweep_found(vkbench: Vkbench, database: Path, tmp_pat
     assert ran(vkbench, SUM, "--variant", "portable") == ("portable", "threads=256")
     [known] = vkbench("tune", "--show", "--json").rows
     assert (known["case"], known["configuration"]) == (SUM, best["configuration"])
+    assert vkbench("calibrate").code == 0
     file = tmp_path / "table.json"
     assert vkbench("tune", "--export", str(file)).code == 0
     table = json.loads(file.read_text())
     assert table["device_class"] == "cpu"
     assert [each["configuration"] for each in table["tuned"]] == [best["configuration"]]
+    send_in(file, tmp_path / "shipped")
+
+
+def send_in(file: Path, shipped: Path) -> None:
+    """A table that was exported is merged into those that ship; a changed one is refused."""
+    shutil.copytree(ROOT / "shaders/vkbench_shaders/tuning", shipped)
+    script = (sys.executable, str(ROOT / "scripts/merge_tables.py"), "--into", str(shipped))
+    changed = file.with_name("changed.json")
+    before = (shipped / "cpu.json").read_bytes()
+    changed.write_text(file.read_text().replace('"seconds": ', '"seconds": 1', 1))
+    done = subprocess.run([*script, changed, file], capture_output=True, text=True, check=False)
+    assert (done.returncode, "changed or damaged after its export" in done.stderr) == (1, True)
+    assert (shipped / "cpu.json").read_bytes() == before
+    done = subprocess.run([*script, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1 case of 1 judged on llvmpipe" in done.stdout
+    assert "1 new case, 0 changed" in done.stdout
+    merged = read((shipped / "cpu.json").read_bytes())
+    assert [each.case for each in merged.tuned] == [SUM]
+    assert merged.peaks
+    assert merged.evidence == ()
 
 
 def test_a_variant_that_auto_never_takes_is_shown_and_not_kept(

@@ -1,7 +1,8 @@
-"""Declarations that ship, run on shaders that they are of: ggml's of two years, and Kompute's."""
+"""Declarations that ship, run on shaders that they are of: ggml's, Kompute's and ncnn's."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ LATER = {
     "pool2d",
     "rms_norm_mul",
     "scale",
+    "soft_max_sinks",
     "swiglu",
 }
 
@@ -65,6 +67,27 @@ def test_a_compiler_that_is_too_old_is_said_in_a_line(ggml_shaders: Path) -> Non
         "variant rows1, step 2 for q4_0: mul_mat_vecq.comp:4: error: '#extension' : "
         "extension not supported: GL_EXT_integer_dot_product",
     )
+
+
+def test_products_of_whole_numbers_are_right(
+    ggml_shaders: Path, new_lavapipe: Path, lavapipe: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a newer compiler makes them, of the first format: each takes lavapipe half a minute."""
+    monkeypatch.setenv("PATH", str(new_lavapipe), prepend=os.pathsep)
+    file = PACKS["ggml-vulkan"] / f"{NEWER_COMPILER}.toml"
+    built = build(file, "somebody", sources=ggml_shaders / "2026")
+    [result] = _judge_first_cases([built])
+    assert result.case == "ggml.mul_mat_vecq/q4_0/m9_k1280_n3"
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+
+
+def test_ncnns_shaders_are_right(ggml_shaders: Path, lavapipe: object) -> None:
+    """Those of October 2026, by the macros of each declaration."""
+    files = sorted(PACKS["ncnn"].glob("*.toml"))
+    built = [build(file, "somebody", sources=ggml_shaders / "ncnn") for file in files]
+    outcomes = {result.case: result.outcome for result in _judge_first_cases(built)}
+    assert len(outcomes) == 5
+    assert set(outcomes.values()) == {Outcome.PASSED}, outcomes
 
 
 def test_komputes_shaders_are_right(ggml_shaders: Path, lavapipe: object) -> None:

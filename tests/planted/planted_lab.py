@@ -35,6 +35,7 @@ WORDS = {
     "kernels": ["kernels"],
     "kernels --grid": ["kernels", "--grid"],
     "kernels --formats": ["kernels", "--formats"],
+    "kernels --classes": ["kernels", "--classes"],
     "kernels --missing": ["kernels", "--missing", "ggml"],
     "devices": ["devices"],
     "status": ["status"],

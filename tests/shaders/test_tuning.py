@@ -122,7 +122,7 @@ def test_what_ships_can_run(path: Path) -> None:
     table = tables.read(path.read_bytes())
     assert table.device_class == path.stem
     assert path.read_bytes() == tables.encode(table)
-    is_measured = bool(table.tuned or table.thresholds)
+    is_measured = bool(table.tuned or table.thresholds or table.peaks)
     assert is_measured == bool(table.sources)
     for tuned in table.tuned:
         posed = problem(tuned.case)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from vkbench.job import Arm, ArmKind, Job, Mode, Outcome, Pair
 from vkbench.result import HOT, Result, Side, WrongArm
 from vkbench.settings import settings
 from vkbench_shaders.bundle import packaged_sha
+from vkbench_worker.owner.routes import find_routes
 from vkbench_worker.owner.supervisor import Supervisor
 
 Need = Callable[[str, str], None]
@@ -58,6 +61,33 @@ def test_a_driver_that_is_updated_meanwhile_is_what_results_name(
     shas = [environment.extra[ICD_LIBRARY] for environment in (old, new)]
     assert shas[0] != shas[1]
     assert shas[1] == hash_file(place / "libvulkan_lvp.so")[: len(shas[1])]
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_that_was_added_and_is_updated_meanwhile_names_no_result(
+    need: Need, tmp_path: Path
+) -> None:
+    """Its files stay where the system updates them; a process that has the old ones goes on."""
+    if not LAVAPIPE.exists():
+        need("gpu", "lavapipe is not installed (apt install mesa-vulkan-drivers)")
+    place = tmp_path / "installed"
+    manifest = install_driver("none", place, tmp_path / "none")
+    mine = DriverStore(settings().driver_folder()).add("mine", manifest)
+    [route] = find_routes(mine, ["llvmpipe"], settings())
+    results: list[Result] = []
+    job = Job(id=1, token=1, case="add/f32/b1_c1_h8_w64", mode=Mode.CORRECTNESS)
+    with Supervisor(route.facts.key, settings(), route=route) as supervisor:
+        supervisor.start()
+        supervisor.run([job], results.append)
+        install_driver("wrong", place, tmp_path / "wrong")
+        supervisor.run([replace(job, id=2)], results.append)
+        assert supervisor.runner_pid
+        os.kill(supervisor.runner_pid, signal.SIGKILL)
+        supervisor.run([replace(job, id=3), replace(job, id=4)], results.append)
+    outcomes = [Outcome.PASSED, Outcome.PASSED, Outcome.CRASHED, Outcome.DEVICE_LOST]
+    assert [result.outcome for result in results] == outcomes
+    assert "libvulkan_lvp.so of driver mine was changed" in results[-1].reason
+    assert "add it again" in results[-1].reason
 
 
 def hash_file(path: Path) -> str:

@@ -36,6 +36,7 @@ from vkbench_cli.show.telling import tell
 if TYPE_CHECKING:
     from vkbench.settings import Settings
     from vkbench_db.database import Database, Transaction
+    from vkbench_detection.regress.news import ChangedCase
     from vkbench_scheduler.planning.candidates import Built
     from vkbench_shaders.kernel import Problem
 
@@ -143,13 +144,13 @@ class BisectOptions:
 
     def devices(self, tx: Transaction) -> list[str]:
         """The device of the regression; none without --regression."""
-        return [find_change(tx, self.regression).device] if self.regression else []
+        return [self._change(tx).device] if self.regression else []
 
     def fill_from_regression(self, tx: Transaction) -> BisectOptions:
         """These options, completed from the regression of --regression."""
         if not self.regression:
             return self
-        change = find_change(tx, self.regression)
+        change = self._change(tx)
         filled = replace(
             self,
             case=self.case or change.case,
@@ -161,6 +162,9 @@ class BisectOptions:
         bundles, builds = order_of(tx, change)
         variant = "auto" if builds else filled.variant
         return replace(filled, bundles=bundles, builds=builds, variant=variant)
+
+    def _change(self, tx: Transaction) -> ChangedCase:
+        return find_change(tx, self.regression, of_drivers=bool(self.drivers or self.driver_file))
 
     @property
     def makes_arms(self) -> bool:
@@ -190,6 +194,7 @@ def begin_here(
 
     with database.reading() as tx:
         selectors = list(selectors) or options.devices(tx)
+        options = options.fill_from_regression(tx)
     ends: MadeEnds | None = None
     if options.drivers or options.driver_file:
         check(options)

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from vkbench_detection.regress.news import ChangedCase
 
 
-def find_change(tx: Transaction, regression: int) -> ChangedCase:
-    """The regression's largest change whose kernel changed too; NothingToDo if none did."""
+def find_change(tx: Transaction, regression: int, *, of_drivers: bool = False) -> ChangedCase:
+    """The regression's largest change to search; NothingToDo if there is none.
+
+    The kernel of one has to have changed too, unless drivers are searched.
+    """
     from vkbench_detection.regress import news
 
     regression_news = news.of_regression(tx, regression)
@@ -23,7 +26,9 @@ def find_change(tx: Transaction, regression: int) -> ChangedCase:
             f"regression {regression} is an improvement: there is no bad bundle to find"
         )
     moved = [
-        change for change in regression_news.changes if change.before_bundle != change.after_bundle
+        change
+        for change in regression_news.changes
+        if of_drivers or change.before_bundle != change.after_bundle
     ]
     if not moved:
         raise NothingToDo(

@@ -39,6 +39,7 @@ class Trial:
     low: float | None  # the interval of the median
     high: float | None
     finished_at: float | None
+    bundle: str = ""  # SHA-256 of the kernels that ran; "" where nothing ran
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,7 @@ def trials(tx: Connection, run: int) -> list[Trial]:
             case=case.name,
             configuration=job.variant,
             environment=func.coalesce(attempt.environment, ""),
+            bundle=func.coalesce(attempt.bundle, ""),
         )
         .join(schema.device, device.id == job.device_id)
         .join(schema.kernel_case, case.id == job.case_id)

@@ -6,6 +6,7 @@ powers of two; of several, the one of the nearest sizes counts.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,11 +28,13 @@ from vkbench_shaders.tuning.classes import (
     shipped_file,
 )
 from vkbench_shaders.tuning.estimates import Peaks, check_peaks
+from vkbench_shaders.tuning.evidence import Evidence
 from vkbench_shaders.tuning.rates import Rates
 from vkbench_shaders.tuning.thresholds import check_thresholds
 
 FORMAT = "vkbench-tuning"
 VERSION = 1
+_IF_ANY = ("evidence", "digest")  # what a file has of an exported table alone
 _OF_INPUTS = (WEIGHTS, SEED)  # parameters that only say what arrays hold
 
 
@@ -68,6 +71,8 @@ class Table:
     peaks: Peaks | None = None  # of the device that was calibrated, by which thresholds scale
     # groups of measured thresholds, by the names that `thresholds.GROUPS` have
     thresholds: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    evidence: tuple[Evidence, ...] = ()  # of a table that was exported to be sent in
+    digest: str = ""  # SHA-256 of all else in such a table
     format: str = FORMAT
     version: int = VERSION
 
@@ -129,7 +134,14 @@ def read(data: bytes) -> Table:
 
 def encode(table: Table) -> bytes:
     """A table as its file."""
-    return json.dumps(wire.to_builtins(table), indent=1).encode() + b"\n"
+    whole: dict[str, object] = wire.from_builtins(wire.to_builtins(table), dict)
+    written = {name: value for name, value in whole.items() if value or name not in _IF_ANY}
+    return json.dumps(written, indent=1).encode() + b"\n"
+
+
+def digest_of(table: Table) -> str:
+    """The SHA-256 of all that a table says, whatever digest it has: a damaged one has another."""
+    return hashlib.sha256(encode(replace(table, digest=""))).hexdigest()
 
 
 def _place(case: Case) -> tuple[object, ...]:

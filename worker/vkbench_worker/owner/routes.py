@@ -54,6 +54,11 @@ class Route:
         """The folder of the driver's pipelines: one that wraps another has that one's names."""
         return settings.cache / "pipelines" / self.driver.sha[:SHA_SHOWN]
 
+    def check_files(self, settings: Settings) -> None:
+        """DamagedBuild where a file that stays in its place is not what was added; few do."""
+        if self.driver.is_in_place:
+            drivers_of(settings).prepare(self.driver)
+
     def identify(self, ready: Ready) -> Ready:
         """What a runner says of itself, as of the host's device through this driver."""
         return replace(

@@ -14,6 +14,7 @@ from pathlib import Path
 from vkbench.job import Job, Outcome
 from vkbench.messages import wire
 from vkbench.process import log
+from vkbench.programs.store import DamagedBuild
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
@@ -103,10 +104,24 @@ class RunnerProcess:
         except (Silence, Babble, wire.MalformedMessage) as error:
             self.close()
             raise RunnerFailed(f"the runner did not become ready: {error or 'no answer'}") from None
-        ready = self.ready = self._route.identify(ready) if self._route else ready
+        if self._route:
+            self._check_driver(self._route)
+            ready = self._route.identify(ready)
+        self.ready = ready
         device, sandbox = ready.facts.key, in_force(self._settings.sandbox)
         log.event(_log, "runner_ready", device=device, pid=child.pid, sandbox=sandbox)
         return ready
+
+    def _check_driver(self, route: Route) -> None:
+        """RunnerFailed where the process may have loaded another driver than was added.
+
+        Files that stay in place may be updated between the choice of a driver and its loading.
+        """
+        try:
+            route.check_files(self._settings)
+        except DamagedBuild as error:
+            self.close()
+            raise RunnerFailed(str(error)) from None
 
     def admit(self, group: Group) -> None:
         """Have a process that may read what these jobs read; one that may not is ended."""

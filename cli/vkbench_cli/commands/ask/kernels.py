@@ -14,7 +14,15 @@ from vkbench_cli.show.own import own_table
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
-from vkbench_tables.kernels import COLUMNS, PROGRAMS, describe_list, kernel_row, lacking_table
+from vkbench_tables.kernels import (
+    COLUMNS,
+    PROGRAMS,
+    class_table,
+    describe_list,
+    describe_tuned,
+    kernel_row,
+    lacking_table,
+)
 from vkbench_tables.table import Table
 
 
@@ -40,6 +48,13 @@ def kernels(
         bool,
         Option("--own", help="List the kernels of users that the database has, and their owners."),
     ] = False,
+    classes: Annotated[
+        bool,
+        Option(
+            "--classes",
+            help="List the classes of devices: which are tuned, by what others choose.",
+        ),
+    ] = False,
     missing: Annotated[
         str,
         Option(
@@ -62,14 +77,20 @@ def kernels(
 
     --own shows the newest bundle of each kernel that was run with --kernel-file.
 
+    --classes shows how many cases the tuning table of each class of devices has, and by what tiles,
+    threads and variants are estimated where it has none.
+
     --missing ggml shows those operations of a release of ggml that no kernel computes: some move no
     data, some are not for GPUs, and those that a kernel should compute are "missing".
     """
     from vkbench_shaders.catalogue import KERNELS, matching
     from vkbench_shaders.formats import FORMATS
 
-    if grid + formats + own + bool(missing) > 1:
-        raise UsageError("give only one of --grid, --formats, --own and --missing")
+    if grid + formats + own + classes + bool(missing) > 1:
+        raise UsageError("give only one of --grid, --formats, --own, --classes and --missing")
+    if classes:
+        _show_classes([*kernel, *format], output)
+        return
     if missing:
         _show_missing(missing, [*kernel, *format], output)
         return
@@ -91,6 +112,14 @@ def kernels(
         if k.name in kernel_names and format_names & set(k.bindings[0].types)
     ]
     show(Table(columns=COLUMNS, rows=rows), output)
+    if not (output.json or output.csv) and (note := describe_tuned()):
+        tell(note)
+
+
+def _show_classes(chosen: list[str], output: Output) -> None:
+    if chosen:
+        raise UsageError("--classes lists classes of devices: it takes no --kernel and no --format")
+    show(class_table(devices_if_any("none of these classes has one here")), output)
 
 
 def _show_missing(program: str, chosen: list[str], output: Output) -> None:

@@ -77,7 +77,7 @@ def tune(
         Path | None,
         Option(
             metavar="FILE",
-            help="Write the tuning table of --device to FILE; measure nothing.",
+            help="Write the tuning table of --device to FILE, to install it or send it in.",
         ),
     ] = None,
     install: Annotated[
@@ -199,7 +199,9 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
     with whole_file(path) as file:
         file.write(encode(table))
     count = count_of(len(table.tuned), "case")
-    rates = " and its calibration" if table.peaks else ""
+    rates = (
+        " and its calibration" if table.peaks else "; without a calibration it cannot be sent in"
+    )
     tell(f"{path}: {count} of class {table.device_class}{rates}")
     return 0
 

@@ -62,6 +62,15 @@ def soft_max(inputs: Arrays, given: Given) -> dict[str, Numbers]:
     return {"y": _weigh(inputs["x"] * given["scale"] + slopes[:, None, None] * inputs["mask"])}
 
 
+def soft_max_sinks(inputs: Arrays, given: Given) -> dict[str, Numbers]:
+    """Softmax with a mask, of rows that have a number more: that of their head, left out of y."""
+    heads = np.arange(1, given["h"] + 1)
+    slopes = 2.0 ** (-given["bias"] / given["h"] * heads)
+    scores = inputs["x"] * given["scale"] + slopes[:, None, None] * inputs["mask"]
+    sinks = np.zeros_like(scores[:, :, :1]) + inputs["sinks"][:, None, None]
+    return {"y": _weigh(np.concatenate((scores, sinks), axis=2))[:, :, :-1]}
+
+
 def sum_rows(inputs: Arrays, given: Given) -> dict[str, Numbers]:
     """The sum of each row."""
     return {"y": inputs["x"].sum(axis=1)}
