@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -97,6 +99,7 @@ def _check_signature(number: int, statement: str, signature: str) -> SignatureLi
     return SignatureLine(signature=signature, key=key)
 
 
+_JOB: Final = '{"job":'
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -109,7 +112,17 @@ def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
     return _decoders[record]
 
 
+@cache
+def _job_decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
+    """Reads a whole line that holds a job, which most lines of a file do."""
+    line = msgspec.defstruct("JobOfLine", [("job", record)], forbid_unknown_fields=True)
+    return msgspec.json.Decoder(line)
+
+
 def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
+    if text.startswith(_JOB):
+        with suppress(msgspec.DecodeError, ValueError, RecursionError):  # told of by what follows
+            return Line(number, "job", _job_decoder(kinds["job"]).decode(text).job)
     try:
         kind, raw = _only_field(_fields.decode(text))
         record = _decoder(kinds[kind]).decode(raw)

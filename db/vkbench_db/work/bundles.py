@@ -87,11 +87,13 @@ def note_revisions(tx: Connection, sha: str, made_of: Sequence[str]) -> None:
 
 def read_revisions(tx: Connection, shas: Iterable[str]) -> dict[str, str]:
     """The git revisions that bundles were made of, by the hashes of those where they are known."""
-    bundle, told = schema.bundle.c, {}
-    for part in batches(sorted({*shas} - {""})):
-        query = select(bundle.sha, bundle.made_of).where(bundle.sha.in_(part))
-        told |= {row.sha: ", ".join(row.made_of) for row in tx.execute(query) if row.made_of}
-    return told
+    bundle = schema.bundle.c
+    return {
+        row.sha: ", ".join(row.made_of)
+        for part in batches(sorted({*shas} - {""}))
+        for row in tx.execute(select(bundle.sha, bundle.made_of).where(bundle.sha.in_(part)))
+        if row.made_of
+    }
 
 
 def _pack_blobs(blobs: Mapping[str, bytes]) -> list[dict[str, object]]:

@@ -30,8 +30,8 @@ from vkbench_tables.written.text import markdown_table
 if TYPE_CHECKING:
     from vkbench_db.ask.model_results import ModelResult
     from vkbench_db.ask.results import ResultCount, ResultRow
-    from vkbench_tables.table import Cell
     from vkbench_db.database import Transaction
+    from vkbench_tables.table import Cell
 
 NOTHING_YET = "no results yet: `vkbench run` makes some"
 METRICS = 2  # a job has as many rows in the database at most
