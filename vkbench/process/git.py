@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from vkbench.bounds import UNSHOWN
 from vkbench.errors import UsageError
 
 _LABEL = 72  # characters
@@ -47,6 +46,8 @@ class Revision:
     @property
     def title(self) -> str:
         """The first digits of its hash, and its subject, as results keep it."""
+        from vkbench.bounds import UNSHOWN  # loads what most commands do without
+
         return UNSHOWN.sub("?", f"{self.sha[:10]} {self.subject}"[:_TITLE])
 
 

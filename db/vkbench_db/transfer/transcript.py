@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -112,11 +111,15 @@ def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
     return _decoders[record]
 
 
-@cache
+_job_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+
+
 def _job_decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
     """Reads a whole line that holds a job, which most lines of a file do."""
-    line = msgspec.defstruct("JobOfLine", [("job", record)], forbid_unknown_fields=True)
-    return msgspec.json.Decoder(line)
+    if record not in _job_decoders:
+        line = msgspec.defstruct("JobOfLine", [("job", record)], forbid_unknown_fields=True)
+        _job_decoders[record] = msgspec.json.Decoder(line)
+    return _job_decoders[record]
 
 
 def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
