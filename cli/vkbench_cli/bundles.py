@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vkbench.settings import settings
@@ -28,4 +29,7 @@ def bundle_named(tx: Transaction, prefix: str) -> Bundle | None:
     if len({*here, *bundles_named(tx, prefix.lower())}) > 1:
         raise AmbiguousBundle(prefix)
     stored = None if here else bundle_beginning(tx, prefix)
-    return stored or kept.get(prefix).check()
+    if stored:
+        return stored
+    bundle = kept.get(prefix).check()
+    return replace(bundle, made_of=tuple(kept.list_origins(bundle.sha)))

@@ -11,6 +11,7 @@ from typer import Option
 
 from vkbench.case import parse_shape
 from vkbench.errors import UsageError
+from vkbench.process.git import describe_folder
 from vkbench.process.user import user_name
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ def build_own(
     """
     from vkbench_shaders.own.building import build
 
-    sized = [parse_shape(text) for text in shapes]
-    return build(
-        path, user_name(), sized, seeds, batches=batches, sources=folder_of_sources(sources)
-    )
+    sized, folder = [parse_shape(text) for text in shapes], folder_of_sources(sources)
+    built = build(path, user_name(), sized, seeds, batches=batches, sources=folder)
+    made_of = tuple(filter(None, [describe_folder(folder or path.parent)]))
+    return replace(built, bundle=replace(built.bundle, made_of=made_of))
 
 
 def refuse_sources(text: str) -> None:

@@ -16,6 +16,7 @@ from vkbench_db.work.store import (
     bundles_named,
     has_bundle,
     load_bundle,
+    note_revisions,
     store_blobs,
     store_bundle,
 )
@@ -32,8 +33,12 @@ def keep(tx: Connection, bundle: Bundle, now: float) -> bool:
 def keep_in_parts(database: Database, bundle: Bundle) -> None:
     """Store a bundle in the database if it is new there, so that other writers wait shortly."""
     with database.reading() as tx:
-        if has_bundle(tx, bundle.sha):
-            return
+        is_known = has_bundle(tx, bundle.sha)
+    if is_known:
+        if bundle.made_of:
+            with database.transaction() as tx:
+                note_revisions(tx, bundle.sha, bundle.made_of)
+        return
     whole = _stored_bundle_of(bundle)
     store_blobs(database, whole)
     with database.transaction() as tx:
@@ -42,7 +47,13 @@ def keep_in_parts(database: Database, bundle: Bundle) -> None:
 
 def _stored_bundle_of(bundle: Bundle) -> StoredBundle:
     read = replace(bundle, blobs=dict(bundle.blobs)).check()
-    return StoredBundle(sha=read.sha, name=read.name, manifest=read.text, blobs=read.blobs)
+    return StoredBundle(
+        sha=read.sha,
+        name=read.name,
+        manifest=read.text,
+        blobs=read.blobs,
+        made_of=read.made_of,
+    )
 
 
 def keep_packaged(database: Database) -> None:
@@ -60,7 +71,9 @@ def find_stored(tx: Connection, sha: str) -> Bundle | None:
     stored = load_bundle(tx, sha)
     if stored is None:
         return None
-    return Bundle(text=stored.manifest, blobs=stored.blobs, name=stored.name)
+    return Bundle(
+        text=stored.manifest, blobs=stored.blobs, name=stored.name, made_of=stored.made_of
+    )
 
 
 def bundle_named(tx: Connection, start: str) -> Bundle:

@@ -87,6 +87,7 @@ class Bundle:
     blobs: Mapping[str, bytes]  # SHA-256 -> SPIR-V
     name: str = ""  # what people call it: packaged, or its folder
     is_packaged: bool = False  # came with this package, and its code is as trusted as that
+    made_of: tuple[str, ...] = ()  # git revisions of its sources, as far as they are known here
 
     @cached_property
     def sha(self) -> str:

@@ -66,6 +66,7 @@ COLUMNS = (
     Column(key="cause", heading="cause", hidden=True),
     Column(key="reason", heading="reason", hidden=True),
     Column(key="warnings", heading="warnings", hidden=True),
+    Column(key="made_of", heading="made of", rank=Rank.MINOR, prose=True),
     Column(key="bundle", heading="bundle", hidden=True),
     Column(key="kernel_sha", heading="code", hidden=True),
     Column(key="run", heading="run", kind=ValueKind.ID, hidden=True),
@@ -89,9 +90,13 @@ def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> T
     return Table(columns=columns, rows=rows)
 
 
-def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
-    """A row a job; the results of one job stand together, as queries give them."""
-    return [_row(list(of_job)) for _, of_job in groupby(results, key=lambda row: row.job)]
+def rows_of(results: Iterable[ResultRow], made_of: Mapping[str, str] = {}) -> list[dict[str, Cell]]:
+    """A row a job; the results of one job stand together, as queries give them.
+
+    `made_of` are the git revisions of bundles by their hashes.
+    """
+    jobs = (list(of_job) for _, of_job in groupby(results, key=lambda row: row.job))
+    return [_row(of_job) | {"made_of": made_of.get(of_job[0].bundle, "")} for of_job in jobs]
 
 
 def _token_rate(case: str, timed: ResultRow | None) -> float | None:

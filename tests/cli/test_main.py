@@ -43,6 +43,22 @@ def test_reading_loads_no_device_and_no_queue(words: tuple[str, ...]) -> None:
     assert not loaded_after(*words).intersection(unwanted)
 
 
+def test_run_shows_what_it_does_before_it_loads_much() -> None:
+    """The first line is there once its options are read: a few modules of ours, and no others."""
+    code = (
+        "import os, sys, vkbench_cli.show.telling as telling; from vkbench_cli.main import main;"
+        "telling.Doing.__enter__ = lambda doing: print(*sys.modules, flush=True) or os._exit(0);"
+        "main(['run', '--kernel', 'copy'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    loaded = done.stdout.split()
+    assert "vkbench_cli.commands.measure.run" in loaded
+    of_ours = [name for name in loaded if name.startswith("vkbench")]
+    assert len(of_ours) <= 55, of_ours
+    heavy = {*HEAVY, "msgspec", "asyncio", "http", "vkbench_db", "vkbench_worker"}
+    assert not heavy.intersection(name.partition(".")[0] for name in loaded)
+
+
 def test_suites_pose_no_case_before_one_is_asked_for() -> None:
     """Every `submit` and `run` loads them, whatever it submits."""
     code = (

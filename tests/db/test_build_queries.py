@@ -1,4 +1,4 @@
-"""Questions about a build read its own jobs: no others, however many there are."""
+"""Questions about a build, or a device's last canary, read their own rows and no others."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, event, update
+from sqlalchemy import Connection, event, insert, update
 
 from databases import Lab, one_engine
 from planted_build_runs import CASES, PROGRAM, add_build, run_build
 from vkbench.job import ArmKind, JobState
 from vkbench_db import schema
 from vkbench_db.ask import builds as of_builds
+from vkbench_db.ask.devices.lately import steadiness
 from vkbench_db.ask.results import ResultFilter, count, page
 from vkbench_db.database import Database
 from vkbench_db.work import store
@@ -70,6 +71,30 @@ def test_what_is_asked_of_a_build_costs_the_same_whatever_ran_since(lab: Lab) ->
     after = {name: instructions(lab, ask) for name, ask in QUESTIONS.items()}
     for name, least in before.items():
         assert after[name] < least + 150, (name, before, after)
+
+
+@one_engine
+def test_the_last_canary_costs_the_same_however_many_came_before(lab: Lab) -> None:
+    """The home page and /fleet ask for it, and a device has one before each batch of jobs."""
+    lab.add_device()
+    lab.add_device("gpu1")
+
+    def add_canaries(moments: range) -> None:
+        row = {"environment": "", "seconds": 1e-3, "deviation": None, "is_off": False}
+        rows = [
+            row | {"device_id": device, "measured_at": float(moment)}
+            for device in (1, 2)
+            for moment in moments
+        ]
+        with lab.database.transaction() as tx:
+            tx.execute(insert(schema.canary), rows)
+
+    add_canaries(range(1, 3))
+    least = instructions(lab, steadiness)
+    add_canaries(range(3, 500))
+    assert instructions(lab, steadiness) < least + 100
+    with lab.database.reading() as tx:
+        assert [canary.at for canary in steadiness(tx).values()] == [499.0, 499.0]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from databases import Lab
 from vkbench_db import schema
 from vkbench_db.errors import BundleRefused
 from vkbench_db.work import store
+from vkbench_db.work.bundles import read_revisions
 
 
 def bundle(name: str, *blobs: bytes) -> store.StoredBundle:
@@ -35,6 +36,22 @@ def test_a_bundle_comes_back_as_it_was(lab: Lab) -> None:
         assert store.load_bundle(tx, edited.sha) == edited
         assert store.has_bundle(tx, edited.sha)
         assert store.load_bundle(tx, "0" * 64) is None
+
+
+def test_a_bundle_tells_the_revisions_that_it_was_made_of(lab: Lab) -> None:
+    """The same code may come of several revisions; the newest few are kept, each once."""
+    edited, other = bundle("edited", b"one"), bundle("other", b"two")
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, other, lab.now)
+        for number in (0, 1, 1, *range(10)):
+            store.store_bundle(tx, replace(edited, made_of=(f"{number} more",)), lab.now)
+        store.store_bundle(tx, edited, lab.now)
+    with lab.database.reading() as tx:
+        told = read_revisions(tx, [edited.sha, other.sha, "0" * 64, ""])
+        assert told == {edited.sha: ", ".join(f"{number} more" for number in range(2, 10))}
+        kept = store.load_bundle(tx, edited.sha)
+        assert kept
+        assert kept.made_of == tuple(f"{number} more" for number in range(2, 10))
 
 
 def test_equal_blobs_are_kept_once(lab: Lab) -> None:

@@ -38,14 +38,18 @@ FLAKY = "lab.flaky/f32/n200"
 
 def test_one_s_own_kernel_is_checked_and_timed(vkbench: Vkbench, tmp_path: Path) -> None:
     path = write_own(tmp_path / "own")
+    git(path.parent, "init", "--quiet", "--initial-branch=main")
+    commit(path.parent, "the first one")
     ended = vkbench("run", "--kernel-file", str(path), "--seconds", "0.05", "--all", "--json")
     assert ended.code == 0, ended.err
+    assert {row["made_of"][10:] for row in ended.rows} == {" the first one"}
     assert "4 passed" in ended.err
     timed = [row for row in ended.rows if row["hot_seconds"]]
     assert [row["case"] for row in timed] == [TIMED]
     assert timed[0]["flops_per_second"] == pytest.approx(4 * 16 * 1024 / timed[0]["hot_seconds"])
     (row, *_) = vkbench("results", "--kernel", NAME, "--json").rows
     assert row["variant"] == "slang"
+    assert row["made_of"] == ended.rows[0]["made_of"]
     assert not list(path.parent.glob("__pycache__"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
 from browser import DESKTOP, PHONE, Scheme, served, visiting
 from databases import Lab, one_engine, put_in_one_series
@@ -73,6 +73,28 @@ def test_a_regression_shows_its_evidence(pages: TestClient, regressed: Lab) -> N
     assert f"vkbench run --bundle {'b' * 12} --case copy/f32/n4096" in page
     assert "aaaaaaaaaaaa" in page  # the old bundle
     assert "Nothing is recorded of it" in page
+
+
+def test_a_bundle_of_a_git_revision_says_so_wherever_it_ran(
+    pages: TestClient, regressed: Lab
+) -> None:
+    assert "evision" not in pages.get("/regressions/1").text
+    revisions = (("aa" * 32, ("a1 first", "a2 <second>")), ("bb" * 32, ("b1 third",)))
+    with regressed.database.transaction() as tx:
+        for sha, made_of in revisions:
+            row = {"sha": sha, "name": "", "manifest": "{}", "created_at": 1.0}
+            tx.execute(insert(schema.bundle), [row | {"made_of": made_of}])
+            job = 1 if sha[0] == "a" else 2
+            tx.execute(update(schema.job).where(schema.job.c.id == job).values(bundle=sha))
+            ran = schema.attempt.c.job_id == job
+            tx.execute(update(schema.attempt).where(ran).values(bundle=sha))
+    page = pages.get("/regressions/1").text
+    assert "<dt>Old revision</dt><dd>a1 first, a2 &lt;second&gt;</dd>" in page
+    assert "<dt>New revision</dt><dd>b1 third</dd>" in page
+    assert f"{'b' * 12}</span> of b1 third" in pages.get("/jobs/2").text
+    rows = pages.get("/results?format=json").json()["rows"]
+    assert [row["made_of"] for row in rows] == ["b1 third"]
+    assert pages.get("/api/results").json()["rows"][0]["made_of"]
 
 
 def test_a_regression_is_a_picture(pages: TestClient, regressed: Lab) -> None:

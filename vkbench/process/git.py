@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from vkbench.errors import UsageError
 
 _LABEL = 72  # characters
+_TITLE = 200
 # Where git hooks run, these name the hook's repository, whatever `-C` says.
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
 _OPTIONS = ("-c", "log.showSignature=false", "-c", f"core.hooksPath={os.devnull}")
@@ -41,6 +42,13 @@ class Revision:
     def label(self) -> str:
         """Its tag, the first digits of its hash, and its subject."""
         return f"{self.tag} {self.sha[:10]} {self.subject}"[:_LABEL].strip()
+
+    @property
+    def title(self) -> str:
+        """The first digits of its hash, and its subject, as results keep it."""
+        from vkbench.bounds import UNSHOWN  # loads what most commands do without
+
+        return UNSHOWN.sub("?", f"{self.sha[:10]} {self.subject}"[:_TITLE])
 
 
 def find_revision(repository: Path, name: str) -> Revision:
@@ -107,7 +115,7 @@ def describe_folder(folder: Path) -> str:
         changes = read_git(folder, "status", "--porcelain", "--", ".")
     except UsageError:
         return ""
-    return f"{revision.sha[:10]} {revision.subject}" + (", with changes" if changes else "")
+    return revision.title + (", with changes" if changes else "")
 
 
 def _list_log(repository: Path, *words: str) -> list[Revision]:

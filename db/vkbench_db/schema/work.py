@@ -42,6 +42,7 @@ class BundleColumns(Columns):
     name: Named[str] = Column(Text)
     manifest: Named[str] = Column(Text)
     created_at: Named[float] = Column(Moment)
+    made_of: Named[list[str]] = Column(JSON(), default=list, server_default="[]")  # git revisions
 
 
 bundle = Table("bundle", TABLES, BundleColumns)
@@ -218,9 +219,8 @@ class AttemptColumns(Columns):
     variant: Named[str] = Column(Text)  # code path that ran, with settings that were named
     settings: Named[str] = Column(Text, default="", server_default="")  # all, named or estimated
     kernel_sha: Named[str] = Column(Text)
-    bundle: Named[str] = Column(
-        Text, default="", server_default=""
-    )  # SHA-256, the packaged bundle's too
+    # SHA-256, the packaged bundle's too
+    bundle: Named[str] = Column(Text, default="", server_default="")
     # no foreign key: a result may arrive before its worker's announcement does
     environment: Named[str] = Column(Text)
     worker: Named[str] = Column(Text)

@@ -123,7 +123,8 @@ def _bundles(tx: Connection, run: int) -> list[BundleLine]:
     used = select(schema.job.c.bundle).where(schema.job.c.run_id == run)
     bundle = schema.bundle.c
     query = select(schema.bundle).where(bundle.sha.in_(used)).order_by(bundle.sha)
-    return fetch(tx, query, BundleLine)
+    rows = tx.execute(query).mappings()
+    return [BundleLine(**{**row, "made_of": tuple(row["made_of"])}) for row in rows]
 
 
 def _builds(tx: Connection, run: int) -> list[Build]:

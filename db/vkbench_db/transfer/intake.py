@@ -38,6 +38,7 @@ from vkbench_db.transfer.lines import (
 )
 from vkbench_db.transfer.transcript import Line, read_records
 from vkbench_db.work.builds import store_build
+from vkbench_db.work.bundles import note_revisions
 from vkbench_db.work.devices import note_environments, store_device
 from vkbench_db.work.latest import note_runs
 from vkbench_db.work.results import (
@@ -167,6 +168,7 @@ def _store_section(tx: Connection, section: Sequence[Line], now: float) -> _Targ
                 _store_environment(tx, environment)
             case BundleLine() as bundle:
                 insert_missing(tx, schema.bundle, [asdict(bundle)])
+                note_revisions(tx, bundle.sha, bundle.made_of)
             case Build() as build:
                 store_build(tx, build)
     [run] = [line.record for line in section if isinstance(line.record, RunLine)]

@@ -73,6 +73,7 @@ class BundleLine:
     name: str
     manifest: str
     created_at: float
+    made_of: tuple[str, ...] = ()  # git revisions, as far as whoever made it knew
 
 
 @dataclass(frozen=True, kw_only=True)

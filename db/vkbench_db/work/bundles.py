@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from vkbench_db import schema
 from vkbench_db.batches import batches
@@ -17,6 +17,7 @@ from vkbench_db.rows import insert_missing
 
 LEVEL = 1  # of zlib: the packaged bundle's 41 MB take 14 in 0.4 s; level 6 13 in 2 s
 PART_BLOBS = 200  # 2 MB of the packaged bundle
+MOST_REVISIONS = 8  # of a bundle: the newest that gave its code
 MOST_BLOB_BYTES = 8 << 20  # unpacked: whoever writes to the database shall not fill the memory
 
 
@@ -28,6 +29,7 @@ class StoredBundle:
     name: str
     manifest: str
     blobs: Mapping[str, bytes]  # by SHA-256
+    made_of: tuple[str, ...] = ()  # git revisions of its sources, as far as they are known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,7 @@ def store_bundle(tx: Connection, bundle: StoredBundle, now: float) -> bool:
     """Store a bundle; return whether it is new. BundleRefused if a hash does not match."""
     _check(bundle)
     if has_bundle(tx, bundle.sha):
+        note_revisions(tx, bundle.sha, bundle.made_of)
         return False
     row = {
         "sha": bundle.sha,
@@ -52,6 +55,7 @@ def store_bundle(tx: Connection, bundle: StoredBundle, now: float) -> bool:
         "created_at": now,
     }
     insert_missing(tx, schema.bundle, [row])
+    note_revisions(tx, bundle.sha, bundle.made_of)
     blob = schema.blob.c.sha
     known = set(tx.execute(select(blob).where(blob.in_(bundle.blobs))).scalars())
     missing = {sha: data for sha, data in sorted(bundle.blobs.items()) if sha not in known}
@@ -68,6 +72,28 @@ def store_blobs(database: Database, bundle: StoredBundle) -> None:
         with database.transaction() as tx:
             insert_missing(tx, schema.blob, rows)
         database.let_others_in()
+
+
+def note_revisions(tx: Connection, sha: str, made_of: Sequence[str]) -> None:
+    """Note git revisions that a stored bundle was made of, beside those that are known of it."""
+    if not made_of:
+        return
+    bundle = schema.bundle.c
+    known = tx.execute(select(bundle.made_of).where(bundle.sha == sha)).scalar() or []
+    noted = [*dict.fromkeys([*known, *made_of])][-MOST_REVISIONS:]
+    if noted != known:
+        tx.execute(update(schema.bundle).where(bundle.sha == sha).values(made_of=noted))
+
+
+def read_revisions(tx: Connection, shas: Iterable[str]) -> dict[str, str]:
+    """The git revisions that bundles were made of, by the hashes of those where they are known."""
+    bundle = schema.bundle.c
+    return {
+        row.sha: ", ".join(row.made_of)
+        for part in batches(sorted({*shas} - {""}))
+        for row in tx.execute(select(bundle.sha, bundle.made_of).where(bundle.sha.in_(part)))
+        if row.made_of
+    }
 
 
 def _pack_blobs(blobs: Mapping[str, bytes]) -> list[dict[str, object]]:
@@ -99,7 +125,9 @@ def own_bundles(tx: Connection, name: str = "") -> list[OwnBundle]:
 def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
     """A bundle with all its blobs; None if they are not stored, BundleRefused if damaged."""
     row = tx.execute(
-        select(schema.bundle.c.name, schema.bundle.c.manifest).where(schema.bundle.c.sha == sha)
+        select(schema.bundle.c.name, schema.bundle.c.manifest, schema.bundle.c.made_of).where(
+            schema.bundle.c.sha == sha
+        )
     ).first()
     if row is None:
         return None
@@ -111,7 +139,13 @@ def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
     if not blobs:
         return None
     contents = {blob.sha: _decompress_blob(sha, blob.sha, blob.data) for blob in blobs}
-    return StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=contents)
+    return StoredBundle(
+        sha=sha,
+        name=row.name,
+        manifest=row.manifest,
+        blobs=contents,
+        made_of=tuple(row.made_of),
+    )
 
 
 def _decompress_blob(bundle: str, blob: str, data: bytes) -> bytes:

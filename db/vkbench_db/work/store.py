@@ -8,6 +8,7 @@ from vkbench_db.work.bundles import (
     bundles_named,
     has_bundle,
     load_bundle,
+    note_revisions,
     store_blobs,
     store_bundle,
 )

@@ -289,5 +289,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     # The index can be made again, so a power cut may spoil it; what is sorted goes to the disk.
     for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "temp_store = FILE"):
         connection.execute(f"PRAGMA {pragma}")
-    connection.execute("PRAGMA cache_size = -16000")
+    # a cache, and as much again for what is being sorted; each process of a build has both
+    connection.execute("PRAGMA cache_size = -4000")
     return connection

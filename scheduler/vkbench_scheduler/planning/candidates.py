@@ -67,7 +67,7 @@ def of_declarations(
         with checked_out(repository, revision, folder) as tree:
             bundle = build(tree / file.name, owner).bundle
         _check_declares(bundle, case)
-        return replace(bundle, name=revision.label)
+        return replace(bundle, name=revision.label, made_of=(revision.title,))
 
     return _of_each(searched, build_candidate, watch)
 
@@ -95,7 +95,7 @@ def of_sources(
             if digest not in built:
                 built[digest] = build(file, owner, sources=sources).bundle
         _check_declares(built[digest], case)
-        return replace(built[digest], name=revision.label)
+        return replace(built[digest], name=revision.label, made_of=(revision.title,))
 
     searched = revisions(tree.repository, good, bad, tree.folder)
     return _of_each(searched, build_candidate, watch)

@@ -17,6 +17,7 @@ from vkbench_db.ask import queries
 from vkbench_db.ask import series as of_series
 from vkbench_db.ask import timings as of_samples
 from vkbench_db.ask.results import results_of
+from vkbench_db.work.bundles import read_revisions
 from vkbench_tables.results import COLUMNS, SAMPLES, rows_of
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.series import CHANGES, POINTS, SERIES
@@ -82,7 +83,8 @@ def one_job(request: Request, number: Number) -> Response:
     """A job: where it stands, and its result once it has finished."""
     with lab_of(request).reading() as tx:
         job_rows = queries.jobs(tx, number=number)
-        results = rows_of(results_of(tx, [number]))
+        stored = results_of(tx, [number])
+        results = rows_of(stored, read_revisions(tx, {row.bundle for row in stored}))
     if not job_rows:
         raise UnknownName("job", str(number))
     table = Table(columns=JOBS, rows=[job_row(row) for row in job_rows])

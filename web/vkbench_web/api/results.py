@@ -13,6 +13,7 @@ from vkbench.words import names
 from vkbench_db.ask import queries
 from vkbench_db.ask import results as stored_results
 from vkbench_db.ask.devices.lately import steadiness
+from vkbench_db.work.bundles import read_revisions
 from vkbench_tables import devices as of_devices
 from vkbench_tables import kernels as of_kernels
 from vkbench_tables.results import COLUMNS, rows_of, table
@@ -73,7 +74,8 @@ def results(request: Request, query: Annotated[ResultQuery, Query()]) -> Respons
         rows = stored_results.page(
             tx, chosen, sort=query.sort, limit=query.limit, offset=query.offset
         )
-    return answer(table(rows_of(rows)), kind)
+        made_of = read_revisions(tx, {row.bundle for row in rows})
+    return answer(table(rows_of(rows, made_of)), kind)
 
 
 @router.get("/devices", responses=responses("Device", of_devices.COLUMNS), response_class=Response)

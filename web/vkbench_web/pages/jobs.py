@@ -23,6 +23,7 @@ from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
 from vkbench_db.ask.replays import list_gone
 from vkbench_db.work.builds import names_of_builds
+from vkbench_db.work.bundles import read_revisions
 from vkbench_tables.table import Column, Table, ValueKind
 from vkbench_web.access.texts import Number
 from vkbench_web.listing import list_table
@@ -65,6 +66,7 @@ def job_page(request: Request, job: Number) -> Response:
         story = job_story.story(tx, job)
         builds = names_of_builds(tx) if story.facts.arm_kind == ArmKind.BUILD else {}
         gone = list_gone(tx, story)
+        made_of = read_revisions(tx, [story.settling.bundle] if story.settling else [])
     rows = [
         {"metric": timing.metric, "side": timing.side, "sample": place, "seconds": seconds}
         for timing in story.timings
@@ -82,6 +84,7 @@ def job_page(request: Request, job: Number) -> Response:
         environment=_software(story),
         differences=differences(story, builds),
         builds=builds,
+        made_of=", ".join(made_of.values()),
         attempts=[(attempt, phases(attempt), readings(attempt)) for attempt in story.attempts],
         timings=[(timing, histogram(timing.samples), _rates(timing)) for timing in story.timings],
         replay=replay(story),

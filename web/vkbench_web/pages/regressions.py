@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vkbench.errors import UsageError
-from vkbench.programs.build import Commit
 from vkbench.programs.program import REPOSITORIES
 from vkbench.programs.store import BuildStore
 from vkbench.settings import Settings
@@ -20,6 +19,7 @@ from vkbench_db.ask.timings import seconds_of
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.tokens import Scope
+from vkbench_db.work.bundles import read_revisions
 from vkbench_detection.changes.states import UNCERTAIN
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import MemberRow, RegressionRow, RegressionStory
@@ -153,13 +153,14 @@ def regression_page(request: Request, regression: Number) -> Response:
         sparks = drawn.draw_rows(tx, [int(str(row["change"])) for row in changes.rows])
         devices = drawn.draw_devices(tx, story.members)
         difference = _find_difference(tx, worst)
+        revisions = list_revisions(tx, lab_of(request).settings, worst)
     return page(
         request,
         "regression.html",
         row=story.row,
         planted=planted,
         difference=difference,
-        commits=list_commits(lab_of(request).settings, worst),
+        revisions=revisions,
         worst=worst,
         history=history,
         plot={"x": "time", "y": "fitted", "series": [plot_columns(history)] if history else []},
@@ -220,21 +221,29 @@ def _find_difference(tx: Transaction, worst: MemberRow) -> Difference | None:
     return differ_bundles(tx, (worst.before_job, worst.after_job))
 
 
-def list_commits(settings: Settings, worst: MemberRow) -> list[tuple[str, Commit, str]]:
-    """The commits that the builds before and after a change were made of, where this machine knows.
+def list_revisions(
+    tx: Transaction, settings: Settings, worst: MemberRow
+) -> list[tuple[str, str, str]]:
+    """The git revisions of what ran before and after a change: heading, words and link of each.
 
-    Each has a link if the program's repository is known.
+    A build's commit is known on the machine that made the build, and has a link if the program's
+    repository is known; a bundle's revisions are in the database.
     """
-    if not worst.program or not settings.build_folder().is_dir():
+    sides = (("Old revision", worst.before_bundle), ("New revision", worst.after_bundle))
+    if not worst.program:
+        made_of = read_revisions(tx, [sha for _, sha in sides])
+        return [(heading, made_of[sha], "") for heading, sha in sides if sha in made_of]
+    if not settings.build_folder().is_dir():
         return []
     store, repository = BuildStore(settings.build_folder()), REPOSITORIES.get(worst.program)
     known = {build.sha: build.commits for build in store.list_builds()}
     return [
-        (heading, commit, f"{repository}/commit/{commit.sha}" if repository else "")
-        for heading, sha in (
-            ("Old revision", worst.before_bundle),
-            ("New revision", worst.after_bundle),
+        (
+            heading,
+            f"{commit.name} {commit.subject}",
+            f"{repository}/commit/{commit.sha}" if repository else "",
         )
+        for heading, sha in sides
         for commit in known.get(sha, ())[:1]
     ]
 

@@ -35,6 +35,7 @@ from vkbench_tables.regressions import (
     STATES,
     STORY,
     SUSPECTED,
+    choose_worst,
     list_commands,
     member_row,
     short_member,
@@ -159,12 +160,15 @@ def show_(
 ) -> None:
     """Show one regression: its series and their changes, the evidence and the events."""
     from vkbench_db.upkeep import alerts
+    from vkbench_db.work.bundles import read_revisions
     from vkbench_detection.regress import inbox, news
 
     with reading(store.settings()) as tx:
         story = inbox.story(tx, regression)
         deliveries = alerts.deliveries(tx, regression)
         summed = news.of_regression(tx, regression) if markdown else None
+        worst = choose_worst(story.members)
+        made_of = read_revisions(tx, [worst.before_bundle, worst.after_bundle])
     if summed:
         from vkbench_scheduler.watch import summaries
 
@@ -181,6 +185,9 @@ def show_(
     say(_headline(story.row))
     say("")
     show(members, output)
+    for side, sha in (("old", worst.before_bundle), ("new", worst.after_bundle)):
+        if sha in made_of:
+            say(f"{side} bundle of {made_of[sha]}")
     say("")
     for what, command in (commands := list_commands(story)):
         say_command(what, command)

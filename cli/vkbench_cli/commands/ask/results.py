@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vkbench_db.ask.model_results import ModelResult
     from vkbench_db.ask.results import ResultCount, ResultRow
     from vkbench_db.database import Transaction
+    from vkbench_tables.table import Cell
 
 NOTHING_YET = "no results yet: `vkbench run` makes some"
 METRICS = 2  # a job has as many rows in the database at most
@@ -162,6 +163,7 @@ def results(
     from vkbench_db.ask.results import results as read_results
     from vkbench_db.ask.statistics import statistics_of
     from vkbench_db.blank import is_blank
+    from vkbench_db.work.bundles import read_revisions
 
     _check_form(as_, format, output)
     if statistics and (as_ or mode is not OfResults.BOTH):
@@ -193,6 +195,7 @@ def results(
         works = _works_of(suite, Mode(mode)) if suite else None
         by_job = statistics_of(tx, {row.job for row in result_rows}) if statistics else {}
         models = _models(tx, result_rows) if as_ in llama_bench.WRITERS else {}
+        made_of = read_revisions(tx, {row.bundle for row in result_rows})
 
     def is_asked(row: ResultRow | ResultCount) -> bool:
         in_suite = works is None or (row.case_name, row.mode) in works
@@ -202,18 +205,18 @@ def results(
         show_newest(list_statistics(filter(is_asked, result_rows), by_job), output, most)
         return
     if parquet:
-        _write_parquet(list(filter(is_asked, result_rows)), parquet, most)
+        _write_parquet(rows_of(filter(is_asked, result_rows), made_of), parquet, most)
     else:
-        _print(list(filter(is_asked, result_rows)), as_, output, most, models=models)
+        asked = list(filter(is_asked, result_rows))
+        _print(asked, as_, output, most, models=models, made_of=made_of)
     if left_out := sum(trial.results for trial in tried if is_asked(trial)):
         trial_words = count_of(left_out, "trial")
         tell(f"left out {trial_words} of `vkbench tune`; --trials shows them")
 
 
-def _write_parquet(result_rows: list[ResultRow], path: Path, most: int | None) -> None:
+def _write_parquet(rows: list[dict[str, Cell]], path: Path, most: int | None) -> None:
     from vkbench_tables.written.parquet import write_parquet
 
-    rows = rows_of(result_rows)
     with whole_file(path) as file:
         write_parquet(table(rows[:most]), file)
     tell(f"{path}: {count_of(len(rows[:most]), 'row')}")
@@ -234,9 +237,11 @@ def _print(
     output: Output,
     most: int | None,
     nothing: str = "",
+    *,
     models: Mapping[int, ModelResult] = {},
+    made_of: Mapping[str, str] = {},
 ) -> None:
-    rows = rows_of(result_rows)
+    rows = rows_of(result_rows, made_of)
     shown = table(rows[:most] if form else rows)
     if nothing:
         shown = replace(shown, nothing=nothing)

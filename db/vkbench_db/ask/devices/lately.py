@@ -56,15 +56,18 @@ class Steadiness:
 def steadiness(tx: Connection) -> dict[str, Steadiness]:
     """The last canary by device key, for the devices that have had one."""
     canary, device = schema.canary.c, schema.device.c
-    last = (
-        select(canary.device_id, func.max(canary.measured_at).label("at"))
-        .group_by(canary.device_id)
-        .subquery()
+    earlier = schema.canary.alias("earlier")
+    last = (  # the end of an index for each device, where groups of all would read it whole
+        select(func.max(earlier.c.measured_at))
+        .where(earlier.c.device_id == device.id)
+        .correlate(schema.device)
+        .scalar_subquery()
     )
     rows = tx.execute(
         select(device.key, canary.measured_at, canary.deviation, canary.is_off)
-        .join(last, and_(last.c.device_id == canary.device_id, last.c.at == canary.measured_at))
-        .join(schema.device, device.id == canary.device_id)
+        .select_from(schema.device)
+        .join(schema.canary, and_(canary.device_id == device.id, canary.measured_at == last))
+        .order_by(device.id)
     )
     return {
         row.key: Steadiness(at=row.measured_at, deviation=row.deviation, is_off=row.is_off)
