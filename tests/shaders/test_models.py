@@ -18,11 +18,6 @@ from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.models.wiring import graph_of
 
 
-def tiny(arch: str) -> Tiny:
-    """A model of the architecture, with experts where that is what it is for."""
-    return Tiny(arch=arch, experts=4 if "moe" in arch else 0, groups=4 if arch == "gpt2" else 2)
-
-
 def hyper(path: Path, model: Tiny, changes: Keys | None = None) -> Hyper:
     return hyper_of(open_gguf(write_model(path / "model.gguf", model, changes)))
 
@@ -79,7 +74,7 @@ def test_the_hash_follows_keys_and_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_prompt_in_two_parts_has_the_logits_of_the_whole(tmp_path: Path, arch: str) -> None:
     """Of the reference: later tokens change nothing, and its cache is what it would work out."""
-    file = open_gguf(write_model(tmp_path / "model.gguf", tiny(arch)))
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.of(arch)))
     whole, parts = (Reference(file=file, hyper=hyper_of(file)) for _ in range(2))
     tokens = np.arange(13) * 7 % 61
     wanted = whole.logits(tokens)
@@ -187,7 +182,7 @@ def test_products_round_other_vectors_for_large_matrices_alone(tmp_path: Path) -
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_graph_reads_only_what_was_written(tmp_path: Path, arch: str) -> None:
-    file = open_gguf(write_model(tmp_path / "model.gguf", tiny(arch)))
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.of(arch)))
     graph = graph_of(file, hyper_of(file), Phase(tokens=3, length=32, wanted=1))
     there = {*graph.inputs, *graph.weights, *graph.caches}
     for step in graph.steps:

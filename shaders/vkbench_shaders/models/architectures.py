@@ -18,11 +18,16 @@ OPTIONAL = (
     "attn_output.bias",
     "attn_q_norm.weight",
     "attn_k_norm.weight",
+    "attn_sinks.weight",
     "attn_norm.bias",
     "ffn_norm.bias",
     "ffn_up.bias",
     "ffn_down.bias",
     "ffn_gate.bias",
+    "ffn_gate_inp.bias",
+    "ffn_gate_exps.bias",
+    "ffn_up_exps.bias",
+    "ffn_down_exps.bias",
     "post_attention_norm.weight",
     "post_ffw_norm.weight",
 )
@@ -36,9 +41,13 @@ class Architecture:
     rope: str = "norm"  # mode of the kernel rope; "": positions are learnt vectors
     norm: str = "rms_norm"  # the kernel
     gate: str = "swiglu"  # the kernel glu; "": no gate, gelu alone
+    forward_norm: str = "ffn_norm"  # before the feed-forward part; "": it reads what attention does
     scaled_embedding: bool = False  # by the root of the width
-    capped: bool = False  # scores and logits, by the file's softcaps
-    windowed: bool = False  # every second layer, from the first on, sees a window
+    capped: bool = False  # scores and logits, by the file's softcaps or by usual ones
+    period: int = 0  # of so many layers all but the last see a window; 0: none does
+    window: int = 0  # positions that those see, if the file does not say
+    local_base: float = 0.0  # of the angles of layers that see a window; 0: as in all others
+    wide_layers: int = 0  # a model of so many scales scores by its width
     experts: bool = False  # whether it may have them
 
 
@@ -51,13 +60,34 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         Architecture(name="qwen3moe", rope="neox", experts=True),
         Architecture(name="phi3", rope="neox"),
         Architecture(name="gpt2", rope="", norm="layer_norm", gate=""),
+        Architecture(name="phi2", rope="neox", norm="layer_norm", gate="", forward_norm=""),
         Architecture(
             name="gemma2",
             rope="neox",
             gate="geglu",
             scaled_embedding=True,
             capped=True,
-            windowed=True,
+            period=2,
+            window=4096,
+            wide_layers=46,
+        ),
+        Architecture(
+            name="gemma3",
+            rope="neox",
+            gate="geglu",
+            scaled_embedding=True,
+            period=6,
+            local_base=10_000.0,
+            wide_layers=62,
+        ),
+        Architecture(
+            name="gpt-oss",
+            rope="neox",
+            gate="swiglu_oai",
+            forward_norm="post_attention_norm",
+            period=2,
+            window=128,
+            experts=True,
         ),
     )
 }

@@ -18,6 +18,7 @@ from vkbench_shaders.gguf_file import SHA_DIGITS, GgufFile
 from vkbench_shaders.models.architectures import ARCHITECTURES, OPTIONAL, Architecture
 
 _SCALINGS: Final = ("none", "linear", "yarn", "longrope")
+_ROPES: Final = ("rope", "local_rope")
 HASHED: Final = 1 << 16  # bytes of a tensor's beginning and end that its model's hash is made of
 
 
@@ -67,16 +68,28 @@ class Hyper:
     eps: float
     scale: float  # of scores
     rope: Rope | None
+    local_rope: Rope | None = None  # of layers that see a window, if it is another
     experts: int = 0
     used: int = 0  # of the experts, by a token
     score_cap: float = 0.0
     logit_cap: float = 0.0
     window: int = 0
+    period: int = 0  # of so many layers all but the last see the window
     trained_context: int = 0
 
     def window_of(self, layer: int) -> int:
         """Positions that a layer sees; 0: all."""
-        return self.window if self.architecture.windowed and layer % 2 == 0 else 0
+        return self.window if self.period and (layer + 1) % self.period else 0
+
+    def rope_of(self, layer: int) -> Rope | None:
+        """How a layer turns queries and keys."""
+        return self.local_rope if self.local_rope and self.window_of(layer) else self.rope
+
+    @property
+    def turned_back(self) -> Hyper:
+        """This model, whose heads were turned before and are turned once more."""
+        turned = {name: rope.back for name in _ROPES if (rope := getattr(self, name))}
+        return replace(self, **turned)
 
 
 class _Keys:
@@ -120,9 +133,8 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     key_size = keys.size("attention.key_length", width // heads)
     experts = keys.size("expert_count", 0) if keys.value("expert_count") else 0
     if experts and not architecture.experts:
-        raise keys.refusal_of(
-            "expert_count", f"is {experts}; experts are supported in llama, qwen3moe"
-        )
+        able = ", ".join(name for name, each in ARCHITECTURES.items() if each.experts)
+        raise keys.refusal_of("expert_count", f"is {experts}; experts are supported in {able}")
     if heads % groups:
         raise keys.refusal_of(
             "attention.head_count_kv", f"is {groups}, which does not divide {heads}"
@@ -130,7 +142,8 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     inner = keys.size("feed_forward_length", 0)
     if experts:
         inner = keys.size("expert_feed_forward_length", inner)
-    capped = architecture.capped
+    capped, rope = architecture.capped, _rope(keys, architecture, key_size, context)
+    window, period = _windows(keys, architecture)
     hyper = Hyper(
         architecture=architecture,
         layers=keys.size("block_count"),
@@ -143,12 +156,14 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         vocabulary=file.tensor("token_embd.weight").shape[0],
         eps=_eps(keys, architecture),
         scale=_score_scale(keys, architecture, width, heads, key_size),
-        rope=_rope(keys, architecture, key_size, context),
+        rope=rope,
+        local_rope=_local_rope(keys, architecture, rope),
         experts=experts,
         used=keys.size("expert_used_count") if experts else 0,
         score_cap=keys.number("attn_logit_softcapping", 50.0) if capped else 0.0,
-        logit_cap=keys.number("final_logit_softcapping", 30.0) if capped else 0.0,
-        window=keys.size("attention.sliding_window", 4096) if architecture.windowed else 0,
+        logit_cap=keys.number("final_logit_softcapping", 30.0 if capped else 0.0),
+        window=window,
+        period=period,
         trained_context=keys.size("context_length", 0) if keys.value("context_length") else 0,
     )
     check_tensors(file, hyper)
@@ -186,8 +201,8 @@ def _eps(keys: _Keys, architecture: Architecture) -> float:
 def _score_scale(
     keys: _Keys, architecture: Architecture, width: int, heads: int, key_size: int
 ) -> float:
-    """1 / sqrt(key size); the largest gemma2 goes by the width instead."""
-    if architecture.name == "gemma2" and keys.size("block_count") == 46:
+    """1 / sqrt(key size); the largest gemma2 and gemma3 go by the width instead."""
+    if keys.size("block_count") == architecture.wide_layers:
         return 1 / sqrt(width // heads)
     return 1 / sqrt(key_size)
 
@@ -215,6 +230,25 @@ def _rope(keys: _Keys, architecture: Architecture, key_size: int, context: int) 
         beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1.0),
         factors=_factors(keys.file, (context or trained) > original),
     )
+
+
+def _local_rope(keys: _Keys, architecture: Architecture, rope: Rope | None) -> Rope | None:
+    """The rope of layers that see a window, whose positions are never far from each other."""
+    if not architecture.local_base or not rope:
+        return None
+    base = keys.number("rope.freq_base_swa", architecture.local_base)
+    return replace(rope, freq_base=base, freq_scale=1.0, ext_factor=0.0)
+
+
+def _windows(keys: _Keys, architecture: Architecture) -> tuple[int, int]:
+    """Positions that a window has, and the period of layers of which all but the last see it."""
+    if not architecture.period:
+        return 0, 0
+    window = keys.value("attention.sliding_window")
+    if window == 0 or (window is None and not architecture.window):
+        return 0, 0
+    window_size = keys.size("attention.sliding_window", architecture.window)
+    return window_size, keys.size("attention.sliding_window_pattern", architecture.period)
 
 
 def _factors(file: GgufFile, is_long: bool) -> str:
@@ -268,7 +302,8 @@ def _parts(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
         forward = ["ffn_gate", "ffn_up", "ffn_down"]
     else:
         forward = ["ffn_up", "ffn_down"]
-    names = ["attn_norm", *attention, "attn_output", "ffn_norm", *forward]
+    norm = hyper.architecture.forward_norm
+    names = ["attn_norm", *attention, "attn_output", *([norm] if norm else []), *forward]
     return [f"{name}.weight" for name in names]
 
 

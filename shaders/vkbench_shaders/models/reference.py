@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernels.shared import activations
+from vkbench_shaders.kernels.shared import activations, gates
 from vkbench_shaders.models.hyper import Hyper, Rope
 from vkbench_shaders.quantisers import quants
 
@@ -52,10 +53,12 @@ class Reference:
 
     def shift(self, dropped: int) -> None:
         """Drop the oldest positions; the others move to the front, their keys turned back."""
-        assert self.hyper.rope
+        back = self.hyper.turned_back
         for layer, cache in self.caches.items():
             keys, values = cache.keys[dropped:], cache.values[dropped:]
-            turned = self._turn_heads(self.hyper.rope.back, keys, np.full(len(keys), -dropped))
+            rope = back.rope_of(layer)
+            assert rope
+            turned = self._turn_heads(rope, keys, np.full(len(keys), -dropped))
             self.caches[layer] = Cache(
                 keys=self._round_as_cached(turned), values=self._round_as_cached(values)
             )
@@ -72,12 +75,13 @@ class Reference:
     def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
         """What a layer makes of the vectors of tokens at these positions."""
         weight = self._weights_of(layer)
-        attended = self._attention(layer, weight, self._norm(weight, "attn_norm", x), positions)
-        if "post_attention_norm.weight" in weight:
+        y, norm = self._norm(weight, "attn_norm", x), self.hyper.architecture.forward_norm
+        attended = self._attention(layer, weight, y, positions)
+        if "post_attention_norm.weight" in weight and norm != "post_attention_norm":
             attended = self._norm(weight, "post_attention_norm", attended)
         x = x + attended
         forward = self._experts if self.hyper.experts else self._forward
-        made = forward(weight, self._norm(weight, "ffn_norm", x))
+        made = forward(weight, self._norm(weight, norm, x) if norm else y)
         if "post_ffw_norm.weight" in weight:
             made = self._norm(weight, "post_ffw_norm", made)
         return x + made
@@ -124,10 +128,12 @@ class Reference:
         for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
             if f"{name}.weight" in weight:
                 part[...] = self._norm(weight, name, part)
-        if hyper.rope:
-            q, k = (self._turn_heads(hyper.rope, part, positions) for part in (q, k))
+        if rope := hyper.rope_of(layer):
+            q, k = (self._turn_heads(rope, part, positions) for part in (q, k))
         cache = self.append_positions(layer, k.reshape(count, -1), v)
-        return _product(weight, "attn_output", self._attend_positions(layer, q, cache, positions))
+        sinks = weight["attn_sinks.weight"] if "attn_sinks.weight" in weight else None
+        attended = self._attend_positions(layer, q, cache, positions, sinks)
+        return _product(weight, "attn_output", attended)
 
     def _project_heads(self, weight: _Weights, x: Floats) -> tuple[Floats, Floats, Floats]:
         hyper = self.hyper
@@ -154,7 +160,12 @@ class Reference:
         return quants.dequantise(self.cache_format, rows).reshape(x.shape)
 
     def _attend_positions(
-        self, layer: int, q: Floats, cache: Cache, positions: NDArray[np.integer]
+        self,
+        layer: int,
+        q: Floats,
+        cache: Cache,
+        positions: NDArray[np.integer],
+        sinks: Floats | None,
     ) -> Floats:
         hyper, known = self.hyper, np.arange(len(cache.keys))
         seen = known <= positions[:, None]
@@ -167,8 +178,10 @@ class Reference:
             if cap := hyper.score_cap:
                 scores = cap * np.tanh(scores / cap)
             scores = np.where(seen, scores, -np.inf)
-            weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-            weights /= weights.sum(axis=-1, keepdims=True)
+            most = scores.max(axis=-1, keepdims=True)
+            weights = np.exp(scores - most)
+            beside = 0.0 if sinks is None else np.exp(sinks[head] - most)
+            weights /= weights.sum(axis=-1, keepdims=True) + beside
             heads.append(weights @ cache.values[:, group])
         return np.concatenate(heads, axis=-1)
 
@@ -197,29 +210,28 @@ class Reference:
             gated = _product(weight, "ffn_gate", x)
         else:
             gated, up = np.split(up, 2, axis=-1)
-        return _product(weight, "ffn_down", _GATES[gate](gated) * up)
+        return _product(weight, "ffn_down", _GATES[gate](gated, up))
 
     def _experts(self, weight: _Weights, x: Floats) -> Floats:
-        """Tokens through their experts: softmax over all, shares of the best that add up to 1."""
+        """Tokens through their experts: softmax, by shares of the best that add up to 1."""
         logits = _product(weight, "ffn_gate_inp", x)
         best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.hyper.used]
         shares = np.exp(np.take_along_axis(logits, best, -1) - logits.max(axis=-1, keepdims=True))
         shares /= shares.sum(axis=-1, keepdims=True)
         made, activate = np.zeros_like(x), _GATES[self.hyper.architecture.gate]
         for expert in np.unique(best):
-            gate, up, down = (
-                weight.expert(f"ffn_{part}_exps.weight", int(expert)) for part in _EXPERT
-            )
+            gate, up, down = (_Expert(weight, part, int(expert)) for part in _EXPERT)
             for token, place in np.argwhere(best == expert):
-                inner = activate(gate @ x[token]) * (up @ x[token])
-                made[token] += shares[token, place] * (down @ inner)
+                inner = activate(gate.times(x[token]), up.times(x[token]))
+                made[token] += shares[token, place] * down.times(inner)
         return made
 
 
 _EXPERT = ("gate", "up", "down")
-_GATES: Mapping[str, Callable[[Floats], Floats]] = {
-    "swiglu": activations.silu,
-    "geglu": activations.gelu,
+_GATES: Mapping[str, Callable[[Floats, Floats], Floats]] = {
+    "swiglu": lambda gated, up: activations.silu(gated) * up,
+    "geglu": lambda gated, up: activations.gelu(gated) * up,
+    "swiglu_oai": partial(gates.swiglu_oai, alpha=1.702, limit=7.0),
 }
 
 
@@ -246,6 +258,19 @@ class _Weights:
         assert fmt
         stored = self._file.read(self._prefix + name)
         return quants.dequantise(fmt.name, stored if expert is None else stored[expert])
+
+
+class _Expert:
+    """A matrix of one expert, and its bias."""
+
+    def __init__(self, weight: _Weights, part: str, number: int) -> None:
+        self._matrix = weight.expert(f"ffn_{part}_exps.weight", number)
+        bias = f"ffn_{part}_exps.bias"
+        self._bias = weight[bias][number] if bias in weight else 0.0
+
+    def times(self, x: Floats) -> Floats:
+        """What it makes of a vector."""
+        return np.asarray(self._matrix @ x + self._bias)
 
 
 def _product(weight: _Weights, name: str, x: Floats) -> Floats:

@@ -25,7 +25,7 @@ def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
     if not hyper.rope:
         raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
-    shifting = _Shifting(file, replace(hyper, rope=hyper.rope.back), phase)
+    shifting = _Shifting(file, hyper.turned_back, phase)
     for layer in range(hyper.layers):
         shifting.layer = layer
         shifting.move_rows("k", hyper.key_size)

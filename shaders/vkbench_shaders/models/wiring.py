@@ -39,21 +39,28 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     return wiring.graph()
 
 
+_SINKS = "attn_sinks.weight"
+
+
 class Wiring(Builder):
     """Builds the steps of a model's layers."""
 
-    cosines = ""  # the value that has a token's cosines and sines, once it is made
-
     def model(self) -> None:
+        self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
+        norm = self.hyper.architecture.forward_norm
         for layer in range(self.hyper.layers):
             self.layer = layer
+            forward = [] if self.hyper.experts else self.of_layer("ffn_gate", "ffn_up")
             readers = self.of_layer("attn_qkv", "attn_q", "attn_k", "attn_v")
+            readers += [] if norm else forward
             x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
             self.streams.append(x)
-            readers = [] if self.hyper.experts else self.of_layer("ffn_gate", "ffn_up")
-            x, y = self.normalise_rows("ffn_norm", x, self.attention(y), readers=readers)
+            if norm:
+                x, y = self.normalise_rows(norm, x, self.attention(y), readers=forward)
+            else:
+                x = self.add_branch(x, self.attention(y))
             branch = self.experts(y) if self.hyper.experts else self.forward(y)
             branch = self.behind("post_ffw_norm", branch)
         self.layer = -1
@@ -70,9 +77,14 @@ class Wiring(Builder):
             x = self.step("add", "add", shape, params, a=x, b=places)["y"]
         return x
 
+    def add_branch(self, x: str, branch: str | Due) -> str:
+        """Vectors plus what a branch makes of them."""
+        shape = self.grid(self.hyper.width)
+        return self.step("residual", "add", shape, a=self.resolve_branch(branch), b=x)["y"]
+
     def behind(self, norm: str, branch: str | Due) -> str | Due:
         """A branch, behind a norm of its own if it has one."""
-        if not self.has(f"{norm}.weight"):
+        if not self.has(f"{norm}.weight") or norm == self.hyper.architecture.forward_norm:
             return branch
         return self.normalise_rows(norm, self.resolve_branch(branch))[1]
 
@@ -100,16 +112,18 @@ class Wiring(Builder):
             stored["k"] = self.store_vectors("k", k, hyper.key_size)
         q = self.turn_heads("q", q, hyper.heads)
         shape = (phase.batch, hyper.heads, hyper.groups, phase.tokens, phase.length)
+        sinks = f"blk.{self.layer}.{_SINKS}"
+        sunk: dict[str, Value] = {"sinks": "yes"} if self.has(_SINKS) else {}
         return self.step(
             "attention",
             "flash_attn",
             (*shape, hyper.key_size, hyper.value_size),
-            {"mask": "blocks", "layout": "cache", **self.score_params()},
+            {"mask": "blocks", "layout": "cache", **self.score_params(), **sunk},
             self.attention_types(),
             **stored,
             q=q,
             mask=self.mask(),
-            sinks=self.unread_input(),
+            sinks=self.weight(sinks, "f32") if sunk else self.unread_input(),
         )["y"]
 
     def score_params(self) -> dict[str, Value]:
@@ -131,10 +145,11 @@ class Wiring(Builder):
 
     def attends_at_once(self) -> bool:
         """Whether one step turns a single token's heads, stores them, and attends to them."""
-        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope
+        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope_of(self.layer)
         if (
             not phase.products.joins
             or not rope
+            or self.has(_SINKS)
             or phase.tokens > 1
             or phase.cache not in token.CACHES
         ):
@@ -144,7 +159,7 @@ class Wiring(Builder):
 
     def at_once(self, q: str, k: str, v: str) -> str:
         """What attention makes of heads as products left them."""
-        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope
+        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope_of(self.layer)
         assert rope
         turning: dict[str, Value] = {"mode": rope.mode}
         if rope.n_dims != hyper.key_size:
@@ -166,17 +181,17 @@ class Wiring(Builder):
         )["y"]
 
     def turns(self, rope: Rope) -> str:
-        """The cosines and sines of the token's position, which all layers share."""
-        if not self.cosines:
+        """The cosines and sines of the token's position, which layers share."""
+        if rope not in self.cosines:
             batch, size = self.phase.batch, self.hyper.key_size
             pairs = np.zeros((batch, size), np.float32)
             pairs[:, token.pairs(rope.n_dims, rope.mode)[0]] = 1
             self.constants[self.input(PAIRS, "f32", batch * size)] = pairs
-            params, bound = self.turning()
+            params, bound = self.turning(rope)
             with self.in_layer(-1):
                 made = self.step("turns", "rope", (batch, 1, 1, size), params, x=PAIRS, **bound)
-            self.cosines = made["y"]
-        return self.cosines
+            self.cosines[rope] = made["y"]
+        return self.cosines[rope]
 
     def attended_as(self) -> str:
         """The format of attention's results."""
@@ -205,16 +220,14 @@ class Wiring(Builder):
         return self.normalise_rows(name, x, rows=self.count * heads, width=self.hyper.key_size)[1]
 
     def turn_heads(self, label: str, x: str, heads: int) -> str:
-        if not self.hyper.rope:
+        if not (rope := self.hyper.rope_of(self.layer)):
             return x
-        params, bound = self.turning()
+        params, bound = self.turning(rope)
         shape = (self.phase.batch, self.phase.tokens, heads, self.hyper.key_size)
         return self.step(f"rope_{label}", "rope", shape, params, x=x, **bound)["y"]
 
-    def turning(self) -> tuple[dict[str, Value], dict[str, str]]:
+    def turning(self, rope: Rope) -> tuple[dict[str, Value], dict[str, str]]:
         """Parameters of rope, and what it is given beside heads."""
-        rope = self.hyper.rope
-        assert rope
         params: dict[str, Value] = {k: v for k, v in asdict(rope).items() if k != "factors"}
         if rope.n_dims == self.hyper.key_size:
             del params["n_dims"]
@@ -227,14 +240,16 @@ class Wiring(Builder):
 
     def turns_into_cache(self) -> bool:
         """Whether one step turns keys and stores them."""
-        rope = self.hyper.rope
+        rope = self.hyper.rope_of(self.layer)
         if not rope or self.phase.cache not in rope_rows.TYPES:
             return False
         return self.hyper.key_size % EIGHT == rope.n_dims % EIGHT == 0
 
     def turned_and_stored(self, x: str) -> str:
         """The cache of keys with these heads in it, turned."""
-        phase, params, bound = self.phase, *self.turning()
+        phase, rope = self.phase, self.hyper.rope_of(self.layer)
+        assert rope
+        params, bound = self.turning(rope)
         rows, cache = self.cache("k", self.hyper.key_size)
         shape = (rows, phase.batch, phase.tokens, self.hyper.groups, self.hyper.key_size)
         ids = self.input(ROWS, "i32", self.count)
@@ -319,8 +334,9 @@ class Wiring(Builder):
         weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
         experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
         kernel = "mul_mat_vec_id" if self.count <= MOST_VECTORS else "mul_mat_id"
-        shape = (experts, self.hyper.used, m, self.count, k)
-        return self.step(
+        used, count = self.hyper.used, self.count
+        shape = (experts, used, m, count, k)
+        made = self.step(
             label,
             kernel,
             shape,
@@ -331,6 +347,11 @@ class Wiring(Builder):
             x=x,
             ids=ids,
         )["y"]
+        if not self.has(f"{label}.bias"):
+            return made
+        biases = self.weight(f"blk.{self.layer}.{label}.bias", "f32")
+        bound = {"x": made, "biases": biases, "ids": ids}
+        return self.step(f"{label}_bias", "add_id", (count, used, m, experts), **bound)["y"]
 
     def head(self, x: str, branch: str | Due) -> None:
         """Logits of the tokens that are wanted."""
@@ -357,8 +378,7 @@ class Wiring(Builder):
 
     def pick_wanted(self, x: str, branch: str, count: int) -> str:
         """The last layer's results of the tokens that are wanted."""
-        shape = self.grid(self.hyper.width)
-        last = self.step("residual", "add", shape, a=branch, b=x)["y"]
+        last = self.add_branch(x, branch)
         self.streams.append(last)
         ids = self.input(WANTED, "i32", count)
         chosen = (self.count, count, self.hyper.width)
