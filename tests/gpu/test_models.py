@@ -128,7 +128,9 @@ def test_products_do_what_is_beside_them(
     check(lavapipe, bundle, tmp_path, Tiny.wide(arch=arch, fmt="q4_0"), options, 1e-3)
 
 
-@pytest.mark.parametrize(("arch", "fmt"), list(zip(ARCHITECTURES, cycle(formats.PLAIN), strict=False)))
+@pytest.mark.parametrize(
+    ("arch", "fmt"), list(zip(ARCHITECTURES, cycle(formats.PLAIN), strict=False))
+)
 def test_dense_products_do_what_is_beside_them(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, fmt: str
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 
@@ -36,12 +36,13 @@ class Tiny:
     inner: int = 96
     experts: int = 0
     tied: bool = False
+    lite: bool = False  # whether queries of deepseek2 are made by one matrix
 
     @staticmethod
     def of(arch: str, **changes: object) -> Tiny:
         """A model of the architecture, with what it needs beside sizes."""
         needs: dict[str, object] = {}
-        if "moe" in arch or arch == "gpt-oss":
+        if "moe" in arch or arch in ("gpt-oss", "deepseek2"):
             needs["experts"] = 4
         if arch == "gpt2":
             needs["groups"] = 4
@@ -65,7 +66,12 @@ def write_model(
     """
     writer = GGUFWriter(path, tiny.arch)
     for key, value in {**_keys(tiny), **(changes or {})}.items():
-        add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+        add = {
+            bool: writer.add_bool,
+            int: writer.add_uint32,
+            float: writer.add_float32,
+            str: writer.add_string,
+        }
         add[type(value)](f"{tiny.arch}.{key}", value)  # type: ignore[operator]
     for key, word in (vocabulary or {"model": "no_vocab"}).items():
         of_key = GGUFValueType.ARRAY if isinstance(word, list) else GGUFValueType.get_type(word)
@@ -129,9 +135,27 @@ def _keys(tiny: Tiny) -> Keys:
         found["rope.dimension_count"] = tiny.head - 4
     if tiny.arch in ("gemma2", "gemma3", "gpt-oss"):
         found["attention.sliding_window"] = 8
-    if tiny.arch == "gpt-oss":
+    if tiny.arch in ("gpt-oss", "deepseek2"):
         found["expert_feed_forward_length"] = tiny.inner
+    if tiny.arch == "deepseek2":
+        found |= _latent_keys(tiny)
     return found
+
+
+def _latent_keys(tiny: Tiny) -> Keys:
+    return {
+        "attention.head_count_kv": 1,
+        "attention.key_length": 3 * tiny.head,
+        "attention.value_length": 2 * tiny.head,
+        "attention.key_length_mla": 2 * tiny.head,
+        "attention.value_length_mla": tiny.head,
+        "attention.kv_lora_rank": 2 * tiny.head,
+        **({} if tiny.lite else {"attention.q_lora_rank": 2 * tiny.head, "expert_gating_func": 2}),
+        "rope.dimension_count": tiny.head,
+        "leading_dense_block_count": 1,
+        "expert_shared_count": 2,
+        "expert_weights_scale": 2.5,
+    }
 
 
 def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -140,7 +164,9 @@ def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     if tiny.arch == "gpt2":
         yield "position_embd.weight", (512, width)
     for layer in range(tiny.layers):
-        yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](tiny))
+        # deepseek2's first layer has no experts
+        sizes = replace(tiny, experts=0) if tiny.arch == "deepseek2" and not layer else tiny
+        yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](sizes))
     yield "output_norm.weight", (width,)
     if tiny.arch in _CENTRED:
         yield "output_norm.bias", (width,)
@@ -168,8 +194,36 @@ def _attention(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield f"{norm}.weight", (tiny.width,)
 
 
+def _deepseek2(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    width, rank, query = tiny.width, 2 * tiny.head, 2 * tiny.heads * tiny.head
+    yield "attn_norm.weight", (width,)
+    if tiny.lite:
+        yield "attn_q.weight", (query, width)
+    else:
+        yield "attn_q_a.weight", (rank, width)
+        yield "attn_q_a_norm.weight", (rank,)
+        yield "attn_q_b.weight", (query, rank)
+    yield "attn_kv_a_mqa.weight", (rank + tiny.head, width)
+    yield "attn_kv_a_norm.weight", (rank,)
+    yield "attn_k_b.weight", (tiny.heads, rank, tiny.head)
+    yield "attn_v_b.weight", (tiny.heads, tiny.head, rank)
+    yield "attn_output.weight", (width, tiny.heads * tiny.head)
+    yield "ffn_norm.weight", (width,)
+    yield from _forward(tiny)
+    if tiny.experts:
+        for part, sizes in (("gate", (-1, 1)), ("up", (-1, 1)), ("down", (1, -1))):
+            shape = tuple(width if size > 0 else 2 * tiny.inner for size in sizes)
+            yield f"ffn_{part}_shexp.weight", shape
+        if not tiny.lite:
+            yield "exp_probs_b.bias", (tiny.experts,)
+
+
 def _llama(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from _attention(tiny)
+    yield from _forward(tiny)
+
+
+def _forward(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     width, inner = tiny.width, tiny.inner
     if tiny.experts:
         yield "ffn_gate_inp.weight", (tiny.experts, width)
@@ -236,6 +290,7 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "gemma2": _gemma2,
     "gemma3": _gemma2,
     "gpt-oss": _gpt_oss,
+    "deepseek2": _deepseek2,
 }
 
 

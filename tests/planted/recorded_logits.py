@@ -85,6 +85,14 @@ MODELS: dict[str, Recorded] = {
     "gemma3 62 layers": Recorded(tiny=Tiny.of("gemma3", layers=62, heads=2, inner=32)),
     "gpt-oss": Recorded(tiny=Tiny.of("gpt-oss")),
     "gpt-oss yarn": Recorded(tiny=Tiny.of("gpt-oss", layers=3), keys=_YARN),
+    "deepseek2": Recorded(tiny=Tiny.of("deepseek2"), keys={"expert_weights_norm": True}),
+    "deepseek2 lite": Recorded(
+        tiny=Tiny.of("deepseek2", lite=True, layers=27, width=128, inner=16),
+        keys={"expert_weights_scale": 0.5},
+    ),
+    "deepseek2 yarn": Recorded(
+        tiny=Tiny.of("deepseek2"), keys={**_YARN, "rope.scaling.yarn_log_multiplier": 0.0707}
+    ),
     "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
 }
 

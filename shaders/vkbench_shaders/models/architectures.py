@@ -19,6 +19,7 @@ OPTIONAL = (
     "attn_q_norm.weight",
     "attn_k_norm.weight",
     "attn_sinks.weight",
+    "exp_probs_b.bias",
     "attn_norm.bias",
     "ffn_norm.bias",
     "ffn_up.bias",
@@ -49,6 +50,7 @@ class Architecture:
     local_base: float = 0.0  # of the angles of layers that see a window; 0: as in all others
     wide_layers: int = 0  # a model of so many scales scores by its width
     experts: bool = False  # whether it may have them
+    latent: bool = False  # whether keys and values of all heads are made of one short vector
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
@@ -89,5 +91,6 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             window=128,
             experts=True,
         ),
+        Architecture(name="deepseek2", experts=True, latent=True),  # V2 and V3
     )
 }

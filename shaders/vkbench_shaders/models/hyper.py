@@ -8,48 +8,28 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, replace
-from math import log, sqrt
 from typing import Final
-
-import numpy as np
 
 from vkbench.errors import UsageError
 from vkbench_shaders.gguf_file import SHA_DIGITS, GgufFile
 from vkbench_shaders.models.architectures import ARCHITECTURES, OPTIONAL, Architecture
+from vkbench_shaders.models.keys import (
+    SIGMOID,
+    Keys,
+    Latent,
+    Rope,
+    epsilon_of,
+    latent_of,
+    local_rope_of,
+    rope_of,
+    score_scale_of,
+    shares_of,
+    windows_of,
+)
 
-_SCALINGS: Final = ("none", "linear", "yarn", "longrope")
+_EXPERT: Final = ("gate", "up", "down")
 _ROPES: Final = ("rope", "local_rope")
 HASHED: Final = 1 << 16  # bytes of a tensor's beginning and end that its model's hash is made of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rope:
-    """How queries and keys are turned; fields are the kernel rope's parameters."""
-
-    mode: str
-    n_dims: int
-    freq_base: float
-    freq_scale: float = 1.0
-    ext_factor: float = 0.0
-    attn_factor: float = 1.0
-    n_ctx_orig: int = 4096
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    factors: str = ""  # the tensor of divisors, if any
-
-    @property
-    def magnitude(self) -> float:
-        """How much longer what is turned becomes."""
-        return self.attn_factor * self._stretch
-
-    @property
-    def back(self) -> Rope:
-        """This rope without a change of lengths, for what was turned before."""
-        return replace(self, attn_factor=1 / self._stretch)
-
-    @property
-    def _stretch(self) -> float:
-        return 1 + 0.1 * log(1 / self.freq_scale) if self.ext_factor else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +51,11 @@ class Hyper:
     local_rope: Rope | None = None  # of layers that see a window, if it is another
     experts: int = 0
     used: int = 0  # of the experts, by a token
+    dense: int = 0  # layers that have no experts, the first ones
+    gating: str = "softmax"  # of experts
+    shares_sum: bool = True  # whether shares of a token's experts add up to one
+    share_scale: float = 1.0  # factor of those shares
+    latent: Latent | None = None
     score_cap: float = 0.0
     logit_cap: float = 0.0
     window: int = 0
@@ -85,6 +70,10 @@ class Hyper:
         """How a layer turns queries and keys."""
         return self.local_rope if self.local_rope and self.window_of(layer) else self.rope
 
+    def has_experts(self, layer: int) -> bool:
+        """Whether the feed-forward part of a layer is of experts."""
+        return bool(self.experts) and layer >= self.dense
+
     @property
     def turned_back(self) -> Hyper:
         """This model, whose heads were turned before and are turned once more."""
@@ -92,41 +81,9 @@ class Hyper:
         return replace(self, **turned)
 
 
-class _Keys:
-    """The keys of a file, each with its architecture's prefix."""
-
-    def __init__(self, file: GgufFile) -> None:
-        self.file = file
-        self.name = str(file.keys.get("general.architecture", ""))
-
-    def refusal_of(self, key: str, complaint: str) -> UsageError:
-        return UsageError(f"{self.file.path}: {self.name}.{key} {complaint}")
-
-    def value(self, key: str) -> object:
-        return self.file.keys.get(f"{self.name}.{key}")
-
-    def size(self, key: str, default: int | None = None) -> int:
-        value = self.value(key)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, tuple) and len(set(value)) == 1:
-            value = value[0]  # one for each layer, all alike
-        if not isinstance(value, int) or value < 1:
-            raise self.refusal_of(key, f"has to be a size, alike in all layers; it is {value}")
-        return int(value)
-
-    def number(self, key: str, default: float | None = None) -> float:
-        value = self.value(key)
-        if value is None and default is not None:
-            return default
-        if not isinstance(value, float | int):
-            raise self.refusal_of(key, f"has to be a number; it is {value}")
-        return float(str(np.float32(value)))  # 1e-05 and not 9.999999747378752e-06
-
-
 def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     """The hyperparameters of a file's model for a context; 0: the trained one."""
-    keys = _Keys(file)
+    keys = Keys(file)
     architecture = _architecture(keys)
     width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
     groups = keys.size("attention.head_count_kv", heads)
@@ -141,9 +98,10 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         )
     inner = keys.size("feed_forward_length", 0)
     if experts:
+        _check_preferences(file, keys)
         inner = keys.size("expert_feed_forward_length", inner)
-    capped, rope = architecture.capped, _rope(keys, architecture, key_size, context)
-    window, period = _windows(keys, architecture)
+    capped, rope = architecture.capped, rope_of(keys, architecture, key_size, context)
+    window, period = windows_of(keys, architecture)
     hyper = Hyper(
         architecture=architecture,
         layers=keys.size("block_count"),
@@ -154,10 +112,12 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         value_size=keys.size("attention.value_length", key_size),
         inner=inner,
         vocabulary=file.tensor("token_embd.weight").shape[0],
-        eps=_eps(keys, architecture),
-        scale=_score_scale(keys, architecture, width, heads, key_size),
+        eps=epsilon_of(keys, architecture),
+        scale=score_scale_of(keys, architecture, width, heads, key_size),
+        **shares_of(keys, architecture),
+        latent=latent_of(keys) if architecture.latent else None,
         rope=rope,
-        local_rope=_local_rope(keys, architecture, rope),
+        local_rope=local_rope_of(keys, architecture, rope),
         experts=experts,
         used=keys.size("expert_used_count") if experts else 0,
         score_cap=keys.number("attn_logit_softcapping", 50.0) if capped else 0.0,
@@ -171,6 +131,16 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     return hyper
 
 
+def _check_preferences(file: GgufFile, keys: Keys) -> None:
+    """UsageError if experts are preferred whose shares are those of a softmax."""
+    preferred = [name for name in file.tensors if name.endswith("exp_probs_b.bias")]
+    if preferred and keys.value("expert_gating_func") != SIGMOID:
+        raise UsageError(
+            f"{file.path}: tensor {preferred[0]} is supported where "
+            f"{keys.name}.expert_gating_func is {SIGMOID}, sigmoid"
+        )
+
+
 def _check_room(file: GgufFile, hyper: Hyper, context: int) -> None:
     """UsageError if a model whose positions are learnt has fewer than are asked for."""
     places = file.tensors.get("position_embd.weight")
@@ -180,7 +150,7 @@ def _check_room(file: GgufFile, hyper: Hyper, context: int) -> None:
         raise UsageError(f"{file.path}: {context} positions; the model has {places.shape[0]}")
 
 
-def _architecture(keys: _Keys) -> Architecture:
+def _architecture(keys: Keys) -> Architecture:
     if not keys.name:
         raise UsageError(f"{keys.file.path}: the key general.architecture is missing")
     if keys.name not in ARCHITECTURES:
@@ -189,75 +159,6 @@ def _architecture(keys: _Keys) -> Architecture:
             f"{keys.file.path}: general.architecture is {keys.name}; supported are {known}"
         )
     return ARCHITECTURES[keys.name]
-
-
-def _eps(keys: _Keys, architecture: Architecture) -> float:
-    rms = architecture.norm == "rms_norm"
-    return keys.number(
-        "attention.layer_norm_rms_epsilon" if rms else "attention.layer_norm_epsilon"
-    )
-
-
-def _score_scale(
-    keys: _Keys, architecture: Architecture, width: int, heads: int, key_size: int
-) -> float:
-    """1 / sqrt(key size); the largest gemma2 and gemma3 go by the width instead."""
-    if keys.size("block_count") == architecture.wide_layers:
-        return 1 / sqrt(width // heads)
-    return 1 / sqrt(key_size)
-
-
-def _rope(keys: _Keys, architecture: Architecture, key_size: int, context: int) -> Rope | None:
-    if not architecture.rope:
-        return None
-    scaling = keys.value("rope.scaling.type") or "none"
-    if scaling not in _SCALINGS:
-        raise keys.refusal_of(
-            "rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}"
-        )
-    factor = keys.number("rope.scaling.factor", 0.0) or keys.number("rope.scale_linear", 0.0)
-    trained = keys.size("context_length", 4096)
-    original = keys.size("rope.scaling.original_context_length", trained)
-    return Rope(
-        mode=architecture.rope,
-        n_dims=keys.size("rope.dimension_count", key_size),
-        freq_base=keys.number("rope.freq_base", 10000.0),
-        freq_scale=1 / factor if factor and scaling != "none" else 1.0,
-        ext_factor=1.0 if scaling == "yarn" else 0.0,
-        attn_factor=keys.number("rope.scaling.attn_factor", 1.0),
-        n_ctx_orig=original,
-        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 32.0),
-        beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1.0),
-        factors=_factors(keys.file, (context or trained) > original),
-    )
-
-
-def _local_rope(keys: _Keys, architecture: Architecture, rope: Rope | None) -> Rope | None:
-    """The rope of layers that see a window, whose positions are never far from each other."""
-    if not architecture.local_base or not rope:
-        return None
-    base = keys.number("rope.freq_base_swa", architecture.local_base)
-    return replace(rope, freq_base=base, freq_scale=1.0, ext_factor=0.0)
-
-
-def _windows(keys: _Keys, architecture: Architecture) -> tuple[int, int]:
-    """Positions that a window has, and the period of layers of which all but the last see it."""
-    if not architecture.period:
-        return 0, 0
-    window = keys.value("attention.sliding_window")
-    if window == 0 or (window is None and not architecture.window):
-        return 0, 0
-    window_size = keys.size("attention.sliding_window", architecture.window)
-    return window_size, keys.size("attention.sliding_window_pattern", architecture.period)
-
-
-def _factors(file: GgufFile, is_long: bool) -> str:
-    """The tensor of divisors of angles; phi3 has two, for short contexts and long ones."""
-    length = "long" if is_long else "short"
-    for name in (f"rope_factors_{length}.weight", "rope_freqs.weight"):
-        if name in file.tensors:
-            return name
-    return ""
 
 
 def check_tensors(file: GgufFile, hyper: Hyper) -> None:
@@ -296,8 +197,13 @@ def _parts(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
     """Tensors that a layer has to have, behind its prefix."""
     fused = f"blk.{layer}.attn_qkv.weight" in file.tensors
     attention = ["attn_qkv"] if fused else ["attn_q", "attn_k", "attn_v"]
-    if hyper.experts:
-        forward = ["ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"]
+    if latent := hyper.latent:
+        queries = ["attn_q_a", "attn_q_a_norm", "attn_q_b"] if latent.query_rank else ["attn_q"]
+        attention = [*queries, "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b"]
+    if hyper.has_experts(layer):
+        forward = ["ffn_gate_inp", *(f"ffn_{part}_exps" for part in _EXPERT)]
+        if f"blk.{layer}.ffn_up_shexp.weight" in file.tensors and hyper.latent:
+            forward += [f"ffn_{part}_shexp" for part in _EXPERT]
     elif hyper.architecture.gate and f"blk.{layer}.ffn_gate.weight" in file.tensors:
         forward = ["ffn_gate", "ffn_up", "ffn_down"]
     else:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations, gates
-from vkbench_shaders.models.hyper import Hyper, Rope
+from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.keys import Rope
 from vkbench_shaders.quantisers import quants
 
 Floats = NDArray[np.float64]
@@ -80,7 +81,7 @@ class Reference:
         if "post_attention_norm.weight" in weight and norm != "post_attention_norm":
             attended = self._norm(weight, "post_attention_norm", attended)
         x = x + attended
-        forward = self._experts if self.hyper.experts else self._forward
+        forward = self._experts if self.hyper.has_experts(layer) else self._forward
         made = forward(weight, self._norm(weight, norm, x) if norm else y)
         if "post_ffw_norm.weight" in weight:
             made = self._norm(weight, "post_ffw_norm", made)
@@ -123,6 +124,8 @@ class Reference:
         self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
     ) -> Floats:
         hyper, count = self.hyper, len(x)
+        if hyper.latent:
+            return self._latent_attention(layer, weight, x, positions)
         q, k, v = self._project_heads(weight, x)
         q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
         for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
@@ -131,9 +134,37 @@ class Reference:
         if rope := hyper.rope_of(layer):
             q, k = (self._turn_heads(rope, part, positions) for part in (q, k))
         cache = self.append_positions(layer, k.reshape(count, -1), v)
-        sinks = weight["attn_sinks.weight"] if "attn_sinks.weight" in weight else None
+        sinks = weight.find("attn_sinks.weight")
         attended = self._attend_positions(layer, q, cache, positions, sinks)
         return _product(weight, "attn_output", attended)
+
+    def _latent_attention(
+        self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
+    ) -> Floats:
+        """Attention whose cache holds one short vector, of which every head makes its own keys."""
+        hyper, latent, rope = self.hyper, self.hyper.latent, self.hyper.rope_of(layer)
+        assert latent
+        assert rope
+        asked = x
+        if latent.query_rank:
+            asked = self._norm(weight, "attn_q_a_norm", _product(weight, "attn_q_a", x))
+        q = _product(weight, "attn_q_b" if latent.query_rank else "attn_q", asked)
+        q = q.reshape(len(x), hyper.heads, -1)
+        plain, turned = np.split(q, [latent.nope], axis=-1)
+        turned = self._turn_heads(rope, turned, positions)
+        short, ends = np.split(_product(weight, "attn_kv_a_mqa", x), [latent.rank], axis=-1)
+        short = self._norm(weight, "attn_kv_a_norm", short)
+        ends = self._turn_heads(rope, ends[:, None], positions)[:, 0]
+        cache = self.append_positions(layer, np.concatenate([ends, short], axis=-1), short)
+        ends, short = np.split(cache.keys[:, 0], [latent.turned], axis=-1)
+        seen = np.arange(len(ends)) <= positions[:, None]
+        made = []
+        for head in range(hyper.heads):
+            keys = short @ weight["attn_k_b.weight"][head]
+            scores = plain[:, head] @ keys.T + turned[:, head] @ ends.T
+            shares = _softmax(np.where(seen, scores * hyper.scale, -np.inf))
+            made.append(shares @ (cache.values[:, 0] @ weight["attn_v_b.weight"][head].T))
+        return _product(weight, "attn_output", np.concatenate(made, axis=-1))
 
     def _project_heads(self, weight: _Weights, x: Floats) -> tuple[Floats, Floats, Floats]:
         hyper = self.hyper
@@ -178,10 +209,7 @@ class Reference:
             if cap := hyper.score_cap:
                 scores = cap * np.tanh(scores / cap)
             scores = np.where(seen, scores, -np.inf)
-            most = scores.max(axis=-1, keepdims=True)
-            weights = np.exp(scores - most)
-            beside = 0.0 if sinks is None else np.exp(sinks[head] - most)
-            weights /= weights.sum(axis=-1, keepdims=True) + beside
+            weights = _softmax(scores, None if sinks is None else sinks[head])
             heads.append(weights @ cache.values[:, group])
         return np.concatenate(heads, axis=-1)
 
@@ -201,30 +229,37 @@ class Reference:
             made[..., :half], made[..., half : 2 * half] = turned.real, turned.imag
         return made
 
-    def _forward(self, weight: _Weights, x: Floats) -> Floats:
+    def _forward(self, weight: _Weights, x: Floats, kind: str = "") -> Floats:
+        """A gated unit; `kind` is behind its tensors' names."""
         gate = self.hyper.architecture.gate
-        up = _product(weight, "ffn_up", x)
+        up = _product(weight, f"ffn_up{kind}", x)
         if not gate:
-            return _product(weight, "ffn_down", activations.gelu(up))
-        if "ffn_gate.weight" in weight:
-            gated = _product(weight, "ffn_gate", x)
+            return _product(weight, f"ffn_down{kind}", activations.gelu(up))
+        if f"ffn_gate{kind}.weight" in weight:
+            gated = _product(weight, f"ffn_gate{kind}", x)
         else:
             gated, up = np.split(up, 2, axis=-1)
-        return _product(weight, "ffn_down", _GATES[gate](gated, up))
+        return _product(weight, f"ffn_down{kind}", _GATES[gate](gated, up))
 
     def _experts(self, weight: _Weights, x: Floats) -> Floats:
-        """Tokens through their experts: softmax, by shares of the best that add up to 1."""
-        logits = _product(weight, "ffn_gate_inp", x)
-        best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.hyper.used]
-        shares = np.exp(np.take_along_axis(logits, best, -1) - logits.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
+        """Tokens through their experts, by shares of the best, and through those of all tokens."""
+        hyper, logits = self.hyper, _product(weight, "ffn_gate_inp", x)
+        odds = _softmax(logits) if hyper.gating == "softmax" else activations.sigmoid(logits)
+        preferences = weight.find("exp_probs_b.bias")
+        preferred = odds if preferences is None else odds + preferences
+        best = np.argsort(-preferred, axis=-1, kind="stable")[:, : hyper.used]
+        shares = np.take_along_axis(odds, best, -1)
+        if hyper.shares_sum:
+            shares = shares / shares.sum(axis=-1, keepdims=True)
+        shares = shares * hyper.share_scale
         made, activate = np.zeros_like(x), _GATES[self.hyper.architecture.gate]
         for expert in np.unique(best):
             gate, up, down = (_Expert(weight, part, int(expert)) for part in _EXPERT)
             for token, place in np.argwhere(best == expert):
                 inner = activate(gate.times(x[token]), up.times(x[token]))
                 made[token] += shares[token, place] * down.times(inner)
-        return made
+        shared = "ffn_up_shexp.weight" in weight
+        return made + self._forward(weight, x, "_shexp") if shared else made
 
 
 _EXPERT = ("gate", "up", "down")
@@ -248,6 +283,12 @@ class _Weights:
         if name not in self._held:
             self._held[name] = self._decode_weights(name)
         return self._held[name]
+
+    def find(self, name: str) -> Floats | None:
+        """A tensor if the file has it."""
+        if name not in self:
+            return None
+        return self[name]
 
     def expert(self, name: str, number: int) -> Floats:
         """The matrix of one expert."""
@@ -276,6 +317,14 @@ class _Expert:
 def _product(weight: _Weights, name: str, x: Floats) -> Floats:
     made = x @ weight[f"{name}.weight"].T
     return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
+
+
+def _softmax(scores: Floats, sink: float | None = None) -> Floats:
+    """Shares of the scores of each row; a sink is one more score, whose share is lost."""
+    most = scores.max(axis=-1, keepdims=True)
+    weights = np.exp(scores - most)
+    beside = 0.0 if sink is None else np.exp(sink - most)
+    return np.asarray(weights / (weights.sum(axis=-1, keepdims=True) + beside))
 
 
 def _scales(rope: Rope, pairs: NDArray[np.integer]) -> Floats | float:

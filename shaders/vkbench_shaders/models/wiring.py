@@ -14,7 +14,7 @@ from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rope_rows
-from vkbench_shaders.models.building import BLOCK, BYTES, MOST_VECTORS, Builder, Due
+from vkbench_shaders.models.building import BLOCK, Due
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
@@ -25,11 +25,11 @@ from vkbench_shaders.models.graph import (
     WANTED,
     WINDOW,
     Graph,
-    Part,
     Phase,
-    Weight,
 )
-from vkbench_shaders.models.hyper import Hyper, Rope
+from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.keys import Rope
+from vkbench_shaders.models.latent import Latent
 
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
@@ -39,10 +39,11 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     return wiring.graph()
 
 
+_READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa")
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(Builder):
+class Wiring(Latent):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
@@ -52,8 +53,9 @@ class Wiring(Builder):
         norm = self.hyper.architecture.forward_norm
         for layer in range(self.hyper.layers):
             self.layer = layer
-            forward = [] if self.hyper.experts else self.of_layer("ffn_gate", "ffn_up")
-            readers = self.of_layer("attn_qkv", "attn_q", "attn_k", "attn_v")
+            routed = self.hyper.has_experts(layer)
+            forward = [] if routed else self.of_layer("ffn_gate", "ffn_up")
+            readers = self.of_layer(*_READERS)
             readers += [] if norm else forward
             x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
             self.streams.append(x)
@@ -61,8 +63,7 @@ class Wiring(Builder):
                 x, y = self.normalise_rows(norm, x, self.attention(y), readers=forward)
             else:
                 x = self.add_branch(x, self.attention(y))
-            branch = self.experts(y) if self.hyper.experts else self.forward(y)
-            branch = self.behind("post_ffw_norm", branch)
+            branch = self.behind("post_ffw_norm", self.feed_forward(y))
         self.layer = -1
         self.head(x, branch)
 
@@ -91,6 +92,8 @@ class Wiring(Builder):
     def attention(self, y: str) -> str | Due:
         """What attention makes of normalised vectors, behind its own norm if it has one."""
         hyper = self.hyper
+        if hyper.latent:
+            return self.latent_output(self.step_by_step(*self.latent_heads(y)))
         q, k, v = self.project_heads(y)
         q, k = (
             self.head_norm(label, part, heads)
@@ -195,7 +198,11 @@ class Wiring(Builder):
 
     def attended_as(self) -> str:
         """The format of attention's results."""
-        whole = self.hyper.value_size % BLOCK == 0 and self.phase.cache in ROUNDED
+        whole = (
+            self.hyper.value_size % BLOCK == 0
+            and not self.hyper.latent
+            and self.phase.cache in ROUNDED
+        )
         return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
 
     def project_heads(self, y: str) -> tuple[str, str, str]:
@@ -274,84 +281,6 @@ class Wiring(Builder):
         self.caches.append(cache)
         self.sizes[cache] = rows * fmt.items(self.hyper.groups * size) * fmt.dtype.itemsize
         return rows, cache
-
-    def forward(self, y: str) -> Due:
-        gate = self.hyper.architecture.gate
-        if not gate:
-            inner = self.each("gelu", self.product("ffn_up", y))
-        elif not self.has("ffn_gate.weight"):
-            inner = self.gate_halves("ffn_up", y, self.join_weights("ffn_up"))
-        elif (both := self.join_weights("ffn_gate", "ffn_up")) is not None:
-            inner = self.gate_halves("ffn_gate_up", y, both)
-        else:
-            a, b = self.product("ffn_gate", y), self.product("ffn_up", y)
-            inner = self.step(gate, f"{gate}_split", self.grid(self.hyper.inner), a=a, b=b)["y"]
-        return self.postpone_product("ffn_down", inner)
-
-    def gate_halves(self, label: str, y: str, weight: Weight | None) -> str:
-        """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
-        gate, shape = self.hyper.architecture.gate, self.grid(self.hyper.inner)
-        form = self.form(*self.of_layer("ffn_down"))
-        if weight and self.joins(y, weight, form):
-            return self.gated_product(label, y, weight)
-        x = self.multiply_by(label, y, weight) if weight else self.product(label, y)
-        return self.step(gate, f"{gate}_q8_1" if form == BYTES else gate, shape, x=x)["y"]
-
-    def join_weights(self, *names: str) -> Weight | None:
-        """Matrices as one, behind each other, where they have one format and no biases."""
-        tensors = [self.file.tensor(f"blk.{self.layer}.{name}.weight") for name in names]
-        formats = {tensor.format.name for tensor in tensors if tensor.format}
-        if len(formats) > 1 or any(self.has(f"{name}.bias") for name in names):
-            return None
-        parts = tuple(Part(tensor=tensor.name) for tensor in tensors)
-        return Weight(parts=parts, format=formats.pop())
-
-    def experts(self, y: str) -> str:
-        hyper, count = self.hyper, self.count
-        logits = self.product("ffn_gate_inp", y)
-        shape = (count, hyper.experts, hyper.used)
-        routed = self.step(
-            "routing",
-            "top_k_moe",
-            shape,
-            {"normalise": "selected"},
-            logits=logits,
-            bias=self.unread_input(),
-        )
-        ids, rows = routed["ids"], count * hyper.used
-        gate = self.hyper.architecture.gate
-        a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
-        inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
-        down = self.of_experts("ffn_down_exps", inner, ids, "expert")
-        by_expert = (1, rows, 1, hyper.width)
-        params: dict[str, Value] = {"broadcast": "channel"}
-        shares = self.step("shares", "mul", by_expert, params, a=down, b=routed["weights"])["y"]
-        summed = (1, count, hyper.used, hyper.width)
-        return self.step("experts", "sum", summed, {"axes": "h"}, x=shares)["y"]
-
-    def of_experts(self, label: str, x: str, ids: str, vectors: str) -> str:
-        """Products of each token with its experts' matrices."""
-        weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
-        experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
-        kernel = "mul_mat_vec_id" if self.count <= MOST_VECTORS else "mul_mat_id"
-        used, count = self.hyper.used, self.count
-        shape = (experts, used, m, count, k)
-        made = self.step(
-            label,
-            kernel,
-            shape,
-            {"x": vectors},
-            {"weights": weight.format},
-            variant=self.path(weight.format, self.hyper.used * m * k),
-            weights=self.use_weight(weight),
-            x=x,
-            ids=ids,
-        )["y"]
-        if not self.has(f"{label}.bias"):
-            return made
-        biases = self.weight(f"blk.{self.layer}.{label}.bias", "f32")
-        bound = {"x": made, "biases": biases, "ids": ids}
-        return self.step(f"{label}_bias", "add_id", (count, used, m, experts), **bound)["y"]
 
     def head(self, x: str, branch: str | Due) -> None:
         """Logits of the tokens that are wanted."""

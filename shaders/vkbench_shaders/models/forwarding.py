@@ -1,0 +1,121 @@
+"""Steps of a layer's feed-forward part: a gated unit, or the experts that each token has."""
+
+from __future__ import annotations
+
+from vkbench.case import Value
+from vkbench_shaders.models.building import BYTES, MOST_VECTORS, Builder, Due
+from vkbench_shaders.models.graph import Part, Weight
+
+_PREFERENCES = "exp_probs_b.bias"  # by which experts are chosen, and not weighed
+
+
+class Forwarding(Builder):
+    """Builds what stands behind attention in a layer."""
+
+    def feed_forward(self, y: str) -> str | Due:
+        """What the feed-forward part of this layer makes of vectors, of experts or without."""
+        return self.experts(y) if self.hyper.has_experts(self.layer) else self.forward(y)
+
+    def forward(self, y: str, kind: str = "") -> Due:
+        """What one gated unit makes of vectors; `kind` is behind its tensors' names."""
+        gate_name, up, down = (f"ffn_{part}{kind}" for part in ("gate", "up", "down"))
+        gate = self.hyper.architecture.gate
+        if not gate:
+            inner = self.each("gelu", self.product(up, y))
+        elif not self.has(f"{gate_name}.weight"):
+            inner = self.gate_halves(up, y, self.join_weights(up), down)
+        elif (both := self.join_weights(gate_name, up)) is not None:
+            inner = self.gate_halves(f"{gate_name}_up", y, both, down)
+        else:
+            a, b = self.product(gate_name, y), self.product(up, y)
+            inner = self.step(gate, f"{gate}_split", self.grid(self.inner(down)), a=a, b=b)["y"]
+        return self.postpone_product(down, inner)
+
+    def inner(self, down: str) -> int:
+        """Numbers that a matrix of this layer leads down from."""
+        return self.file.tensor(f"blk.{self.layer}.{down}.weight").shape[-1]
+
+    def gate_halves(self, label: str, y: str, weight: Weight | None, down: str) -> str:
+        """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
+        gate, shape = self.hyper.architecture.gate, self.grid(self.inner(down))
+        form = self.form(*self.of_layer(down))
+        if weight and self.joins(y, weight, form):
+            return self.gated_product(label, y, weight)
+        x = self.multiply_by(label, y, weight) if weight else self.product(label, y)
+        return self.step(gate, f"{gate}_q8_1" if form == BYTES else gate, shape, x=x)["y"]
+
+    def join_weights(self, *names: str) -> Weight | None:
+        """Matrices as one, behind each other, where they have one format and no biases."""
+        tensors = [self.file.tensor(f"blk.{self.layer}.{name}.weight") for name in names]
+        formats = {tensor.format.name for tensor in tensors if tensor.format}
+        if len(formats) > 1 or any(self.has(f"{name}.bias") for name in names):
+            return None
+        parts = tuple(Part(tensor=tensor.name) for tensor in tensors)
+        return Weight(parts=parts, format=formats.pop())
+
+    def experts(self, y: str) -> str:
+        """What the experts of each token make of it, and those that all tokens share."""
+        hyper, count = self.hyper, self.count
+        logits = self.product("ffn_gate_inp", y)
+        shape = (count, hyper.experts, hyper.used)
+        routed = self.step(
+            "routing",
+            "top_k_moe",
+            shape,
+            self.routing_params(),
+            logits=logits,
+            bias=self.weight(f"blk.{self.layer}.{_PREFERENCES}", "f32")
+            if self.has(_PREFERENCES)
+            else self.unread_input(),
+        )
+        ids, rows = routed["ids"], count * hyper.used
+        gate = self.hyper.architecture.gate
+        a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
+        inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
+        down = self.of_experts("ffn_down_exps", inner, ids, "expert")
+        by_expert = (1, rows, 1, hyper.width)
+        params: dict[str, Value] = {"broadcast": "channel"}
+        shares = self.step("shares", "mul", by_expert, params, a=down, b=routed["weights"])["y"]
+        summed = (1, count, hyper.used, hyper.width)
+        made = self.step("experts", "sum", summed, {"axes": "h"}, x=shares)["y"]
+        if not self.has("ffn_up_shexp.weight"):
+            return made
+        shared = self.resolve_branch(self.forward(y, "_shexp"))
+        return self.step("shared", "add", self.grid(hyper.width), a=made, b=shared)["y"]
+
+    def routing_params(self) -> dict[str, Value]:
+        """How a router's logits become the weights of experts."""
+        hyper = self.hyper
+        biased = "_biased" if self.has(_PREFERENCES) else ""
+        params: dict[str, Value] = {}
+        if (gating := f"{hyper.gating}{biased}") != "softmax":
+            params["gating"] = gating
+        if hyper.shares_sum:
+            params["normalise"] = "selected"
+        if hyper.share_scale != 1:
+            params["scale"] = hyper.share_scale
+        return params
+
+    def of_experts(self, label: str, x: str, ids: str, vectors: str, used: int = 0) -> str:
+        """Products of each token with its experts' matrices; `used`: how many, if not as usual."""
+        weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
+        experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
+        kernel = "mul_mat_vec_id" if self.count <= MOST_VECTORS else "mul_mat_id"
+        used, count = used or self.hyper.used, self.count
+        shape = (experts, used, m, count, k)
+        made = self.step(
+            label,
+            kernel,
+            shape,
+            {"x": vectors},
+            {"weights": weight.format},
+            variant=self.path(weight.format, used * m * k),
+            weights=self.use_weight(weight),
+            x=x,
+            ids=ids,
+        )["y"]
+        if not self.has(f"{label}.bias"):
+            return made
+        biases = self.weight(f"blk.{self.layer}.{label}.bias", "f32")
+        bound = {"x": made, "biases": biases, "ids": ids}
+        return self.step(f"{label}_bias", "add_id", (count, used, m, experts), **bound)["y"]
