@@ -231,19 +231,34 @@ def test_learnt_positions_cannot_be_shifted(
         model.shift(2, 9)
 
 
+@pytest.mark.parametrize(
+    ("arch", "batch"), [("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8)]
+)
 def test_sequences_of_a_batch_see_only_themselves(
-    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, batch: int
 ) -> None:
-    tokens = np.stack([PROMPT, PROMPT[::-1], PROMPT // 2])
-    model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32, batch=3))
+    """Each is right, and has the same bits beside other neighbours."""
+    count, ids = len(PROMPT), np.arange(batch)
+    tokens = (PROMPT + 7 * ids[:, None] + ids[:, None] * PROMPT) % VOCABULARY
+    options = Options(context=32, batch=batch)
+    model, reference = opened(lavapipe, bundle, tmp_path, Tiny.of(arch), options)
+    found, steps = [], []
     with model:
-        run = model.prepare_reading(len(PROMPT), len(PROMPT))
-        found = run.run(tokens, 0).reshape(3, len(PROMPT), -1)
-        step = model.prepare_reading(1, len(PROMPT) + 1).run(np.array([[1], [2], [3]]), len(PROMPT))
-    for row, (sequence, logits) in enumerate(zip(tokens, found, strict=True)):
+        for shift in (0, 5):
+            given = (tokens + shift * (ids[:, None] % 2)) % VOCABULARY
+            run = model.prepare_reading(count, count)
+            found.append(run.run(given, 0).reshape(batch, count, -1).copy())
+            step = model.prepare_reading(1, count + 1)
+            words = (given[:, :1] + 1) % VOCABULARY
+            steps.append(step.run(words, count).reshape(batch, -1).copy())
+    for made in (found, steps):
+        np.testing.assert_array_equal(made[0][::2], made[1][::2])
+        assert (made[0][1] != made[1][1]).any()
+    for row in {0, 1, batch - 1}:
         reference.caches.clear()
-        assert nmse(logits, reference.logits(sequence)) < 1e-8
-        assert nmse(step.reshape(3, -1)[row], reference.logits(np.array([row + 1]))[0]) < 1e-8
+        assert nmse(found[0][row], reference.logits(tokens[row])) < 1e-8
+        words = (tokens[row, :1] + 1) % VOCABULARY
+        assert nmse(steps[0][row], reference.logits(words)[0]) < 1e-8
 
 
 def test_a_model_of_more_pipelines_than_are_kept(
