@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 # Letters of what a layer may have, by the names of its tensors behind "blk.N.".
 OPTIONAL = (
@@ -39,6 +40,7 @@ class Architecture:
     """What all models of one name in `general.architecture` have in common."""
 
     name: str
+    models: str  # whose files name it
     rope: str = "norm"  # mode of the kernel rope; "": positions are learnt vectors
     norm: str = "rms_norm"  # the kernel
     gate: str = "swiglu"  # the kernel glu; "": no gate, gelu alone
@@ -56,15 +58,18 @@ class Architecture:
 ARCHITECTURES: Mapping[str, Architecture] = {
     each.name: each
     for each in (
-        Architecture(name="llama", experts=True),  # Mistral and Mixtral too
-        Architecture(name="qwen2", rope="neox"),
-        Architecture(name="qwen3", rope="neox"),
-        Architecture(name="qwen3moe", rope="neox", experts=True),
-        Architecture(name="phi3", rope="neox"),
-        Architecture(name="gpt2", rope="", norm="layer_norm", gate=""),
-        Architecture(name="phi2", rope="neox", norm="layer_norm", gate="", forward_norm=""),
+        Architecture(name="llama", models="Llama 2 and 3, Mistral, Mixtral", experts=True),
+        Architecture(name="qwen2", models="Qwen 2 and 2.5", rope="neox"),
+        Architecture(name="qwen3", models="Qwen 3", rope="neox"),
+        Architecture(name="qwen3moe", models="Qwen 3 with experts", rope="neox", experts=True),
+        Architecture(name="phi3", models="Phi-3, Phi-3.5 and Phi-4", rope="neox"),
+        Architecture(name="gpt2", models="GPT-2", rope="", norm="layer_norm", gate=""),
+        Architecture(
+            name="phi2", models="Phi-2", rope="neox", norm="layer_norm", gate="", forward_norm=""
+        ),
         Architecture(
             name="gemma2",
+            models="Gemma 2",
             rope="neox",
             gate="geglu",
             scaled_embedding=True,
@@ -75,6 +80,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ),
         Architecture(
             name="gemma3",
+            models="Gemma 3, text",
             rope="neox",
             gate="geglu",
             scaled_embedding=True,
@@ -84,6 +90,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ),
         Architecture(
             name="gpt-oss",
+            models="gpt-oss 20b and 120b",
             rope="neox",
             gate="swiglu_oai",
             forward_norm="post_attention_norm",
@@ -91,6 +98,49 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             window=128,
             experts=True,
         ),
-        Architecture(name="deepseek2", experts=True, latent=True),  # V2 and V3
+        Architecture(
+            name="deepseek2", models="DeepSeek V2 Lite and alike", experts=True, latent=True
+        ),
     )
 }
+
+_STATES: Final = "states that each token leaves to the next one, beside keys and values"
+_PICTURES: Final = "inputs that are no tokens, and attention that sees what comes later"
+_ONE_WAY: Final = "attention that sees what comes later"
+# What architectures that are refused need, and no step here makes.
+MISSING: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("mamba", "mamba2", "rwkv6", "rwkv7"), _STATES),
+    **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe", "kimi-linear"), _STATES),
+    **dict.fromkeys(("jamba", "falcon-h1", "granitehybrid", "nemotron_h", "lfm2"), _STATES),
+    **dict.fromkeys(("clip", "whisper"), _PICTURES),
+    **dict.fromkeys(("bert", "nomic-bert", "modern-bert", "t5", "t5encoder"), _ONE_WAY),
+    "gemma3n": "several streams of vectors that take turns",
+    "gemma4": "layers that share keys and values, and embeddings of each layer",
+    "deepseek4": "attention over compressed positions, and several streams of vectors",
+}
+
+
+def refusal_of(name: str) -> str:
+    """Why a file of an architecture is refused, in a line that says what is missing."""
+    needs = f", which needs {MISSING[name]}" if name in MISSING else ""
+    return f"general.architecture is {name}{needs}; supported are {', '.join(ARCHITECTURES)}"
+
+
+def features_of(architecture: Architecture) -> list[str]:
+    """What an architecture has beside attention and a feed-forward part, in words."""
+    each = architecture
+    told = {
+        "learnt positions": not each.rope,
+        "layer_norm": each.norm == "layer_norm",
+        f"gated by {each.gate}": each.gate not in ("", "swiglu"),
+        "gelu without a gate": not each.gate,
+        "a feed-forward part beside attention": not each.forward_norm,
+        "a scaled embedding": each.scaled_embedding,
+        "softcaps": each.capped,
+        f"windows in {each.period - 1} of {each.period} layers": each.period > 0,
+        "another base of angles in windows": each.local_base > 0,
+        "experts": each.experts,
+        "keys and values of one short vector (MLA)": each.latent,
+        "experts that all tokens share": each.latent,
+    }
+    return [words for words, is_there in told.items() if is_there]

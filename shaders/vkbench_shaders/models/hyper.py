@@ -12,7 +12,12 @@ from typing import Final
 
 from vkbench.errors import UsageError
 from vkbench_shaders.gguf_file import SHA_DIGITS, GgufFile
-from vkbench_shaders.models.architectures import ARCHITECTURES, OPTIONAL, Architecture
+from vkbench_shaders.models.architectures import (
+    ARCHITECTURES,
+    OPTIONAL,
+    Architecture,
+    refusal_of,
+)
 from vkbench_shaders.models.keys import (
     SIGMOID,
     Keys,
@@ -98,9 +103,9 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         )
     inner = keys.size("feed_forward_length", 0)
     if experts:
-        _check_preferences(file, keys)
         inner = keys.size("expert_feed_forward_length", inner)
     capped, rope = architecture.capped, rope_of(keys, architecture, key_size, context)
+    latent = latent_of(keys) if architecture.latent else None
     window, period = windows_of(keys, architecture)
     hyper = Hyper(
         architecture=architecture,
@@ -115,7 +120,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         eps=epsilon_of(keys, architecture),
         scale=score_scale_of(keys, architecture, width, heads, key_size),
         **shares_of(keys, architecture),
-        latent=latent_of(keys) if architecture.latent else None,
+        latent=latent,
         rope=rope,
         local_rope=local_rope_of(keys, architecture, rope),
         experts=experts,
@@ -126,18 +131,19 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         period=period,
         trained_context=keys.size("context_length", 0) if keys.value("context_length") else 0,
     )
+    _check_preferences(file, hyper)
     check_tensors(file, hyper)
     _check_room(file, hyper, context)
     return hyper
 
 
-def _check_preferences(file: GgufFile, keys: Keys) -> None:
+def _check_preferences(file: GgufFile, hyper: Hyper) -> None:
     """UsageError if experts are preferred whose shares are those of a softmax."""
     preferred = [name for name in file.tensors if name.endswith("exp_probs_b.bias")]
-    if preferred and keys.value("expert_gating_func") != SIGMOID:
+    if preferred and hyper.gating == "softmax":
         raise UsageError(
             f"{file.path}: tensor {preferred[0]} is supported where "
-            f"{keys.name}.expert_gating_func is {SIGMOID}, sigmoid"
+            f"{hyper.architecture.name}.expert_gating_func is {SIGMOID}, sigmoid"
         )
 
 
@@ -154,10 +160,7 @@ def _architecture(keys: Keys) -> Architecture:
     if not keys.name:
         raise UsageError(f"{keys.file.path}: the key general.architecture is missing")
     if keys.name not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
-        raise UsageError(
-            f"{keys.file.path}: general.architecture is {keys.name}; supported are {known}"
-        )
+        raise UsageError(f"{keys.file.path}: {refusal_of(keys.name)}")
     return ARCHITECTURES[keys.name]
 
 
