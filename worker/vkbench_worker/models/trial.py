@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -132,11 +133,10 @@ class Trial:
 
     def _reread(self, tokens: Ids) -> Array:
         """Read all tokens; the logits of each sequence's last one: (batch, vocabulary)."""
-        for _, logits in self._read(tokens):
-            last = logits
-        if not self.generates:
-            last = self.run.last.read(LOGITS).reshape(self.case.batch, -1)
-        return last.copy()
+        last = deque(self._read(tokens), maxlen=1)
+        if last:
+            return last[0][1].copy()
+        return self.run.last.read(LOGITS).reshape(self.case.batch, -1).copy()
 
     def _read(self, tokens: Ids) -> Iterator[tuple[int, Array]]:
         """Read all tokens: a prompt, then one by one what is generated, with the logits of each."""
