@@ -111,12 +111,12 @@ def views() -> str:
 def architectures() -> str:
     """docs/howto/models.md, with the tables of architectures that are supported and refused."""
     supported = [
-        [f"`{name}`", each.models, ", ".join(features_of(each))]
-        for name, each in ARCHITECTURES.items()
+        [f"`{name}`", architecture.models, ", ".join(features_of(architecture))]
+        for name, architecture in ARCHITECTURES.items()
     ]
     needs = [
         [", ".join(f"`{name}`" for name, _ in group), missing]
-        for missing, group in groupby(MISSING.items(), lambda each: each[1])
+        for missing, group in groupby(MISSING.items(), lambda pair: pair[1])
     ]
     tables = {
         "architectures": table(["architecture", "models", "what it has besides"], supported),
@@ -124,7 +124,7 @@ def architectures() -> str:
     }
     page = (ROOT / "docs/howto/models.md").read_text()
     place = re.compile(r"(<!-- (architectures|refused) -->\n\n)(?:\|.*\n)*\n?")
-    return place.sub(lambda found: f"{found[1]}{tables[found[2]]}\n", page)
+    return place.sub(lambda place: f"{place[1]}{tables[place[2]]}\n", page)
 
 
 def columns(view: str) -> str:

@@ -284,7 +284,7 @@ MODELS_BATCHES = Suite(
     description="Llama-3.2-1B's shape: 1, 8 and 32 sequences of up to 32768 tokens, on GPUs.",
     models=(
         ModelRow(
-            models=tuple(each for each in SEEDED if each.stem == "llama-3.2-1b-q4_K_M"),
+            models=tuple(model for model in SEEDED if model.stem == "llama-3.2-1b-q4_K_M"),
             prompts=(512,),
             generated=(512, 4096, 32_768),
             batches=(1, 8, 32),

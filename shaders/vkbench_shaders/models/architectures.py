@@ -56,8 +56,8 @@ class Architecture:
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    each.name: each
-    for each in (
+    architecture.name: architecture
+    for architecture in (
         Architecture(name="llama", models="Llama 2 and 3, Mistral, Mixtral", experts=True),
         Architecture(name="qwen2", models="Qwen 2 and 2.5", rope="neox"),
         Architecture(name="qwen3", models="Qwen 3", rope="neox"),
@@ -128,19 +128,19 @@ def refusal_of(name: str) -> str:
 
 def features_of(architecture: Architecture) -> list[str]:
     """What an architecture has beside attention and a feed-forward part, in words."""
-    each = architecture
-    told = {
-        "learnt positions": not each.rope,
-        "layer_norm": each.norm == "layer_norm",
-        f"gated by {each.gate}": each.gate not in ("", "swiglu"),
-        "gelu without a gate": not each.gate,
-        "a feed-forward part beside attention": not each.forward_norm,
-        "a scaled embedding": each.scaled_embedding,
-        "softcaps": each.capped,
-        f"windows in {each.period - 1} of {each.period} layers": each.period > 0,
-        "another base of angles in windows": each.local_base > 0,
-        "experts": each.experts,
-        "keys and values of one short vector (MLA)": each.latent,
-        "experts that all tokens share": each.latent,
+    one = architecture
+    features = {
+        "learnt positions": not one.rope,
+        "layer_norm": one.norm == "layer_norm",
+        f"gated by {one.gate}": one.gate not in ("", "swiglu"),
+        "gelu without a gate": not one.gate,
+        "a feed-forward part beside attention": not one.forward_norm,
+        "a scaled embedding": one.scaled_embedding,
+        "softcaps": one.capped,
+        f"windows in {one.period - 1} of {one.period} layers": one.period > 0,
+        "another base of angles in windows": one.local_base > 0,
+        "experts": one.experts,
+        "keys and values of one short vector (MLA)": one.latent,
+        "experts that all tokens share": one.latent,
     }
-    return [words for words, is_there in told.items() if is_there]
+    return [words for words, is_there in features.items() if is_there]

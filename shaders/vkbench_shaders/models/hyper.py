@@ -95,7 +95,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     key_size = keys.size("attention.key_length", width // heads)
     experts = keys.size("expert_count", 0) if keys.value("expert_count") else 0
     if experts and not architecture.experts:
-        able = ", ".join(name for name, each in ARCHITECTURES.items() if each.experts)
+        able = ", ".join(name for name, known in ARCHITECTURES.items() if known.experts)
         raise keys.refusal_of("expert_count", f"is {experts}; experts are supported in {able}")
     if heads % groups:
         raise keys.refusal_of(

@@ -145,10 +145,10 @@ class Reference:
         hyper, latent, rope = self.hyper, self.hyper.latent, self.hyper.rope_of(layer)
         assert latent
         assert rope
-        asked = x
+        source = x
         if latent.query_rank:
-            asked = self._norm(weight, "attn_q_a_norm", _product(weight, "attn_q_a", x))
-        q = _product(weight, "attn_q_b" if latent.query_rank else "attn_q", asked)
+            source = self._norm(weight, "attn_q_a_norm", _product(weight, "attn_q_a", x))
+        q = _product(weight, "attn_q_b" if latent.query_rank else "attn_q", source)
         q = q.reshape(len(x), hyper.heads, -1)
         plain, turned = np.split(q, [latent.nope], axis=-1)
         turned = self._turn_heads(rope, turned, positions)

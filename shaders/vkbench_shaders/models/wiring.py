@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import sqrt
 
 import numpy as np
 
 from vkbench.case import Value
+from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.attention import token
@@ -29,7 +30,8 @@ from vkbench_shaders.models.graph import (
 )
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import Rope
-from vkbench_shaders.models.latent import Latent
+from vkbench_shaders.models.layer_parts import LayerParts
+from vkbench_shaders.models.shifting import SOURCES
 
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
@@ -39,11 +41,23 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     return wiring.graph()
 
 
+def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
+    """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
+    if not hyper.rope:
+        raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
+    shifting = _Shifting(file, hyper.turned_back, phase)
+    for layer in range(hyper.layers):
+        shifting.layer = layer
+        shifting.move_rows("k", hyper.key_size)
+        shifting.move_rows("v", hyper.value_size)
+    return replace(shifting.graph(), kept=())
+
+
 _READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa")
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(Latent):
+class Wiring(LayerParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
@@ -313,3 +327,24 @@ class Wiring(Latent):
         chosen = (self.count, count, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]
+
+
+class _Shifting(Wiring):
+    """Rows of caches, read, turned if they are keys, and written elsewhere."""
+
+    def move_rows(self, name: str, size: int) -> None:
+        phase, width = self.phase, self.hyper.groups * size
+        rows = phase.batch * phase.room
+        ids = self.input(SOURCES, "i32", self.count)
+        x = self.step(
+            f"shift_{name}",
+            "get_rows",
+            (rows, self.count, width),
+            {},
+            {"table": phase.cache},
+            table=f"cache.{name}.{self.layer}",
+            ids=ids,
+        )["y"]
+        self.store_vectors(
+            name, self.turn_heads(name, x, self.hyper.groups) if name == "k" else x, size
+        )

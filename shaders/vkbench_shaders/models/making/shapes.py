@@ -28,7 +28,7 @@ class Shape:
     shared: int = 0  # experts that every token uses besides
     dense: int = 0  # layers without experts, the first ones
     dense_forward: int = 0  # of their feed-forward part
-    rank: int = 0  # of the vector that keys and values of all heads are made of; 0: of each its own
+    rank: int = 0  # of the vector that keys and values of all heads are made of, if there is one
     query_rank: int = 0  # of one that queries are made of
     tied: bool = False  # whether the embedding is the output matrix too
     epsilon: float = 1e-5

@@ -111,13 +111,13 @@ def _attention(shape: Shape) -> Iterator[TensorPlan]:
 
 def _latent(shape: Shape) -> Iterator[TensorPlan]:
     """Attention whose keys and values of all heads are made of one vector."""
-    rank, asked, heads, size = shape.rank, shape.query_rank, shape.heads, shape.head_size
+    rank, short, heads, size = shape.rank, shape.query_rank, shape.heads, shape.head_size
     yield _norm("attn_norm", shape.width)
-    if asked:
-        yield _matrix("attn_q_a", (asked, shape.width))
-        yield _norm("attn_q_a_norm", asked)
+    if short:
+        yield _matrix("attn_q_a", (short, shape.width))
+        yield _norm("attn_q_a_norm", short)
     rows = heads * (size + shape.turned)
-    yield _matrix("attn_q_b" if asked else "attn_q", (rows, asked or shape.width), _SCORES)
+    yield _matrix("attn_q_b" if short else "attn_q", (rows, short or shape.width), _SCORES)
     yield _matrix("attn_kv_a_mqa", (rank + shape.turned, shape.width), _SCORES)
     yield _norm("attn_kv_a_norm", rank)
     yield TensorPlan(
