@@ -19,6 +19,7 @@ from vkbench_scheduler.planning.suites import SUITES
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.compile.first_need import EXPECTED, read_expected, write_expected
 from vkbench_shaders.families import formats_page
+from vkbench_shaders.models.architectures import ARCHITECTURES, MISSING, features_of
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 1000  # rows: no table is cut
@@ -107,6 +108,25 @@ def views() -> str:
     return place.sub(lambda found: found[1] + columns(found[2]), page)
 
 
+def architectures() -> str:
+    """docs/howto/models.md, with the tables of architectures that are supported and refused."""
+    supported = [
+        [f"`{name}`", architecture.models, ", ".join(features_of(architecture))]
+        for name, architecture in ARCHITECTURES.items()
+    ]
+    needs = [
+        [", ".join(f"`{name}`" for name, _ in group), missing]
+        for missing, group in groupby(MISSING.items(), lambda pair: pair[1])
+    ]
+    tables = {
+        "architectures": table(["architecture", "models", "what it has besides"], supported),
+        "refused": table(["architectures that are refused", "what they need"], needs, most=MOST),
+    }
+    page = (ROOT / "docs/howto/models.md").read_text()
+    place = re.compile(r"(<!-- (architectures|refused) -->\n\n)(?:\|.*\n)*\n?")
+    return place.sub(lambda place: f"{place[1]}{tables[place[2]]}\n", page)
+
+
 def columns(view: str) -> str:
     """The columns of a view as a table; neighbours that mean the same share a row."""
     rows = [
@@ -120,6 +140,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/modules.md": modules,
     "docs/suites.md": suites,
     "docs/views.md": views,
+    "docs/howto/models.md": architectures,
     "docs/formats.md": formats_page,
 }
 

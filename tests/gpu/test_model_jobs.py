@@ -153,6 +153,25 @@ def test_a_cache_that_keeps_an_earlier_prompt_is_wrong(
     assert "differ on a second run" in result.reason
 
 
+@pytest.mark.parametrize("case", ["tg9/batch=2", "pp20/batch=3"])
+def test_a_sequence_that_hears_its_neighbours_is_wrong(
+    lavapipe: VulkanDevice, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """By a millionth, which no limit of a reference tells."""
+    place = Prepared.place
+
+    def heard(self: Prepared, tokens: Ids, start: int) -> None:
+        place(self, tokens, start)
+        louder = 1 + 1e-6 * (tokens[-1].sum() % 7)
+        norm = self.buffer("output_norm.weight[0:0]")
+        norm.upload(np.float32(louder) * open_gguf(path).read("output_norm.weight"))
+
+    monkeypatch.setattr(Prepared, "place", heard)
+    result = done(lavapipe, bundle, job_of(path, case))
+    assert result.outcome is Outcome.WRONG
+    assert "logits of a sequence change with its neighbours" in result.reason
+
+
 @pytest.mark.parametrize("case", ["tg9/batch=2", "pp20"])
 def test_a_cache_that_is_shifted_wrongly_is_wrong(
     lavapipe: VulkanDevice, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,11 @@ PROMPT = np.arange(13) * 5 % VOCABULARY
 STEPS = 16
 MIXED = ",".join((*formats.WEIGHTS, *formats.PLAIN))
 JOINED = Products(rounds_from=0, joins=True)
+
+
+def turns(arch: str) -> bool:
+    """Whether an architecture turns queries and keys."""
+    return bool(ARCHITECTURES[arch].rope)
 
 
 def nmse(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> float:
@@ -74,9 +80,7 @@ def check(
 def test_every_architecture_is_right(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
-    experts, groups = 4 if "moe" in arch else 0, 4 if arch == "gpt2" else 2
-    tiny = Tiny(arch=arch, experts=experts, groups=groups)
-    check(lavapipe, bundle, tmp_path, tiny, Options(context=64), 1e-8)
+    check(lavapipe, bundle, tmp_path, Tiny.of(arch), Options(context=64), 1e-8)
 
 
 def test_small_subgroups_are_right(
@@ -115,7 +119,7 @@ def test_vectors_may_be_rounded_to_bytes(
     check(lavapipe, bundle, tmp_path, Tiny.wide(fmt="q4_0"), options, 1e-3)
 
 
-@pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "phi3", "gemma2"])
+@pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"])
 def test_products_do_what_is_beside_them(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
@@ -124,17 +128,17 @@ def test_products_do_what_is_beside_them(
     check(lavapipe, bundle, tmp_path, Tiny.wide(arch=arch, fmt="q4_0"), options, 1e-3)
 
 
-@pytest.mark.parametrize("fmt", formats.PLAIN)
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("arch", "fmt"), list(zip(ARCHITECTURES, cycle(formats.PLAIN), strict=False))
+)
 def test_dense_products_do_what_is_beside_them(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, fmt: str
 ) -> None:
-    """The same without rounding, for rows that are no whole blocks.
+    """The same without rounding, for rows that are no whole blocks; each in a format of three.
 
     Drivers with cooperative matrices round factors of the prompt, whose steps are not joined.
     """
-    experts, groups = 4 if "moe" in arch else 0, 4 if arch == "gpt2" else 2
-    tiny = Tiny(arch=arch, fmt=fmt, experts=experts, groups=groups)
+    tiny = Tiny.of(arch, fmt=fmt)
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-7)
 
 
@@ -179,13 +183,15 @@ def test_a_cache_serves_prompt_after_prompt(
     assert nmse(np.concatenate(parts), reference.logits(PROMPT)) < 1e-8
 
 
-@pytest.mark.parametrize("cache", CACHES)
-@pytest.mark.parametrize("arch", [arch for arch, found in ARCHITECTURES.items() if found.rope])
+@pytest.mark.parametrize(
+    ("arch", "cache"),
+    [*zip(filter(turns, ARCHITECTURES), cycle(CACHES), strict=False)],
+)
 def test_a_shifted_cache_goes_on(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, cache: str
 ) -> None:
     """Five positions are dropped, as of the reference's cache; twice, for a recording to serve."""
-    tiny = Tiny.wide(arch=arch, experts=4 if "moe" in arch else 0)
+    tiny = Tiny.wide(arch=arch)
     model, reference = opened(lavapipe, bundle, tmp_path, tiny, Options(context=32, cache=cache))
     limit = {"f16": 1e-7, "q8_0": 1e-4, "q4_0": 2e-2}[cache]
     with model:
@@ -225,19 +231,34 @@ def test_learnt_positions_cannot_be_shifted(
         model.shift(2, 9)
 
 
+@pytest.mark.parametrize(
+    ("arch", "batch"), [("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8)]
+)
 def test_sequences_of_a_batch_see_only_themselves(
-    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, batch: int
 ) -> None:
-    tokens = np.stack([PROMPT, PROMPT[::-1], PROMPT // 2])
-    model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32, batch=3))
+    """Each is right, and has the same bits beside other neighbours."""
+    count, ids = len(PROMPT), np.arange(batch)
+    tokens = (PROMPT + 7 * ids[:, None] + ids[:, None] * PROMPT) % VOCABULARY
+    options = Options(context=32, batch=batch)
+    model, reference = opened(lavapipe, bundle, tmp_path, Tiny.of(arch), options)
+    found, steps = [], []
     with model:
-        run = model.prepare_reading(len(PROMPT), len(PROMPT))
-        found = run.run(tokens, 0).reshape(3, len(PROMPT), -1)
-        step = model.prepare_reading(1, len(PROMPT) + 1).run(np.array([[1], [2], [3]]), len(PROMPT))
-    for row, (sequence, logits) in enumerate(zip(tokens, found, strict=True)):
+        for shift in (0, 5):
+            given = (tokens + shift * (ids[:, None] % 2)) % VOCABULARY
+            run = model.prepare_reading(count, count)
+            found.append(run.run(given, 0).reshape(batch, count, -1).copy())
+            step = model.prepare_reading(1, count + 1)
+            words = (given[:, :1] + 1) % VOCABULARY
+            steps.append(step.run(words, count).reshape(batch, -1).copy())
+    for made in (found, steps):
+        np.testing.assert_array_equal(made[0][::2], made[1][::2])
+        assert (made[0][1] != made[1][1]).any()
+    for row in {0, 1, batch - 1}:
         reference.caches.clear()
-        assert nmse(logits, reference.logits(sequence)) < 1e-8
-        assert nmse(step.reshape(3, -1)[row], reference.logits(np.array([row + 1]))[0]) < 1e-8
+        assert nmse(found[0][row], reference.logits(tokens[row])) < 1e-8
+        words = (tokens[row, :1] + 1) % VOCABULARY
+        assert nmse(steps[0][row], reference.logits(words)[0]) < 1e-8
 
 
 def test_a_model_of_more_pipelines_than_are_kept(

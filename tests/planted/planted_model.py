@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 
@@ -36,12 +36,25 @@ class Tiny:
     inner: int = 96
     experts: int = 0
     tied: bool = False
+    lite: bool = False  # whether queries of deepseek2 are made by one matrix
+
+    @staticmethod
+    def of(arch: str, **changes: object) -> Tiny:
+        """A model of the architecture, with what it needs beside sizes."""
+        needs: dict[str, object] = {}
+        if "moe" in arch or arch in ("gpt-oss", "deepseek2"):
+            needs["experts"] = 4
+        if arch == "gpt2":
+            needs["groups"] = 4
+        if arch == "gemma3":
+            needs["layers"] = 6
+        return Tiny(arch=arch, **{**needs, **changes})  # type: ignore[arg-type]
 
     @staticmethod
     def wide(**changes: object) -> Tiny:
         """With rows of whole blocks of 256."""
         sizes = {"width": 256, "heads": 4, "groups": 2, "head": 64, "inner": 256}
-        return Tiny(**{**sizes, **changes})  # type: ignore[arg-type]
+        return Tiny.of(**{"arch": "llama", **sizes, **changes})  # type: ignore[arg-type]
 
 
 def write_model(
@@ -53,7 +66,12 @@ def write_model(
     """
     writer = GGUFWriter(path, tiny.arch)
     for key, value in {**_keys(tiny), **(changes or {})}.items():
-        add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+        add = {
+            bool: writer.add_bool,
+            int: writer.add_uint32,
+            float: writer.add_float32,
+            str: writer.add_string,
+        }
         add[type(value)](f"{tiny.arch}.{key}", value)  # type: ignore[operator]
     for key, word in (vocabulary or {"model": "no_vocab"}).items():
         of_key = GGUFValueType.ARRAY if isinstance(word, list) else GGUFValueType.get_type(word)
@@ -62,7 +80,7 @@ def write_model(
     later: list[str] = []
     quantised = any(format_named(fmt).quantised for fmt in tiny.fmt.split(","))
     for number, (name, shape) in enumerate(_tensors(tiny)):
-        matrix = len(shape) > 1 and "position" not in name and "inp" not in name
+        matrix = len(shape) > 1 and not any(part in name for part in _NUMBERS)
         fmt = next(formats) if matrix else "f32"
         small = quantised and "norm" in name and shape[0] == tiny.width
         stored = _stored(
@@ -84,6 +102,9 @@ def write_model(
     return path
 
 
+_NUMBERS = ("position", "inp", "bias")  # matrices that are f32 always
+
+
 def _make_q2_0(path: Path, name: str) -> None:
     """Give a tensor of q4_0 the type that gguf does not know: half of its bytes are of it then."""
     data = bytearray(path.read_bytes())
@@ -94,7 +115,7 @@ def _make_q2_0(path: Path, name: str) -> None:
 
 
 def _keys(tiny: Tiny) -> Keys:
-    rms = tiny.arch != "gpt2"
+    rms = tiny.arch not in _CENTRED
     found: Keys = {
         "block_count": tiny.layers,
         "context_length": 512,
@@ -106,13 +127,35 @@ def _keys(tiny: Tiny) -> Keys:
         "attention.value_length": tiny.head,
         f"attention.layer_norm_{'rms_' if rms else ''}epsilon": 1e-5,
     }
+    if tiny.arch == "phi2":
+        found["rope.dimension_count"] = tiny.head // 2
     if tiny.experts:
         found |= {"expert_count": tiny.experts, "expert_used_count": 2}
     if tiny.arch == "phi3":
         found["rope.dimension_count"] = tiny.head - 4
-    if tiny.arch == "gemma2":
+    if tiny.arch in ("gemma2", "gemma3", "gpt-oss"):
         found["attention.sliding_window"] = 8
+    if tiny.arch in ("gpt-oss", "deepseek2"):
+        found["expert_feed_forward_length"] = tiny.inner
+    if tiny.arch == "deepseek2":
+        found |= _latent_keys(tiny)
     return found
+
+
+def _latent_keys(tiny: Tiny) -> Keys:
+    return {
+        "attention.head_count_kv": 1,
+        "attention.key_length": 3 * tiny.head,
+        "attention.value_length": 2 * tiny.head,
+        "attention.key_length_mla": 2 * tiny.head,
+        "attention.value_length_mla": tiny.head,
+        "attention.kv_lora_rank": 2 * tiny.head,
+        **({} if tiny.lite else {"attention.q_lora_rank": 2 * tiny.head, "expert_gating_func": 2}),
+        "rope.dimension_count": tiny.head,
+        "leading_dense_block_count": 1,
+        "expert_shared_count": 2,
+        "expert_weights_scale": 2.5,
+    }
 
 
 def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -121,12 +164,16 @@ def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     if tiny.arch == "gpt2":
         yield "position_embd.weight", (512, width)
     for layer in range(tiny.layers):
-        yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](tiny))
+        # deepseek2's first layer has no experts
+        sizes = replace(tiny, experts=0) if tiny.arch == "deepseek2" and not layer else tiny
+        yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](sizes))
     yield "output_norm.weight", (width,)
-    if tiny.arch == "gpt2":
+    if tiny.arch in _CENTRED:
         yield "output_norm.bias", (width,)
-    if not tiny.tied and tiny.arch not in ("gpt2", "gemma2"):
+    if not tiny.tied and tiny.arch not in ("gpt2", "gemma2", "gemma3"):
         yield "output.weight", (VOCABULARY, width)
+    if tiny.arch == "phi2":
+        yield "output.bias", (VOCABULARY,)
 
 
 def _attention(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -134,17 +181,49 @@ def _attention(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "attn_norm.weight", (tiny.width,)
     for name, rows in (("q", query), ("k", key), ("v", key)):
         yield f"attn_{name}.weight", (rows, tiny.width)
-        if tiny.arch == "qwen2":
+        if tiny.arch in ("qwen2", "gpt-oss"):
             yield f"attn_{name}.bias", (rows,)
-    if tiny.arch.startswith("qwen3"):
+    if tiny.arch.startswith("qwen3") or tiny.arch == "gemma3":
         yield "attn_q_norm.weight", (tiny.head,)
         yield "attn_k_norm.weight", (tiny.head,)
     yield "attn_output.weight", (tiny.width, query)
-    yield "ffn_norm.weight", (tiny.width,)
+    if tiny.arch == "gpt-oss":
+        yield "attn_output.bias", (tiny.width,)
+        yield "attn_sinks.weight", (tiny.heads,)
+    norm = "post_attention_norm" if tiny.arch == "gpt-oss" else "ffn_norm"
+    yield f"{norm}.weight", (tiny.width,)
+
+
+def _deepseek2(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    width, rank, query = tiny.width, 2 * tiny.head, 2 * tiny.heads * tiny.head
+    yield "attn_norm.weight", (width,)
+    if tiny.lite:
+        yield "attn_q.weight", (query, width)
+    else:
+        yield "attn_q_a.weight", (rank, width)
+        yield "attn_q_a_norm.weight", (rank,)
+        yield "attn_q_b.weight", (query, rank)
+    yield "attn_kv_a_mqa.weight", (rank + tiny.head, width)
+    yield "attn_kv_a_norm.weight", (rank,)
+    yield "attn_k_b.weight", (tiny.heads, rank, tiny.head)
+    yield "attn_v_b.weight", (tiny.heads, tiny.head, rank)
+    yield "attn_output.weight", (width, tiny.heads * tiny.head)
+    yield "ffn_norm.weight", (width,)
+    yield from _forward(tiny)
+    if tiny.experts:
+        for part, sizes in (("gate", (-1, 1)), ("up", (-1, 1)), ("down", (1, -1))):
+            shape = tuple(width if size > 0 else 2 * tiny.inner for size in sizes)
+            yield f"ffn_{part}_shexp.weight", shape
+        if not tiny.lite:
+            yield "exp_probs_b.bias", (tiny.experts,)
 
 
 def _llama(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from _attention(tiny)
+    yield from _forward(tiny)
+
+
+def _forward(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     width, inner = tiny.width, tiny.inner
     if tiny.experts:
         yield "ffn_gate_inp.weight", (tiny.experts, width)
@@ -187,11 +266,19 @@ def _gpt2(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     ):
         yield name, (rows, columns)
         yield name.replace("weight", "bias"), (rows,)
-    for norm in ("attn_norm", "ffn_norm"):
+    for norm in ("attn_norm", "ffn_norm") if tiny.arch == "gpt2" else ("attn_norm",):
         yield f"{norm}.weight", (tiny.width,)
         yield f"{norm}.bias", (tiny.width,)
 
 
+def _gpt_oss(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from _llama(tiny)
+    yield "ffn_gate_inp.bias", (tiny.experts,)
+    for part, rows in (("gate", tiny.inner), ("up", tiny.inner), ("down", tiny.width)):
+        yield f"ffn_{part}_exps.bias", (tiny.experts, rows)
+
+
+_CENTRED = ("gpt2", "phi2")  # those with layer_norm, of biases everywhere
 _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "llama": _llama,
     "qwen2": _llama,
@@ -199,7 +286,11 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "qwen3moe": _llama,
     "phi3": _phi3,
     "gpt2": _gpt2,
+    "phi2": _gpt2,
     "gemma2": _gemma2,
+    "gemma3": _gemma2,
+    "gpt-oss": _gpt_oss,
+    "deepseek2": _deepseek2,
 }
 
 

@@ -68,6 +68,31 @@ MODELS: dict[str, Recorded] = {
         tiny=Tiny(arch="gemma2"),
         keys={"attn_logit_softcapping": 2.0, "final_logit_softcapping": 10.0},
     ),
+    "phi2": Recorded(tiny=Tiny.of("phi2")),
+    "phi3 without windows": Recorded(
+        tiny=Tiny.of("phi3", tied=True, groups=1), keys={"rope.dimension_count": 16}
+    ),
+    "gemma3": Recorded(tiny=Tiny.of("gemma3")),
+    "gemma3 scaled": Recorded(
+        tiny=Tiny.of("gemma3"),
+        keys={
+            "rope.freq_base": 1e6,
+            "rope.scaling.type": "linear",
+            "rope.scaling.factor": 8.0,
+            "final_logit_softcapping": 10.0,
+        },
+    ),
+    "gemma3 62 layers": Recorded(tiny=Tiny.of("gemma3", layers=62, heads=2, inner=32)),
+    "gpt-oss": Recorded(tiny=Tiny.of("gpt-oss")),
+    "gpt-oss yarn": Recorded(tiny=Tiny.of("gpt-oss", layers=3), keys=_YARN),
+    "deepseek2": Recorded(tiny=Tiny.of("deepseek2"), keys={"expert_weights_norm": True}),
+    "deepseek2 lite": Recorded(
+        tiny=Tiny.of("deepseek2", lite=True, layers=27, width=128, inner=16),
+        keys={"expert_weights_scale": 0.5},
+    ),
+    "deepseek2 yarn": Recorded(
+        tiny=Tiny.of("deepseek2"), keys={**_YARN, "rope.scaling.yarn_log_multiplier": 0.0707}
+    ),
     "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
 }
 

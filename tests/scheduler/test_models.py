@@ -11,11 +11,12 @@ from planted_model import Tiny, write_model
 from planted_runner import facts as facts_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
-from vkbench.job import ArmKind, Mode
+from vkbench.job import ArmKind, Mode, PlannedJob
 from vkbench_scheduler.planning.models import model_from
 from vkbench_scheduler.planning.plan import count, plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import selection_json
+from vkbench_shaders.models.cases import ModelCase, model_case
 from vkbench_shaders.models.making.seeded import SEEDED, seeded_of
 
 
@@ -121,6 +122,20 @@ def test_a_suite_names_models_that_nobody_made_yet(facts: DeviceFacts) -> None:
     assert {job.case.split("/")[0] for job in chosen} == {"add"}
     with pytest.raises(UsageError, match="variants of whole models have no settings"):
         plan(Selection(suite="models-quick", variant="plain:split=2"), [facts])
+
+
+def test_a_suite_has_batches_of_sequences(facts: DeviceFacts) -> None:
+    """At short and long contexts; what reads a million tokens has the time for it."""
+    jobs = list(plan(Selection(suite="models-batches"), [replace(facts, type="discrete")]))
+    posed = {(each.phase, each.tokens, each.batch): each for each in map(posed_of, jobs)}
+    contexts = [("pp", 512), ("tg", 512), ("tg", 4096), ("tg", 32_768)]
+    assert set(posed) == {(*context, batch) for context in contexts for batch in (1, 8, 32)}
+    limits = {posed_of(job).case.name.split("/", 2)[2]: job.limit_seconds for job in jobs}
+    assert limits["tg32768/batch=32"] > limits["tg32768"] + 200
+
+
+def posed_of(job: PlannedJob) -> ModelCase:
+    return model_case(job.case)
 
 
 def test_a_suite_of_gpus_says_so_to_a_cpu(facts: DeviceFacts) -> None:

@@ -68,6 +68,7 @@ HOLDS = {  # kernels checked, kernels timed
     "tuning": (set(), {kernel.name for kernel in KERNELS if kernel.tuning}),
     "models-quick": (set(), {MODEL}),
     "models": (set(), {MODEL}),
+    "models-batches": (set(), {MODEL}),
     "peers": (
         set(),
         {"matmul", "add", "mul", "silu", *REDUCTIONS, "softmax", "argsort", "cumsum"},
@@ -79,11 +80,12 @@ HOLDS = {  # kernels checked, kernels timed
     ),
 }
 HOLDS["quick"][1].add(MODEL)
+OF_GPUS = ("models", "models-batches")
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_a_suite_has_its_kernels_and_only_real_cases(suite: Suite) -> None:
-    device = replace(GPU, type="discrete") if suite.name == "models" else CPU
+    device = replace(GPU, type="discrete") if suite.name in OF_GPUS else CPU
     jobs = list(plan(Selection(suite=suite.name), [device]))
     modes = (Mode.CORRECTNESS, Mode.PERFORMANCE)
     for mode, kernels in zip(modes, HOLDS[suite.name], strict=True):

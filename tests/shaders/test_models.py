@@ -5,22 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 
 from planted_model import Keys, Tiny, write_model
 from vkbench.errors import UsageError
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
-from vkbench_shaders.models.architectures import ARCHITECTURES
+from vkbench_shaders.models.architectures import ARCHITECTURES, MISSING, features_of
 from vkbench_shaders.models.graph import Phase, Products, Step
 from vkbench_shaders.models.hyper import Hyper, hash_of, hyper_of
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.models.wiring import graph_of
-
-
-def tiny(arch: str) -> Tiny:
-    """A model of the architecture, with experts where that is what it is for."""
-    return Tiny(arch=arch, experts=4 if "moe" in arch else 0, groups=4 if arch == "gpt2" else 2)
 
 
 def hyper(path: Path, model: Tiny, changes: Keys | None = None) -> Hyper:
@@ -41,6 +37,36 @@ def test_turning_back_leaves_lengths(tmp_path: Path) -> None:
     assert rope
     assert rope.magnitude == pytest.approx(1.1386, abs=1e-4)
     assert rope.back.magnitude == pytest.approx(1)
+
+
+LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gating_func is 2"
+
+
+@pytest.mark.parametrize(
+    ("arch", "changes", "complaint"),
+    [
+        ("deepseek2", {"expert_group_count": 8}, "is 8: experts chosen by groups are not"),
+        ("deepseek2", {"expert_gating_func": 4}, "is 4; known are 1 (softmax), 2 (sigmoid)"),
+        ("deepseek2", {"expert_gating_func": 1}, LATENT),
+        ("qwen3", {"expert_count": 4}, "supported in llama, qwen3moe, gpt-oss, deepseek2"),
+        ("gemma3", {"attention.sliding_window_pattern": "yes"}, "has to be a size"),
+    ],
+)
+def test_a_feature_is_refused_by_its_key(
+    tmp_path: Path, arch: str, changes: Keys, complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(complaint)) as error:
+        hyper(tmp_path, Tiny.of(arch), changes)
+    assert "\n" not in str(error.value)
+
+
+def test_latent_attention_of_one_matrix_is_refused(tmp_path: Path) -> None:
+    """Files from before heads had matrices of their own do not say how long those are."""
+    path = write_model(tmp_path / "model.gguf", Tiny.of("deepseek2"))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"key_length_mla", b"key_length_old"))
+    with pytest.raises(UsageError, match=r"key_length_mla is missing: attn_kv_b is not supported"):
+        hyper_of(open_gguf(path))
 
 
 @pytest.mark.parametrize(
@@ -65,6 +91,24 @@ def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:
     path.write_bytes(data.replace(b"llama", b"lemur"))
     with pytest.raises(UsageError, match=r"general\.architecture is lemur; supported are llama"):
         hyper_of(open_gguf(path))
+    path.write_bytes(data.replace(b"llama", b"mamba"))
+    with pytest.raises(UsageError, match=r"is mamba, which needs states that each token leaves"):
+        hyper_of(open_gguf(path))
+
+
+def test_what_is_missing_is_not_supported_and_names_are_gguf_s() -> None:
+    assert not MISSING.keys() & ARCHITECTURES.keys()
+    known = {*gguf.MODEL_ARCH_NAMES.values(), "deepseek4", "whisper"}  # these two it lacks so far
+    assert {*MISSING, *ARCHITECTURES} <= known
+
+
+def test_features_are_told_of_each_architecture() -> None:
+    told = {name: features_of(each) for name, each in ARCHITECTURES.items()}
+    assert told["llama"] == ["experts"]
+    assert told["gemma2"] == [
+        *("gated by geglu", "a scaled embedding", "softcaps", "windows in 1 of 2 layers")
+    ]
+    assert told["phi2"][-1] == "a feed-forward part beside attention"
 
 
 def test_the_hash_follows_keys_and_weights(tmp_path: Path) -> None:
@@ -79,7 +123,7 @@ def test_the_hash_follows_keys_and_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_prompt_in_two_parts_has_the_logits_of_the_whole(tmp_path: Path, arch: str) -> None:
     """Of the reference: later tokens change nothing, and its cache is what it would work out."""
-    file = open_gguf(write_model(tmp_path / "model.gguf", tiny(arch)))
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.of(arch)))
     whole, parts = (Reference(file=file, hyper=hyper_of(file)) for _ in range(2))
     tokens = np.arange(13) * 7 % 61
     wanted = whole.logits(tokens)
@@ -187,7 +231,7 @@ def test_products_round_other_vectors_for_large_matrices_alone(tmp_path: Path) -
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_graph_reads_only_what_was_written(tmp_path: Path, arch: str) -> None:
-    file = open_gguf(write_model(tmp_path / "model.gguf", tiny(arch)))
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.of(arch)))
     graph = graph_of(file, hyper_of(file), Phase(tokens=3, length=32, wanted=1))
     there = {*graph.inputs, *graph.weights, *graph.caches}
     for step in graph.steps:

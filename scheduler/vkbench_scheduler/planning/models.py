@@ -22,6 +22,8 @@ MEASURE_SECONDS: Final = 2.0  # of a timing, if nothing else is asked for
 _LEAST_LIMIT_SECONDS: Final = 180.0  # of a job: its weights are loaded, and judged on the host
 _LOADED: Final = 50e6  # bytes a second that are loaded at least
 _READY: Final = 1e9  # bytes a second that are expected
+_READ: Final = 5e3  # tokens of all sequences a second that are read at least, all readings together
+_READ_SOON: Final = 5e4  # that are expected
 
 
 def model_from(
@@ -111,6 +113,9 @@ def _job(
     seconds: float,
 ) -> PlannedJob:
     budget = selection.measure_seconds or seconds
+    posed = model_case(case)
+    tokens = posed.batch * posed.tokens
+    limit = _LEAST_LIMIT_SECONDS + size / _LOADED + tokens / _READ
     return PlannedJob(
         device=facts.key,
         case=case,
@@ -118,8 +123,8 @@ def _job(
         variant=variant,
         bundle=selection.bundle,
         arm_kind=ArmKind.BUILD if selection.program else ArmKind.BUNDLE,
-        limit_seconds=max(selection.limit_seconds, _LEAST_LIMIT_SECONDS + size / _LOADED),
+        limit_seconds=max(selection.limit_seconds, limit),
         measure_seconds=budget,
         noise=selection.noise,
-        estimate_seconds=budget + size / _READY,
+        estimate_seconds=budget + size / _READY + tokens / _READ_SOON,
     )

@@ -51,6 +51,7 @@ class ModelRow:
     prompts: tuple[int, ...]  # tokens
     generated: tuple[int, ...]  # tokens
     only: str = ""  # as in SuiteRow
+    batches: tuple[int, ...] = (1,)  # sequences at once
 
     @property
     def cases(self) -> list[Case]:
@@ -60,9 +61,10 @@ class ModelRow:
             *((GENERATE, count) for count in self.generated),
         ]
         return [
-            ModelCase(model=model.name, phase=phase, tokens=count).case
+            ModelCase(model=model.name, phase=phase, tokens=count, batch=batch).case
             for model in self.models
             for phase, count in phases
+            for batch in self.batches
         ]
 
 
@@ -271,9 +273,25 @@ MODELS_QUICK = Suite(
 
 MODELS = Suite(
     name="models",
-    description="Whole models of GPT-2's, Llama's, Mixtral's and Qwen's shapes, on GPUs.",
+    description="Whole models of the shapes of nine real ones, on GPUs.",
     models=(ModelRow(models=MODELS_OF_GPUS, prompts=(512,), generated=(128,), only="gpu"),),
     measure_seconds=2.0,
+)
+
+
+MODELS_BATCHES = Suite(
+    name="models-batches",
+    description="Llama-3.2-1B's shape: 1, 8 and 32 sequences of up to 32768 tokens, on GPUs.",
+    models=(
+        ModelRow(
+            models=tuple(model for model in SEEDED if model.stem == "llama-3.2-1b-q4_K_M"),
+            prompts=(512,),
+            generated=(512, 4096, 32_768),
+            batches=(1, 8, 32),
+            only="gpu",
+        ),
+    ),
+    measure_seconds=1.0,
 )
 
 
@@ -311,6 +329,7 @@ SUITES: tuple[Suite, ...] = (
     TUNING,
     MODELS_QUICK,
     MODELS,
+    MODELS_BATCHES,
     PEERS,
     GGML,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 # Letters of what a layer may have, by the names of its tensors behind "blk.N.".
 OPTIONAL = (
@@ -18,11 +19,17 @@ OPTIONAL = (
     "attn_output.bias",
     "attn_q_norm.weight",
     "attn_k_norm.weight",
+    "attn_sinks.weight",
+    "exp_probs_b.bias",
     "attn_norm.bias",
     "ffn_norm.bias",
     "ffn_up.bias",
     "ffn_down.bias",
     "ffn_gate.bias",
+    "ffn_gate_inp.bias",
+    "ffn_gate_exps.bias",
+    "ffn_up_exps.bias",
+    "ffn_down_exps.bias",
     "post_attention_norm.weight",
     "post_ffw_norm.weight",
 )
@@ -33,31 +40,107 @@ class Architecture:
     """What all models of one name in `general.architecture` have in common."""
 
     name: str
+    models: str  # whose files name it
     rope: str = "norm"  # mode of the kernel rope; "": positions are learnt vectors
     norm: str = "rms_norm"  # the kernel
     gate: str = "swiglu"  # the kernel glu; "": no gate, gelu alone
+    forward_norm: str = "ffn_norm"  # before the feed-forward part; "": it reads what attention does
     scaled_embedding: bool = False  # by the root of the width
-    capped: bool = False  # scores and logits, by the file's softcaps
-    windowed: bool = False  # every second layer, from the first on, sees a window
+    capped: bool = False  # scores and logits, by the file's softcaps or by usual ones
+    period: int = 0  # of so many layers all but the last see a window; 0: none does
+    window: int = 0  # positions that those see, if the file does not say
+    local_base: float = 0.0  # of the angles of layers that see a window; 0: as in all others
+    wide_layers: int = 0  # a model of so many scales scores by its width
     experts: bool = False  # whether it may have them
+    latent: bool = False  # whether keys and values of all heads are made of one short vector
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    each.name: each
-    for each in (
-        Architecture(name="llama", experts=True),  # Mistral and Mixtral too
-        Architecture(name="qwen2", rope="neox"),
-        Architecture(name="qwen3", rope="neox"),
-        Architecture(name="qwen3moe", rope="neox", experts=True),
-        Architecture(name="phi3", rope="neox"),
-        Architecture(name="gpt2", rope="", norm="layer_norm", gate=""),
+    architecture.name: architecture
+    for architecture in (
+        Architecture(name="llama", models="Llama 2 and 3, Mistral, Mixtral", experts=True),
+        Architecture(name="qwen2", models="Qwen 2 and 2.5", rope="neox"),
+        Architecture(name="qwen3", models="Qwen 3", rope="neox"),
+        Architecture(name="qwen3moe", models="Qwen 3 with experts", rope="neox", experts=True),
+        Architecture(name="phi3", models="Phi-3, Phi-3.5 and Phi-4", rope="neox"),
+        Architecture(name="gpt2", models="GPT-2", rope="", norm="layer_norm", gate=""),
+        Architecture(
+            name="phi2", models="Phi-2", rope="neox", norm="layer_norm", gate="", forward_norm=""
+        ),
         Architecture(
             name="gemma2",
+            models="Gemma 2",
             rope="neox",
             gate="geglu",
             scaled_embedding=True,
             capped=True,
-            windowed=True,
+            period=2,
+            window=4096,
+            wide_layers=46,
+        ),
+        Architecture(
+            name="gemma3",
+            models="Gemma 3, text",
+            rope="neox",
+            gate="geglu",
+            scaled_embedding=True,
+            period=6,
+            local_base=10_000.0,
+            wide_layers=62,
+        ),
+        Architecture(
+            name="gpt-oss",
+            models="gpt-oss 20b and 120b",
+            rope="neox",
+            gate="swiglu_oai",
+            forward_norm="post_attention_norm",
+            period=2,
+            window=128,
+            experts=True,
+        ),
+        Architecture(
+            name="deepseek2", models="DeepSeek V2 Lite and alike", experts=True, latent=True
         ),
     )
 }
+
+_STATES: Final = "states that each token leaves to the next one, beside keys and values"
+_PICTURES: Final = "inputs that are no tokens, and attention that sees what comes later"
+_ONE_WAY: Final = "attention that sees what comes later"
+# What architectures that are refused need, and no step here makes.
+MISSING: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("mamba", "mamba2", "rwkv6", "rwkv7"), _STATES),
+    **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe", "kimi-linear"), _STATES),
+    **dict.fromkeys(("jamba", "falcon-h1", "granitehybrid", "nemotron_h", "lfm2"), _STATES),
+    **dict.fromkeys(("clip", "whisper"), _PICTURES),
+    **dict.fromkeys(("bert", "nomic-bert", "modern-bert", "t5", "t5encoder"), _ONE_WAY),
+    "gemma3n": "several streams of vectors that take turns",
+    "gemma4": "layers that share keys and values, and embeddings of each layer",
+    "deepseek4": "attention over compressed positions, and several streams of vectors",
+}
+
+
+def refusal_of(name: str) -> str:
+    """Why a file of an architecture is refused, in a line that says what is missing."""
+    needs = f", which needs {MISSING[name]}" if name in MISSING else ""
+    return f"general.architecture is {name}{needs}; supported are {', '.join(ARCHITECTURES)}"
+
+
+def features_of(architecture: Architecture) -> list[str]:
+    """What an architecture has beside attention and a feed-forward part, in words."""
+    one = architecture
+    features = {
+        "learnt positions": not one.rope,
+        "layer_norm": one.norm == "layer_norm",
+        f"gated by {one.gate}": one.gate not in ("", "swiglu"),
+        "gelu without a gate": not one.gate,
+        "a feed-forward part beside attention": not one.forward_norm,
+        "a scaled embedding": one.scaled_embedding,
+        "softcaps": one.capped,
+        f"windows in {one.period - 1} of {one.period} layers": one.period > 0,
+        "another base of angles in windows": one.local_base > 0,
+        "experts": one.experts,
+        "keys and values of one short vector (MLA)": one.latent,
+        "experts that all tokens share": one.latent,
+    }
+    return [words for words, is_there in features.items() if is_there]

@@ -25,6 +25,7 @@ MASK: Final = "mask"
 WINDOW: Final = "window"
 WANTED: Final = "wanted"
 UNREAD: Final = "unread"  # bound where a kernel reads nothing
+HEADS: Final = "heads"  # of a token, from 0 on
 PAIRS: Final = "pairs"  # (1, 0) each, which rope makes cosines and sines of
 LOGITS: Final = "logits"
 LEAST_LENGTH: Final = 32  # positions that a phase looks at

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernels.shared import activations
-from vkbench_shaders.models.hyper import Hyper, Rope
+from vkbench_shaders.kernels.shared import activations, gates
+from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.keys import Rope
 from vkbench_shaders.quantisers import quants
 
 Floats = NDArray[np.float64]
@@ -52,10 +54,12 @@ class Reference:
 
     def shift(self, dropped: int) -> None:
         """Drop the oldest positions; the others move to the front, their keys turned back."""
-        assert self.hyper.rope
+        back = self.hyper.turned_back
         for layer, cache in self.caches.items():
             keys, values = cache.keys[dropped:], cache.values[dropped:]
-            turned = self._turn_heads(self.hyper.rope.back, keys, np.full(len(keys), -dropped))
+            rope = back.rope_of(layer)
+            assert rope
+            turned = self._turn_heads(rope, keys, np.full(len(keys), -dropped))
             self.caches[layer] = Cache(
                 keys=self._round_as_cached(turned), values=self._round_as_cached(values)
             )
@@ -72,12 +76,13 @@ class Reference:
     def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
         """What a layer makes of the vectors of tokens at these positions."""
         weight = self._weights_of(layer)
-        attended = self._attention(layer, weight, self._norm(weight, "attn_norm", x), positions)
-        if "post_attention_norm.weight" in weight:
+        y, norm = self._norm(weight, "attn_norm", x), self.hyper.architecture.forward_norm
+        attended = self._attention(layer, weight, y, positions)
+        if "post_attention_norm.weight" in weight and norm != "post_attention_norm":
             attended = self._norm(weight, "post_attention_norm", attended)
         x = x + attended
-        forward = self._experts if self.hyper.experts else self._forward
-        made = forward(weight, self._norm(weight, "ffn_norm", x))
+        forward = self._experts if self.hyper.has_experts(layer) else self._forward
+        made = forward(weight, self._norm(weight, norm, x) if norm else y)
         if "post_ffw_norm.weight" in weight:
             made = self._norm(weight, "post_ffw_norm", made)
         return x + made
@@ -119,15 +124,47 @@ class Reference:
         self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
     ) -> Floats:
         hyper, count = self.hyper, len(x)
+        if hyper.latent:
+            return self._latent_attention(layer, weight, x, positions)
         q, k, v = self._project_heads(weight, x)
         q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
         for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
             if f"{name}.weight" in weight:
                 part[...] = self._norm(weight, name, part)
-        if hyper.rope:
-            q, k = (self._turn_heads(hyper.rope, part, positions) for part in (q, k))
+        if rope := hyper.rope_of(layer):
+            q, k = (self._turn_heads(rope, part, positions) for part in (q, k))
         cache = self.append_positions(layer, k.reshape(count, -1), v)
-        return _product(weight, "attn_output", self._attend_positions(layer, q, cache, positions))
+        sinks = weight.find("attn_sinks.weight")
+        attended = self._attend_positions(layer, q, cache, positions, sinks)
+        return _product(weight, "attn_output", attended)
+
+    def _latent_attention(
+        self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
+    ) -> Floats:
+        """Attention whose cache holds one short vector, of which every head makes its own keys."""
+        hyper, latent, rope = self.hyper, self.hyper.latent, self.hyper.rope_of(layer)
+        assert latent
+        assert rope
+        source = x
+        if latent.query_rank:
+            source = self._norm(weight, "attn_q_a_norm", _product(weight, "attn_q_a", x))
+        q = _product(weight, "attn_q_b" if latent.query_rank else "attn_q", source)
+        q = q.reshape(len(x), hyper.heads, -1)
+        plain, turned = np.split(q, [latent.nope], axis=-1)
+        turned = self._turn_heads(rope, turned, positions)
+        short, ends = np.split(_product(weight, "attn_kv_a_mqa", x), [latent.rank], axis=-1)
+        short = self._norm(weight, "attn_kv_a_norm", short)
+        ends = self._turn_heads(rope, ends[:, None], positions)[:, 0]
+        cache = self.append_positions(layer, np.concatenate([ends, short], axis=-1), short)
+        ends, short = np.split(cache.keys[:, 0], [latent.turned], axis=-1)
+        seen = np.arange(len(ends)) <= positions[:, None]
+        made = []
+        for head in range(hyper.heads):
+            keys = short @ weight["attn_k_b.weight"][head]
+            scores = plain[:, head] @ keys.T + turned[:, head] @ ends.T
+            shares = _softmax(np.where(seen, scores * hyper.scale, -np.inf))
+            made.append(shares @ (cache.values[:, 0] @ weight["attn_v_b.weight"][head].T))
+        return _product(weight, "attn_output", np.concatenate(made, axis=-1))
 
     def _project_heads(self, weight: _Weights, x: Floats) -> tuple[Floats, Floats, Floats]:
         hyper = self.hyper
@@ -154,7 +191,12 @@ class Reference:
         return quants.dequantise(self.cache_format, rows).reshape(x.shape)
 
     def _attend_positions(
-        self, layer: int, q: Floats, cache: Cache, positions: NDArray[np.integer]
+        self,
+        layer: int,
+        q: Floats,
+        cache: Cache,
+        positions: NDArray[np.integer],
+        sinks: Floats | None,
     ) -> Floats:
         hyper, known = self.hyper, np.arange(len(cache.keys))
         seen = known <= positions[:, None]
@@ -167,8 +209,7 @@ class Reference:
             if cap := hyper.score_cap:
                 scores = cap * np.tanh(scores / cap)
             scores = np.where(seen, scores, -np.inf)
-            weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-            weights /= weights.sum(axis=-1, keepdims=True)
+            weights = _softmax(scores, None if sinks is None else sinks[head])
             heads.append(weights @ cache.values[:, group])
         return np.concatenate(heads, axis=-1)
 
@@ -188,38 +229,44 @@ class Reference:
             made[..., :half], made[..., half : 2 * half] = turned.real, turned.imag
         return made
 
-    def _forward(self, weight: _Weights, x: Floats) -> Floats:
+    def _forward(self, weight: _Weights, x: Floats, kind: str = "") -> Floats:
+        """A gated unit; `kind` is behind its tensors' names."""
         gate = self.hyper.architecture.gate
-        up = _product(weight, "ffn_up", x)
+        up = _product(weight, f"ffn_up{kind}", x)
         if not gate:
-            return _product(weight, "ffn_down", activations.gelu(up))
-        if "ffn_gate.weight" in weight:
-            gated = _product(weight, "ffn_gate", x)
+            return _product(weight, f"ffn_down{kind}", activations.gelu(up))
+        if f"ffn_gate{kind}.weight" in weight:
+            gated = _product(weight, f"ffn_gate{kind}", x)
         else:
             gated, up = np.split(up, 2, axis=-1)
-        return _product(weight, "ffn_down", _GATES[gate](gated) * up)
+        return _product(weight, f"ffn_down{kind}", _GATES[gate](gated, up))
 
     def _experts(self, weight: _Weights, x: Floats) -> Floats:
-        """Tokens through their experts: softmax over all, shares of the best that add up to 1."""
-        logits = _product(weight, "ffn_gate_inp", x)
-        best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.hyper.used]
-        shares = np.exp(np.take_along_axis(logits, best, -1) - logits.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
+        """Tokens through their experts, by shares of the best, and through those of all tokens."""
+        hyper, logits = self.hyper, _product(weight, "ffn_gate_inp", x)
+        odds = _softmax(logits) if hyper.gating == "softmax" else activations.sigmoid(logits)
+        preferences = weight.find("exp_probs_b.bias")
+        preferred = odds if preferences is None else odds + preferences
+        best = np.argsort(-preferred, axis=-1, kind="stable")[:, : hyper.used]
+        shares = np.take_along_axis(odds, best, -1)
+        if hyper.shares_sum:
+            shares = shares / shares.sum(axis=-1, keepdims=True)
+        shares = shares * hyper.share_scale
         made, activate = np.zeros_like(x), _GATES[self.hyper.architecture.gate]
         for expert in np.unique(best):
-            gate, up, down = (
-                weight.expert(f"ffn_{part}_exps.weight", int(expert)) for part in _EXPERT
-            )
+            gate, up, down = (_Expert(weight, part, int(expert)) for part in _EXPERT)
             for token, place in np.argwhere(best == expert):
-                inner = activate(gate @ x[token]) * (up @ x[token])
-                made[token] += shares[token, place] * (down @ inner)
-        return made
+                inner = activate(gate.times(x[token]), up.times(x[token]))
+                made[token] += shares[token, place] * down.times(inner)
+        shared = "ffn_up_shexp.weight" in weight
+        return made + self._forward(weight, x, "_shexp") if shared else made
 
 
 _EXPERT = ("gate", "up", "down")
-_GATES: Mapping[str, Callable[[Floats], Floats]] = {
-    "swiglu": activations.silu,
-    "geglu": activations.gelu,
+_GATES: Mapping[str, Callable[[Floats, Floats], Floats]] = {
+    "swiglu": lambda gated, up: activations.silu(gated) * up,
+    "geglu": lambda gated, up: activations.gelu(gated) * up,
+    "swiglu_oai": partial(gates.swiglu_oai, alpha=1.702, limit=7.0),
 }
 
 
@@ -237,6 +284,12 @@ class _Weights:
             self._held[name] = self._decode_weights(name)
         return self._held[name]
 
+    def find(self, name: str) -> Floats | None:
+        """A tensor if the file has it."""
+        if name not in self:
+            return None
+        return self[name]
+
     def expert(self, name: str, number: int) -> Floats:
         """The matrix of one expert."""
         return self._decode_weights(name, number)
@@ -248,9 +301,30 @@ class _Weights:
         return quants.dequantise(fmt.name, stored if expert is None else stored[expert])
 
 
+class _Expert:
+    """A matrix of one expert, and its bias."""
+
+    def __init__(self, weight: _Weights, part: str, number: int) -> None:
+        self._matrix = weight.expert(f"ffn_{part}_exps.weight", number)
+        bias = f"ffn_{part}_exps.bias"
+        self._bias = weight[bias][number] if bias in weight else 0.0
+
+    def times(self, x: Floats) -> Floats:
+        """What it makes of a vector."""
+        return np.asarray(self._matrix @ x + self._bias)
+
+
 def _product(weight: _Weights, name: str, x: Floats) -> Floats:
     made = x @ weight[f"{name}.weight"].T
     return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
+
+
+def _softmax(scores: Floats, sink: float | None = None) -> Floats:
+    """Shares of the scores of each row; a sink is one more score, whose share is lost."""
+    most = scores.max(axis=-1, keepdims=True)
+    weights = np.exp(scores - most)
+    beside = 0.0 if sink is None else np.exp(sink - most)
+    return np.asarray(weights / (weights.sum(axis=-1, keepdims=True) + beside))
 
 
 def _scales(rope: Rope, pairs: NDArray[np.integer]) -> Floats | float:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import sqrt
 
 import numpy as np
 
 from vkbench.case import Value
+from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rope_normed, rope_rows
-from vkbench_shaders.models.building import BLOCK, BYTES, MOST_VECTORS, Builder, Due
+from vkbench_shaders.models.building import BLOCK, Due
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
@@ -25,11 +26,12 @@ from vkbench_shaders.models.graph import (
     WANTED,
     WINDOW,
     Graph,
-    Part,
     Phase,
-    Weight,
 )
-from vkbench_shaders.models.hyper import Hyper, Rope
+from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.keys import Rope
+from vkbench_shaders.models.layer_parts import LayerParts
+from vkbench_shaders.models.shifting import SOURCES
 
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
@@ -39,23 +41,43 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     return wiring.graph()
 
 
-class Wiring(Builder):
+def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
+    """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
+    if not hyper.rope:
+        raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
+    shifting = _Shifting(file, hyper.turned_back, phase)
+    for layer in range(hyper.layers):
+        shifting.layer = layer
+        shifting.move_rows("k", hyper.key_size)
+        shifting.move_rows("v", hyper.value_size)
+    return replace(shifting.graph(), kept=())
+
+
+_READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa")
+_SINKS = "attn_sinks.weight"
+
+
+class Wiring(LayerParts):
     """Builds the steps of a model's layers."""
 
-    cosines = ""  # the value that has a token's cosines and sines, once it is made
-
     def model(self) -> None:
+        self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
+        norm = self.hyper.architecture.forward_norm
         for layer in range(self.hyper.layers):
             self.layer = layer
-            readers = self.of_layer("attn_qkv", "attn_q", "attn_k", "attn_v")
+            routed = self.hyper.has_experts(layer)
+            forward = [] if routed else self.of_layer("ffn_gate", "ffn_up")
+            readers = self.of_layer(*_READERS)
+            readers += [] if norm else forward
             x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
             self.streams.append(x)
-            readers = [] if self.hyper.experts else self.of_layer("ffn_gate", "ffn_up")
-            x, y = self.normalise_rows("ffn_norm", x, self.attention(y), readers=readers)
-            branch = self.experts(y) if self.hyper.experts else self.forward(y)
-            branch = self.behind("post_ffw_norm", branch)
+            if norm:
+                x, y = self.normalise_rows(norm, x, self.attention(y), readers=forward)
+            else:
+                x = self.add_branch(x, self.attention(y))
+            branch = self.behind("post_ffw_norm", self.feed_forward(y))
         self.layer = -1
         self.head(x, branch)
 
@@ -70,14 +92,22 @@ class Wiring(Builder):
             x = self.step("add", "add", shape, params, a=x, b=places)["y"]
         return x
 
+    def add_branch(self, x: str, branch: str | Due) -> str:
+        """Vectors plus what a branch makes of them."""
+        shape = self.grid(self.hyper.width)
+        return self.step("residual", "add", shape, a=self.resolve_branch(branch), b=x)["y"]
+
     def behind(self, norm: str, branch: str | Due) -> str | Due:
         """A branch, behind a norm of its own if it has one."""
-        if not self.has(f"{norm}.weight"):
+        if not self.has(f"{norm}.weight") or norm == self.hyper.architecture.forward_norm:
             return branch
         return self.normalise_rows(norm, self.resolve_branch(branch))[1]
 
     def attention(self, y: str) -> str | Due:
         """What attention makes of normalised vectors, behind its own norm if it has one."""
+        hyper = self.hyper
+        if hyper.latent:
+            return self.latent_output(self.step_by_step(*self.latent_heads(y)))
         q, k, v = self.project_heads(y)
         attend = self.at_once if self.attends_at_once() else self.step_by_step
         return self.behind(
@@ -95,16 +125,18 @@ class Wiring(Builder):
             stored["k"] = self.store_vectors("k", k, hyper.key_size)
         q = self.norm_and_turn("q", q, hyper.heads)
         shape = (phase.batch, hyper.heads, hyper.groups, phase.tokens, phase.length)
+        sinks = f"blk.{self.layer}.{_SINKS}"
+        sunk: dict[str, Value] = {"sinks": "yes"} if self.has(_SINKS) else {}
         return self.step(
             "attention",
             "flash_attn",
             (*shape, hyper.key_size, hyper.value_size),
-            {"mask": "blocks", "layout": "cache", **self.score_params()},
+            {"mask": "blocks", "layout": "cache", **self.score_params(), **sunk},
             self.attention_types(),
             **stored,
             q=q,
             mask=self.mask(),
-            sinks=self.unread_input(),
+            sinks=self.weight(sinks, "f32") if sunk else self.unread_input(),
         )["y"]
 
     def score_params(self) -> dict[str, Value]:
@@ -126,10 +158,11 @@ class Wiring(Builder):
 
     def attends_at_once(self) -> bool:
         """Whether one step turns a single token's heads, stores them, and attends to them."""
-        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope
+        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope_of(self.layer)
         if (
             not phase.products.joins
             or not rope
+            or self.has(_SINKS)
             or phase.tokens > 1
             or phase.cache not in token.CACHES
         ):
@@ -139,7 +172,7 @@ class Wiring(Builder):
 
     def at_once(self, q: str, k: str, v: str) -> str:
         """What attention makes of heads as products and their norms left them."""
-        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope
+        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope_of(self.layer)
         assert rope
         q, k = self.head_norm("q", q, hyper.heads), self.head_norm("k", k, hyper.groups)
         turning: dict[str, Value] = {"mode": rope.mode}
@@ -162,21 +195,25 @@ class Wiring(Builder):
         )["y"]
 
     def turns(self, rope: Rope) -> str:
-        """The cosines and sines of the token's position, which all layers share."""
-        if not self.cosines:
+        """The cosines and sines of the token's position, which layers share."""
+        if rope not in self.cosines:
             batch, size = self.phase.batch, self.hyper.key_size
             pairs = np.zeros((batch, size), np.float32)
             pairs[:, token.pairs(rope.n_dims, rope.mode)[0]] = 1
             self.constants[self.input(PAIRS, "f32", batch * size)] = pairs
-            params, bound = self.turning()
+            params, bound = self.turning(rope)
             with self.in_layer(-1):
                 made = self.step("turns", "rope", (batch, 1, 1, size), params, x=PAIRS, **bound)
-            self.cosines = made["y"]
-        return self.cosines
+            self.cosines[rope] = made["y"]
+        return self.cosines[rope]
 
     def attended_as(self) -> str:
         """The format of attention's results."""
-        whole = self.hyper.value_size % BLOCK == 0 and self.phase.cache in ROUNDED
+        whole = (
+            self.hyper.value_size % BLOCK == 0
+            and not self.hyper.latent
+            and self.phase.cache in ROUNDED
+        )
         return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
 
     def project_heads(self, y: str) -> tuple[str, str, str]:
@@ -202,9 +239,9 @@ class Wiring(Builder):
 
     def turn_heads(self, label: str, x: str, heads: int, norm: str = "") -> str:
         """Heads that are turned, and normalised before by a norm that this step has besides."""
-        if not self.hyper.rope:
+        if not (rope := self.hyper.rope_of(self.layer)):
             return x
-        params, bound = self.turning()
+        params, bound = self.turning(rope)
         shape = (self.phase.batch, self.phase.tokens, heads, self.hyper.key_size)
         if norm:
             params |= {"eps": self.hyper.eps}
@@ -221,16 +258,14 @@ class Wiring(Builder):
 
     def norms_and_turns(self, norm: str) -> bool:
         """Whether heads have a norm that is made by the step that turns them."""
-        rope, size = self.hyper.rope, self.hyper.key_size
+        rope, size = self.hyper.rope_of(self.layer), self.hyper.key_size
         if not rope or not self.has(f"{norm}.weight") or self.has(f"{norm}.bias"):
             return False
         is_rms = self.hyper.architecture.norm == "rms_norm"
         return is_rms and size <= rope_normed.MOST and size % EIGHT == rope.n_dims % EIGHT == 0
 
-    def turning(self) -> tuple[dict[str, Value], dict[str, str]]:
+    def turning(self, rope: Rope) -> tuple[dict[str, Value], dict[str, str]]:
         """Parameters of rope, and what it is given beside heads."""
-        rope = self.hyper.rope
-        assert rope
         params: dict[str, Value] = {k: v for k, v in asdict(rope).items() if k != "factors"}
         if rope.n_dims == self.hyper.key_size:
             del params["n_dims"]
@@ -243,14 +278,16 @@ class Wiring(Builder):
 
     def turns_into_cache(self) -> bool:
         """Whether one step turns keys and stores them."""
-        rope = self.hyper.rope
+        rope = self.hyper.rope_of(self.layer)
         if not rope or self.phase.cache not in rope_rows.TYPES:
             return False
         return self.hyper.key_size % EIGHT == rope.n_dims % EIGHT == 0
 
     def turned_and_stored(self, x: str) -> str:
         """The cache of keys with these heads in it, turned."""
-        phase, params, bound = self.phase, *self.turning()
+        phase, rope = self.phase, self.hyper.rope_of(self.layer)
+        assert rope
+        params, bound = self.turning(rope)
         rows, cache = self.cache("k", self.hyper.key_size)
         shape = (rows, phase.batch, phase.tokens, self.hyper.groups, self.hyper.key_size)
         ids = self.input(ROWS, "i32", self.count)
@@ -275,85 +312,6 @@ class Wiring(Builder):
         self.caches.append(cache)
         self.sizes[cache] = rows * fmt.items(self.hyper.groups * size) * fmt.dtype.itemsize
         return rows, cache
-
-    def forward(self, y: str) -> Due:
-        gate = self.hyper.architecture.gate
-        if not gate:
-            inner = self.each("gelu", self.product("ffn_up", y))
-        elif not self.has("ffn_gate.weight"):
-            inner = self.gate_halves("ffn_up", y, self.join_weights("ffn_up"))
-        elif (both := self.join_weights("ffn_gate", "ffn_up")) is not None:
-            inner = self.gate_halves("ffn_gate_up", y, both)
-        else:
-            a, b = self.product("ffn_gate", y), self.product("ffn_up", y)
-            inner = self.step(gate, f"{gate}_split", self.grid(self.hyper.inner), a=a, b=b)["y"]
-        return self.postpone_product("ffn_down", inner)
-
-    def gate_halves(self, label: str, y: str, weight: Weight | None) -> str:
-        """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
-        gate, shape = self.hyper.architecture.gate, self.grid(self.hyper.inner)
-        form = self.form(*self.of_layer("ffn_down"))
-        if weight and self.joins(y, weight, form):
-            return self.gated_product(label, y, weight)
-        x = self.multiply_by(label, y, weight) if weight else self.product(label, y)
-        return self.step(gate, f"{gate}_q8_1" if form == BYTES else gate, shape, x=x)["y"]
-
-    def join_weights(self, *names: str) -> Weight | None:
-        """Matrices as one, behind each other, where they have one format and no biases."""
-        tensors = [self.file.tensor(f"blk.{self.layer}.{name}.weight") for name in names]
-        formats = {tensor.format.name for tensor in tensors if tensor.format}
-        if len(formats) > 1 or any(self.has(f"{name}.bias") for name in names):
-            return None
-        parts = tuple(Part(tensor=tensor.name) for tensor in tensors)
-        return Weight(parts=parts, format=formats.pop())
-
-    def experts(self, y: str) -> str:
-        hyper, count = self.hyper, self.count
-        logits = self.product("ffn_gate_inp", y)
-        shape = (count, hyper.experts, hyper.used)
-        routed = self.step(
-            "routing",
-            "top_k_moe",
-            shape,
-            {"normalise": "selected"},
-            logits=logits,
-            bias=self.unread_input(),
-        )
-        ids, rows = routed["ids"], count * hyper.used
-        gate = self.hyper.architecture.gate
-        a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
-        inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
-        shared = self.of_experts("ffn_down_exps", inner, ids, "expert", routed["weights"])
-        summed = (1, count, hyper.used, hyper.width)
-        return self.step("experts", "sum", summed, {"axes": "h"}, x=shared)["y"]
-
-    def of_experts(self, label: str, x: str, ids: str, vectors: str, shares: str = "") -> str:
-        """Products of each token with its experts' matrices, times its shares of these experts."""
-        weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
-        experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
-        params: dict[str, Value] = {"x": vectors}
-        bound, kernel, is_shared = {}, "mul_mat_id", False
-        if self.count <= MOST_VECTORS:
-            kernel, is_shared = "mul_mat_vec_id", bool(shares)
-            bound = {"biases": self.unread_input(), "shares": shares or self.unread_input()}
-            params |= {"then": "mul"} if shares else {}
-        product = self.step(
-            label,
-            kernel,
-            (experts, self.hyper.used, m, self.count, k),
-            params,
-            {"weights": weight.format},
-            variant=self.path(weight.format, self.hyper.used * m * k),
-            weights=self.use_weight(weight),
-            x=x,
-            ids=ids,
-            **bound,
-        )["y"]
-        if is_shared or not shares:
-            return product
-        by_expert = (1, self.count * self.hyper.used, 1, m)
-        by: dict[str, Value] = {"broadcast": "channel"}
-        return self.step("shares", "mul", by_expert, by, a=product, b=shares)["y"]
 
     def head(self, x: str, branch: str | Due) -> None:
         """Logits of the tokens that are wanted."""
@@ -380,10 +338,30 @@ class Wiring(Builder):
 
     def pick_wanted(self, x: str, branch: str, count: int) -> str:
         """The last layer's results of the tokens that are wanted."""
-        shape = self.grid(self.hyper.width)
-        last = self.step("residual", "add", shape, a=branch, b=x)["y"]
+        last = self.add_branch(x, branch)
         self.streams.append(last)
         ids = self.input(WANTED, "i32", count)
         chosen = (self.count, count, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]
+
+
+class _Shifting(Wiring):
+    """Rows of caches, read, turned if they are keys, and written elsewhere."""
+
+    def move_rows(self, name: str, size: int) -> None:
+        phase, width = self.phase, self.hyper.groups * size
+        rows = phase.batch * phase.room
+        ids = self.input(SOURCES, "i32", self.count)
+        x = self.step(
+            f"shift_{name}",
+            "get_rows",
+            (rows, self.count, width),
+            {},
+            {"table": phase.cache},
+            table=f"cache.{name}.{self.layer}",
+            ids=ids,
+        )["y"]
+        self.store_vectors(
+            name, self.turn_heads(name, x, self.hyper.groups) if name == "k" else x, size
+        )

@@ -100,6 +100,7 @@ def judge(trial: Trial, first: Left, second: Left) -> Verdict:
     """
     findings = Findings(path=_path(trial))
     _judge_memory(findings, trial, first, second)
+    _judge_neighbours(findings, trial, first)
     if not findings.complaint:
         if is_small(trial.model.file, trial.case.tokens * trial.case.batch):
             _judge_whole(findings, trial, first)
@@ -153,6 +154,18 @@ def _judge_repeated(findings: Findings, name: str, one: Image, other: Image) -> 
         findings.complain("unwritten", unwritten, f"{unwritten} of {name} were never written")
     if differing := int((bits[0] != bits[1]).sum()):
         findings.complain("unrepeated", differing, f"{differing} of {name} differ on a second run")
+
+
+def _judge_neighbours(findings: Findings, trial: Trial, left: Left) -> None:
+    """Judge whether a sequence's logits are the same bits beside other sequences."""
+    if trial.beside_others is None:
+        return
+    made = left.numbers(-1, LOGITS, trial.case.batch)
+    alone = (trial.chosen_logits[-1] if trial.generates else made)[0]
+    changed = int((alone.view(np.uint32) != trial.beside_others.view(np.uint32)).sum())
+    if changed:
+        reason = f"{changed} logits of a sequence change with its neighbours"
+        findings.complain("unrepeated", changed, reason)
 
 
 def _judge_whole(findings: Findings, trial: Trial, left: Left) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -55,6 +56,9 @@ class Trial:
         self.tokens = _tokens(case, model.hyper.vocabulary)  # (batch, tokens)
         self.first = case.tokens - steps if self.generates else 0  # position of the first run
         self.chosen_logits: list[Array] = []  # of each step of a generation: (batch, vocabulary)
+        self.beside_others: Array | None = (
+            None  # the first sequence's logits, its neighbours others
+        )
         self.run = Passage(model, self.start, case.timed, wanted=case.batch, kept=kept)
         self._follows = like is not None
         if like:
@@ -82,10 +86,15 @@ class Trial:
     def left_again(self, poison: int) -> Left:
         """As `left_over`, once another prompt went through the caches and this one was read anew.
 
+        Of several sequences the first one stays, so that its logits tell whether others reach it.
         What follows another trial leaves the caches as those are.
         """
         if not self._follows:
-            self._reread((self.tokens + 1) % self.model.hyper.vocabulary)
+            others = (self.tokens + 1) % self.model.hyper.vocabulary
+            if self.case.batch > 1:
+                others[0] = self.tokens[0]
+            logits = self._reread(others)
+            self.beside_others = logits[0] if self.case.batch > 1 else None
             self._reread(self.tokens)
         return self.left_over(poison)
 
@@ -122,9 +131,12 @@ class Trial:
             if at + 1 < self.case.tokens:
                 self.tokens[:, at + 1] = np.nan_to_num(logits).argmax(axis=-1)
 
-    def _reread(self, tokens: Ids) -> None:
-        for _ in self._read(tokens):
-            pass
+    def _reread(self, tokens: Ids) -> Array:
+        """Read all tokens; the logits of each sequence's last one: (batch, vocabulary)."""
+        last = deque(self._read(tokens), maxlen=1)
+        if last:
+            return last[0][1].copy()
+        return self.run.last.read(LOGITS).reshape(self.case.batch, -1).copy()
 
     def _read(self, tokens: Ids) -> Iterator[tuple[int, Array]]:
         """Read all tokens: a prompt, then one by one what is generated, with the logits of each."""

@@ -79,7 +79,7 @@ def make(
         str,
         Option(
             metavar="ARCH",
-            help="Architecture: llama, mixtral, qwen2, qwen3, qwen3moe, gpt2, phi3 or gemma2.",
+            help="Architecture, such as llama, mixtral, qwen3, gemma3 or gpt-oss.",
             autocompletion=completion.architectures,
         ),
     ] = "",

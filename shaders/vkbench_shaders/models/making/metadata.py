@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vkbench_shaders.models.making.mixtures import Mixture
-from vkbench_shaders.models.making.shapes import Shape
+from vkbench_shaders.models.making.shapes import CENTRED, Shape
 
 Value = bool | int | float | str  # whole numbers are stored as u32, others as f32
 
@@ -37,15 +37,51 @@ def _sizes(shape: Shape) -> dict[str, Value]:
     }
     if shape.arch == "gpt2":
         return sizes | {"attention.layer_norm_epsilon": shape.epsilon}
+    kind = "" if shape.arch in CENTRED else "rms_"
     sizes |= {
         "attention.head_count_kv": shape.kv_heads,
-        "attention.layer_norm_rms_epsilon": shape.epsilon,
+        f"attention.layer_norm_{kind}epsilon": shape.epsilon,
         "attention.key_length": shape.head_size,
         "attention.value_length": shape.head_size,
-        "rope.dimension_count": shape.head_size,
+        "rope.dimension_count": shape.turned,
         "rope.freq_base": shape.rope_base,
     }
-    return sizes | _experts(shape) | _windows(shape)
+    return sizes | _scaling(shape) | _experts(shape) | _windows(shape) | _latent(shape)
+
+
+def _scaling(shape: Shape) -> dict[str, Value]:
+    if not shape.rope_scaling:
+        return {}
+    keys: dict[str, Value] = {
+        "rope.scaling.type": shape.rope_scaling,
+        "rope.scaling.factor": shape.rope_factor,
+    }
+    if shape.rope_context:
+        keys["rope.scaling.original_context_length"] = shape.rope_context
+    if shape.rope_log:
+        keys["rope.scaling.yarn_log_multiplier"] = shape.rope_log
+    return keys
+
+
+def _latent(shape: Shape) -> dict[str, Value]:
+    """Sizes of latent attention, whose heads of keys are one, and how experts are weighed."""
+    if not shape.rank:
+        return {}
+    keys: dict[str, Value] = {
+        "attention.key_length": shape.rank + shape.turned,
+        "attention.value_length": shape.rank,
+        "attention.key_length_mla": shape.head_size + shape.turned,
+        "attention.value_length_mla": shape.head_size,
+        "attention.kv_lora_rank": shape.rank,
+        "feed_forward_length": shape.dense_forward,
+        "expert_feed_forward_length": shape.feed_forward,
+        "expert_shared_count": shape.shared,
+        "expert_weights_scale": 1.0,
+        "expert_weights_norm": False,
+        "expert_gating_func": 1,
+        "leading_dense_block_count": shape.dense,
+    }
+    return keys | ({"attention.q_lora_rank": shape.query_rank} if shape.query_rank else {})
 
 
 def _experts(shape: Shape) -> dict[str, Value]:
@@ -55,6 +91,8 @@ def _experts(shape: Shape) -> dict[str, Value]:
     if shape.arch == "qwen3moe":
         counts["expert_feed_forward_length"] = shape.feed_forward
         counts["feed_forward_length"] = shape.feed_forward * shape.used
+    if shape.arch == "gpt-oss":
+        counts["expert_feed_forward_length"] = shape.feed_forward
     return counts
 
 

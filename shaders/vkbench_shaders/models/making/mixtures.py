@@ -72,7 +72,7 @@ def mixture_named(name: str, pure: bool = False) -> Mixture:
 
 def format_of(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
     """The format that a tensor gets."""
-    if len(tensor.shape) < 2 or tensor.kind in _PLAIN_KINDS:
+    if len(tensor.shape) < 2 or tensor.kind in _PLAIN_KINDS or tensor.kind.endswith(".bias"):
         return "f32"
     main = mixture.main
     if main in PLAIN or mixture.pure:

@@ -25,16 +25,32 @@ class Shape:
     context: int
     experts: int = 0
     used: int = 0  # of the experts, by a token
+    shared: int = 0  # experts that every token uses besides
+    dense: int = 0  # layers without experts, the first ones
+    dense_forward: int = 0  # of their feed-forward part
+    rank: int = 0  # of the vector that keys and values of all heads are made of, if there is one
+    query_rank: int = 0  # of one that queries are made of
     tied: bool = False  # whether the embedding is the output matrix too
     epsilon: float = 1e-5
     rope_base: float = 10_000.0
     rope_factors: bool = False  # whether a tensor divides the frequencies, as in Llama 3.1 and 3.2
+    rope_scaling: str = ""  # how angles are made smaller for long contexts, if they are
+    rope_factor: float = 1.0  # by how much
+    rope_context: int = 0  # the context before that
+    rope_log: float = 0.0  # by how much scores grow with the factor's logarithm
     window: int = 0  # tokens that a layer with a sliding window sees
 
     @property
     def architecture(self) -> str:
         """The architecture as the key general.architecture names it."""
         return "llama" if self.arch == "mixtral" else self.arch
+
+    @property
+    def turned(self) -> int:
+        """Numbers of a head that follow from its position: of phi2's 80 only 32."""
+        if self.rank:
+            return self.head_size // 2
+        return self.head_size * 2 // 5 if self.arch == "phi2" else self.head_size
 
     @property
     def query(self) -> int:
@@ -124,6 +140,75 @@ _GEMMA2 = Shape(
     epsilon=1e-6,
     window=4096,
 )
+_PHI2 = replace(
+    _llama_2("phi2", 32, 10_240), width=2560, head_size=80, vocabulary=51_200, context=2048
+)
+_PHI4 = replace(
+    _llama_2("phi3", 10, 17_920),
+    layers=40,
+    width=5120,
+    heads=40,
+    vocabulary=100_352,
+    context=16_384,
+    rope_base=250_000.0,
+)
+_GEMMA3 = Shape(
+    arch="gemma3",
+    layers=34,
+    width=2560,
+    heads=8,
+    kv_heads=4,
+    head_size=256,
+    feed_forward=10_240,
+    vocabulary=262_144,
+    context=131_072,
+    tied=True,
+    epsilon=1e-6,
+    rope_base=1e6,
+    rope_scaling="linear",
+    rope_factor=8.0,
+    window=1024,
+)
+_GPT_OSS = Shape(
+    arch="gpt-oss",
+    layers=24,
+    width=2880,
+    heads=64,
+    kv_heads=8,
+    head_size=64,
+    feed_forward=2880,
+    vocabulary=201_088,
+    context=131_072,
+    experts=32,
+    used=4,
+    rope_base=150_000.0,
+    rope_scaling="yarn",
+    rope_factor=32.0,
+    rope_context=4096,
+    window=128,
+)
+_DEEPSEEK2 = Shape(
+    arch="deepseek2",
+    layers=27,
+    width=2048,
+    heads=16,
+    kv_heads=1,
+    head_size=128,
+    feed_forward=1408,
+    vocabulary=102_400,
+    context=163_840,
+    experts=64,
+    used=6,
+    shared=2,
+    dense=1,
+    dense_forward=10_944,
+    rank=512,
+    epsilon=1e-6,
+    rope_scaling="yarn",
+    rope_factor=40.0,
+    rope_context=4096,
+    rope_log=0.0707,
+)
 _MISTRAL = replace(_llama_2("llama", 8, 14_336), context=32_768, rope_base=1e6)
 _MIXTRAL = replace(_MISTRAL, arch="mixtral", experts=8, used=2)
 _QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used=8)
@@ -133,16 +218,19 @@ def _tiny(shape: Shape) -> Shape:
     """Two layers of an architecture, in which every row is one or two blocks of 256 long."""
     return replace(
         shape,
-        layers=2,
+        layers=6 if shape.arch == "gemma3" else 2,  # a period of its windows
         width=256,
         heads=4,
-        kv_heads=4 if shape.heads == shape.kv_heads else 2,
+        kv_heads={1: 1, shape.heads: 4}.get(shape.kv_heads, 2),
         head_size=64,
         feed_forward=512,
         vocabulary=512,
         context=512,
         experts=min(shape.experts, 8),
         used=min(shape.used, 2),
+        dense_forward=min(shape.dense_forward, 512),
+        rank=min(shape.rank, 256),
+        query_rank=min(shape.rank, 256),  # llama.cpp knows models without by their 27 layers
         window=min(shape.window, 64),
     )
 
@@ -164,7 +252,14 @@ _REAL: Final[dict[str, Shape]] = {
     "gpt2-774m": _gpt2(36, 1280),
     "phi3-mini": _PHI3,
     "gemma2-2b": _GEMMA2,
+    "phi2": _PHI2,
+    "phi4": _PHI4,
+    "gemma3-4b": _GEMMA3,
+    "gpt-oss-20b": _GPT_OSS,
+    "deepseek-v2-lite": _DEEPSEEK2,
 }
+CENTRED: Final = ("gpt2", "phi2")  # architectures of layer_norm, with biases everywhere
+_OF_EXPERTS: Final = ("mixtral", "qwen3moe", "gpt-oss", "deepseek2")
 # The first model of each architecture, by which `--arch` alone goes.
 _FIRST: Final[Mapping[str, str]] = {
     shape.arch: name for name, shape in reversed(list(_REAL.items()))
@@ -214,13 +309,13 @@ def _complaints(shape: Shape) -> list[str]:
         complaints.append(f"head_size is {shape.head_size}: it has to be even")
     if shape.used > shape.experts:
         complaints.append(f"a token cannot use {shape.used} of {shape.experts} experts")
-    if bool(shape.experts) != (shape.arch in ("mixtral", "qwen3moe")):
-        has = "has" if shape.arch in ("mixtral", "qwen3moe") else "has no"
+    if bool(shape.experts) != (shape.arch in _OF_EXPERTS):
+        has = "has" if shape.arch in _OF_EXPERTS else "has no"
         complaints.append(f"{shape.arch} {has} experts")
-    if shape.arch in ("gpt2", "phi3") and shape.query != shape.width:
+    if shape.arch in ("gpt2", "phi2", "phi3") and shape.query != shape.width:
         complaints.append(
             f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it"
         )
-    if shape.arch == "gpt2" and shape.heads != shape.kv_heads:
-        complaints.append("gpt2 has as many kv_heads as heads")
+    if shape.arch in CENTRED and shape.heads != shape.kv_heads:
+        complaints.append(f"{shape.arch} has as many kv_heads as heads")
     return complaints

@@ -13,9 +13,10 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
-from vkbench_shaders.models.making.shapes import Shape
+from vkbench_shaders.models.making.shapes import CENTRED, Shape
 
 _LOGITS = 3.0  # standard deviation of logits: the likeliest token stands out, as in real models
+_SCALED = ("gemma2", "gemma3")  # architectures that scale the embedding, with norms behind parts
 _SCORES = 1.5  # how much longer queries and keys are than their inputs: attention has a focus
 
 
@@ -61,10 +62,12 @@ def _before(shape: Shape) -> Iterator[TensorPlan]:
         yield TensorPlan(name="position_embd.weight", shape=places, deviation=deviation / 2)
     # With random signs the output is no longer nearest to the token that was read.
     yield _norm("output_norm", shape.width, is_signed=shape.tied)
-    if shape.arch == "gpt2":
+    if shape.arch in CENTRED:
         yield _bias("output_norm", shape.width)
     if not shape.tied:
         yield TensorPlan(name="output.weight", shape=vectors, deviation=deviation)
+        if shape.arch == "phi2":
+            yield _bias("output", shape.vocabulary)
     if shape.rope_factors:
         factors = _rope_factors(shape)
         yield TensorPlan(
@@ -73,59 +76,104 @@ def _before(shape: Shape) -> Iterator[TensorPlan]:
 
 
 def _layer(shape: Shape, layer: int) -> Iterator[TensorPlan]:
-    for made in (*_attention(shape), *_feed_forward(shape)):
+    attention = _latent if shape.rank else _attention
+    sizes = shape
+    if layer < shape.dense:
+        sizes = replace(shape, experts=0, feed_forward=shape.dense_forward)
+    for made in (*attention(shape), *_feed_forward(sizes)):
         yield replace(made, name=f"blk.{layer}.{made.name}")
 
 
 def _attention(shape: Shape) -> Iterator[TensorPlan]:
     yield _norm("attn_norm", shape.width)
-    joined = shape.arch in ("gpt2", "phi3")
+    joined = shape.arch in ("gpt2", "phi2", "phi3")
     sizes = {"attn_q": shape.query, "attn_k": shape.key, "attn_v": shape.key}
     if joined:
         sizes = {"attn_qkv": sum(sizes.values())}
     for name, size in sizes.items():
         gain = 1.0 if name == "attn_v" else _SCORES
         yield _matrix(name, (size, shape.width), gain)
-        if shape.arch in ("gpt2", "qwen2"):
+        if shape.arch in (*CENTRED, "qwen2", "gpt-oss"):
             yield _bias(name, size)
-    if shape.arch in ("qwen3", "qwen3moe"):
+    if shape.arch in ("qwen3", "qwen3moe", "gemma3"):
         yield _norm("attn_q_norm", shape.head_size)
         yield _norm("attn_k_norm", shape.head_size)
     yield _matrix("attn_output", (shape.width, shape.query), _share(shape))
-    if shape.arch == "gpt2":
+    if shape.arch in CENTRED:
         yield _bias("attn_norm", shape.width)
+    if shape.arch in (*CENTRED, "gpt-oss"):
         yield _bias("attn_output", shape.width, _share(shape))
-    if shape.arch == "gemma2":
+    if shape.arch == "gpt-oss":
+        yield TensorPlan(name="attn_sinks.weight", shape=(shape.heads,), deviation=1.0)
+    if shape.arch in _SCALED:
         yield _norm("post_attention_norm", shape.width, mean=_share(shape))
+
+
+def _latent(shape: Shape) -> Iterator[TensorPlan]:
+    """Attention whose keys and values of all heads are made of one vector."""
+    rank, short, heads, size = shape.rank, shape.query_rank, shape.heads, shape.head_size
+    yield _norm("attn_norm", shape.width)
+    if short:
+        yield _matrix("attn_q_a", (short, shape.width))
+        yield _norm("attn_q_a_norm", short)
+    rows = heads * (size + shape.turned)
+    yield _matrix("attn_q_b" if short else "attn_q", (rows, short or shape.width), _SCORES)
+    yield _matrix("attn_kv_a_mqa", (rank + shape.turned, shape.width), _SCORES)
+    yield _norm("attn_kv_a_norm", rank)
+    yield TensorPlan(
+        name="attn_k_b.weight", shape=(heads, rank, size), deviation=_SCORES / sqrt(rank)
+    )
+    yield _matrix("attn_v_b", (heads, size, rank))
+    yield _matrix("attn_output", (shape.width, heads * size), _share(shape))
 
 
 def _feed_forward(shape: Shape) -> Iterator[TensorPlan]:
     wide, inner = shape.width, shape.feed_forward
-    yield _norm("ffn_norm", wide)
+    if shape.arch != "phi2":
+        yield _norm("post_attention_norm" if shape.arch == "gpt-oss" else "ffn_norm", wide)
     if shape.experts:
-        yield _matrix("ffn_gate_inp", (shape.experts, wide), gain=2.0)
-        yield _matrix("ffn_gate_exps", (shape.experts, inner, wide))
-        yield _matrix("ffn_up_exps", (shape.experts, inner, wide))
-        yield _matrix("ffn_down_exps", (shape.experts, wide, inner), _share(shape))
+        yield from _experts(shape)
         return
     if shape.arch == "phi3":
         yield _matrix("ffn_up", (2 * inner, wide))
-    elif shape.arch != "gpt2":
+    elif shape.arch not in CENTRED:
         yield _matrix("ffn_gate", (inner, wide))
     if shape.arch != "phi3":
         yield _matrix("ffn_up", (inner, wide))
     yield _matrix("ffn_down", (wide, inner), _share(shape))
     if shape.arch == "gpt2":
         yield _bias("ffn_norm", wide)
+    if shape.arch in CENTRED:
         yield _bias("ffn_up", inner)
         yield _bias("ffn_down", wide, _share(shape))
-    if shape.arch == "gemma2":
+    if shape.arch in _SCALED:
         yield _norm("post_ffw_norm", wide, mean=_share(shape))
+
+
+def _experts(shape: Shape) -> Iterator[TensorPlan]:
+    wide, inner, biased = shape.width, shape.feed_forward, shape.arch == "gpt-oss"
+    yield _matrix("ffn_gate_inp", (shape.experts, wide), gain=2.0)
+    if biased:
+        yield _bias("ffn_gate_inp", shape.experts)
+    for name, rows, columns, gain in (
+        ("ffn_gate_exps", inner, wide, 1.0),
+        ("ffn_up_exps", inner, wide, 1.0),
+        ("ffn_down_exps", wide, inner, _share(shape)),
+    ):
+        yield _matrix(name, (shape.experts, rows, columns), gain)
+        if biased:
+            deviation = 0.1 * (1.0 if name != "ffn_down_exps" else gain)
+            sizes = (shape.experts, rows)
+            yield TensorPlan(name=f"{name}.bias", shape=sizes, deviation=deviation)
+    if shape.shared:
+        yield _matrix("ffn_gate_shexp", (shape.shared * inner, wide))
+        yield _matrix("ffn_up_shexp", (shape.shared * inner, wide))
+        yield _matrix("ffn_down_shexp", (wide, shape.shared * inner), _share(shape))
 
 
 def _share(shape: Shape) -> float:
     """How long one of a layer's two parts may be, so that all together are as the embedding."""
-    embedding = _LOGITS if shape.arch == "gemma2" else _LOGITS / sqrt(shape.width)
+    embedding = _LOGITS if shape.arch in _SCALED else _LOGITS / sqrt(shape.width)
     return embedding / sqrt(2 * shape.layers)
 
 

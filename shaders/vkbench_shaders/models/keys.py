@@ -1,0 +1,203 @@
+"""The keys of a GGUF file that tell a model's sizes: how its heads turn, see and are weighed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log, sqrt
+from typing import Any, Final
+
+import numpy as np
+
+from vkbench.errors import UsageError
+from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.models.architectures import Architecture
+
+_SCALINGS: Final = ("none", "linear", "yarn", "longrope")
+SIGMOID: Final = 2
+_GATINGS: Final = {1: "softmax", SIGMOID: "sigmoid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rope:
+    """How queries and keys are turned; fields are the kernel rope's parameters."""
+
+    mode: str
+    n_dims: int
+    freq_base: float
+    freq_scale: float = 1.0
+    ext_factor: float = 0.0
+    attn_factor: float = 1.0
+    n_ctx_orig: int = 4096
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    factors: str = ""  # the tensor of divisors, if any
+
+    @property
+    def magnitude(self) -> float:
+        """How much longer what is turned becomes."""
+        return self.attn_factor * self._stretch
+
+    @property
+    def back(self) -> Rope:
+        """This rope without a change of lengths, for what was turned before."""
+        return replace(self, attn_factor=1 / self._stretch)
+
+    @property
+    def _stretch(self) -> float:
+        return 1 + 0.1 * log(1 / self.freq_scale) if self.ext_factor else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latent:
+    """Sizes of attention whose keys and values are made of one short vector."""
+
+    rank: int  # of that vector
+    query_rank: int  # of another one, of which queries are made; 0: there is none
+    nope: int  # numbers of a query that are not turned
+    turned: int  # those that are
+    value: int  # numbers of a head's values
+
+
+class Keys:
+    """The keys of a file, each with its architecture's prefix."""
+
+    def __init__(self, file: GgufFile) -> None:
+        self.file = file
+        self.name = str(file.keys.get("general.architecture", ""))
+
+    def refusal_of(self, key: str, complaint: str) -> UsageError:
+        return UsageError(f"{self.file.path}: {self.name}.{key} {complaint}")
+
+    def value(self, key: str) -> object:
+        return self.file.keys.get(f"{self.name}.{key}")
+
+    def size(self, key: str, default: int | None = None) -> int:
+        value = self.value(key)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, tuple) and len(set(value)) == 1:
+            value = value[0]  # one for each layer, all alike
+        if not isinstance(value, int) or value < 1:
+            raise self.refusal_of(key, f"has to be a size, alike in all layers; it is {value}")
+        return int(value)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        value = self.value(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, float | int):
+            raise self.refusal_of(key, f"has to be a number; it is {value}")
+        return float(str(np.float32(value)))  # 1e-05 and not 9.999999747378752e-06
+
+
+def epsilon_of(keys: Keys, architecture: Architecture) -> float:
+    rms = architecture.norm == "rms_norm"
+    return keys.number(
+        "attention.layer_norm_rms_epsilon" if rms else "attention.layer_norm_epsilon"
+    )
+
+
+def score_scale_of(
+    keys: Keys, architecture: Architecture, width: int, heads: int, key_size: int
+) -> float:
+    """1 / sqrt(key size); the largest gemma2 and gemma3 go by the width instead."""
+    if keys.size("block_count") == architecture.wide_layers:
+        return 1 / sqrt(width // heads)
+    if architecture.latent:
+        factor = max(1.0, keys.number("rope.scaling.factor", 1.0))
+        longer = 1 + keys.number("rope.scaling.yarn_log_multiplier", 0.0) * log(factor)
+        return longer**2 / sqrt(keys.size("attention.key_length_mla"))
+    return 1 / sqrt(key_size)
+
+
+def latent_of(keys: Keys) -> Latent:
+    """Sizes of latent attention; files without those of each head hold other tensors."""
+    for name in ("attention.key_length_mla", "attention.value_length_mla"):
+        if keys.value(name) is None:
+            raise keys.refusal_of(name, "is missing: attn_kv_b is not supported, only attn_k_b")
+    turned = keys.size("rope.dimension_count")
+    rank = keys.size("attention.kv_lora_rank")
+    return Latent(
+        rank=rank,
+        query_rank=keys.size("attention.q_lora_rank", 0)
+        if keys.value("attention.q_lora_rank")
+        else 0,
+        nope=keys.size("attention.key_length_mla") - turned,
+        turned=turned,
+        value=keys.size("attention.value_length_mla"),
+    )
+
+
+def shares_of(keys: Keys, architecture: Architecture) -> dict[str, Any]:
+    """How experts are weighed, and which layers have none: in files of deepseek2 keys say so."""
+    if not architecture.latent:
+        return {}
+    for name in ("expert_group_count", "expert_group_used_count"):
+        if (groups := keys.value(name)) not in (None, 0, 1):
+            raise keys.refusal_of(name, f"is {groups}: experts chosen by groups are not supported")
+    number = keys.value("expert_gating_func") or 1
+    if number not in _GATINGS:
+        known = ", ".join(f"{key} ({name})" for key, name in _GATINGS.items())
+        raise keys.refusal_of("expert_gating_func", f"is {number}; known are {known}")
+    return {
+        "dense": keys.size("leading_dense_block_count", 0)
+        if keys.value("leading_dense_block_count")
+        else 0,
+        "gating": _GATINGS[number],
+        "shares_sum": bool(keys.value("expert_weights_norm")),
+        "share_scale": keys.number("expert_weights_scale", 1.0) or 1.0,
+    }
+
+
+def rope_of(keys: Keys, architecture: Architecture, key_size: int, context: int) -> Rope | None:
+    if not architecture.rope:
+        return None
+    scaling = keys.value("rope.scaling.type") or "none"
+    if scaling not in _SCALINGS:
+        raise keys.refusal_of(
+            "rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}"
+        )
+    factor = keys.number("rope.scaling.factor", 0.0) or keys.number("rope.scale_linear", 0.0)
+    trained = keys.size("context_length", 4096)
+    original = keys.size("rope.scaling.original_context_length", trained)
+    rope = Rope(
+        mode=architecture.rope,
+        n_dims=keys.size("rope.dimension_count", key_size),
+        freq_base=keys.number("rope.freq_base", 10000.0),
+        freq_scale=1 / factor if factor and scaling != "none" else 1.0,
+        ext_factor=1.0 if scaling == "yarn" else 0.0,
+        attn_factor=keys.number("rope.scaling.attn_factor", 1.0),
+        n_ctx_orig=original,
+        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 32.0),
+        beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1.0),
+        factors=_factors(keys.file, (context or trained) > original),
+    )
+    return rope.back if architecture.latent else rope  # whose scores are longer instead
+
+
+def local_rope_of(keys: Keys, architecture: Architecture, rope: Rope | None) -> Rope | None:
+    """The rope of layers that see a window, whose positions are never far from each other."""
+    if not architecture.local_base or not rope:
+        return None
+    base = keys.number("rope.freq_base_swa", architecture.local_base)
+    return replace(rope, freq_base=base, freq_scale=1.0, ext_factor=0.0)
+
+
+def windows_of(keys: Keys, architecture: Architecture) -> tuple[int, int]:
+    """Positions that a window has, and the period of layers of which all but the last see it."""
+    if not architecture.period:
+        return 0, 0
+    window = keys.value("attention.sliding_window")
+    if window == 0 or (window is None and not architecture.window):
+        return 0, 0
+    window_size = keys.size("attention.sliding_window", architecture.window)
+    return window_size, keys.size("attention.sliding_window_pattern", architecture.period)
+
+
+def _factors(file: GgufFile, is_long: bool) -> str:
+    """The tensor of divisors of angles; phi3 has two, for short contexts and long ones."""
+    length = "long" if is_long else "short"
+    for name in (f"rope_factors_{length}.weight", "rope_freqs.weight"):
+        if name in file.tensors:
+            return name
+    return ""

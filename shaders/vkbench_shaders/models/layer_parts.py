@@ -1,0 +1,202 @@
+"""Parts of a layer: gated units, the experts of each token, and heads of latent attention.
+
+Keys and values of all heads of latent attention are made of one short vector. It alone lies in the
+cache, behind a part that is turned. Queries are brought to it by each head's own matrix, and what
+attention makes is brought to values by another. So attention itself has one head of keys, whose
+values are the keys without the turned part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vkbench.case import Value
+from vkbench_shaders.models.building import BYTES, MOST_VECTORS, Builder, Due
+from vkbench_shaders.models.graph import HEADS, Part, Weight
+
+_PREFERENCES = "exp_probs_b.bias"  # by which experts are chosen, and not weighed
+
+
+class LayerParts(Builder):
+    """Builds what layers of many architectures are made of."""
+
+    def feed_forward(self, y: str) -> str | Due:
+        """What the feed-forward part of this layer makes of vectors, of experts or without."""
+        return self.experts(y) if self.hyper.has_experts(self.layer) else self.forward(y)
+
+    def forward(self, y: str, kind: str = "") -> Due:
+        """What one gated unit makes of vectors; `kind` is behind its tensors' names."""
+        gate_name, up, down = (f"ffn_{part}{kind}" for part in ("gate", "up", "down"))
+        gate = self.hyper.architecture.gate
+        if not gate:
+            inner = self.each("gelu", self.product(up, y))
+        elif not self.has(f"{gate_name}.weight"):
+            inner = self.gate_halves(up, y, self.join_weights(up), down)
+        elif (both := self.join_weights(gate_name, up)) is not None:
+            inner = self.gate_halves(f"{gate_name}_up", y, both, down)
+        else:
+            a, b = self.product(gate_name, y), self.product(up, y)
+            inner = self.step(gate, f"{gate}_split", self.grid(self.inner(down)), a=a, b=b)["y"]
+        return self.postpone_product(down, inner)
+
+    def inner(self, down: str) -> int:
+        """Numbers that a matrix of this layer leads down from."""
+        return self.file.tensor(f"blk.{self.layer}.{down}.weight").shape[-1]
+
+    def gate_halves(self, label: str, y: str, weight: Weight | None, down: str) -> str:
+        """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
+        gate, shape = self.hyper.architecture.gate, self.grid(self.inner(down))
+        form = self.form(*self.of_layer(down))
+        if weight and self.joins(y, weight, form):
+            return self.gated_product(label, y, weight)
+        x = self.multiply_by(label, y, weight) if weight else self.product(label, y)
+        return self.step(gate, f"{gate}_q8_1" if form == BYTES else gate, shape, x=x)["y"]
+
+    def join_weights(self, *names: str) -> Weight | None:
+        """Matrices as one, behind each other, where they have one format and no biases."""
+        tensors = [self.file.tensor(f"blk.{self.layer}.{name}.weight") for name in names]
+        formats = {tensor.format.name for tensor in tensors if tensor.format}
+        if len(formats) > 1 or any(self.has(f"{name}.bias") for name in names):
+            return None
+        parts = tuple(Part(tensor=tensor.name) for tensor in tensors)
+        return Weight(parts=parts, format=formats.pop())
+
+    def experts(self, y: str) -> str:
+        """What the experts of each token make of it, and those that all tokens share."""
+        hyper, count = self.hyper, self.count
+        logits = self.product("ffn_gate_inp", y)
+        shape = (count, hyper.experts, hyper.used)
+        routed = self.step(
+            "routing",
+            "top_k_moe",
+            shape,
+            self.routing_params(),
+            logits=logits,
+            bias=self.weight(f"blk.{self.layer}.{_PREFERENCES}", "f32")
+            if self.has(_PREFERENCES)
+            else self.unread_input(),
+        )
+        ids, rows = routed["ids"], count * hyper.used
+        gate = self.hyper.architecture.gate
+        a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
+        inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
+        down = self.of_experts("ffn_down_exps", inner, ids, "expert", shares=routed["weights"])
+        summed = (1, count, hyper.used, hyper.width)
+        made = self.step("experts", "sum", summed, {"axes": "h"}, x=down)["y"]
+        if not self.has("ffn_up_shexp.weight"):
+            return made
+        shared = self.resolve_branch(self.forward(y, "_shexp"))
+        return self.step("shared", "add", self.grid(hyper.width), a=made, b=shared)["y"]
+
+    def routing_params(self) -> dict[str, Value]:
+        """How a router's logits become the weights of experts."""
+        hyper = self.hyper
+        biased = "_biased" if self.has(_PREFERENCES) else ""
+        params: dict[str, Value] = {}
+        if (gating := f"{hyper.gating}{biased}") != "softmax":
+            params["gating"] = gating
+        if hyper.shares_sum:
+            params["normalise"] = "selected"
+        if hyper.share_scale != 1:
+            params["scale"] = hyper.share_scale
+        return params
+
+    def of_experts(
+        self, label: str, x: str, ids: str, vectors: str, *, used: int = 0, shares: str = ""
+    ) -> str:
+        """Products of each token with its experts' matrices; `used`: how many, if not as usual.
+
+        Biases of the experts are added, and the token's shares of them multiply what they made: by
+        the products themselves where tokens are few.
+        """
+        weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
+        experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
+        used, count = used or self.hyper.used, self.count
+        name = f"blk.{self.layer}.{label}.bias"
+        biases = self.weight(name, "f32") if self.has(f"{label}.bias") else ""
+        params: dict[str, Value] = {"x": vectors}
+        bound, kernel = {}, "mul_mat_id"
+        if are_few := count <= MOST_VECTORS:
+            kernel, unread = "mul_mat_vec_id", self.unread_input()
+            bound = {"biases": biases or unread, "shares": shares or unread}
+            if then := [word for word, given in (("add", biases), ("mul", shares)) if given]:
+                params["then"] = "_".join(then)
+        made = self.step(
+            label,
+            kernel,
+            (experts, used, m, count, k),
+            params,
+            {"weights": weight.format},
+            variant=self.path(weight.format, used * m * k),
+            weights=self.use_weight(weight),
+            x=x,
+            ids=ids,
+            **bound,
+        )["y"]
+        if are_few:
+            return made
+        if biases:
+            shape = (count, used, m, experts)
+            made = self.step(f"{label}_bias", "add_id", shape, x=made, biases=biases, ids=ids)["y"]
+        if not shares:
+            return made
+        by: dict[str, Value] = {"broadcast": "channel"}
+        return self.step("shares", "mul", (1, count * used, 1, m), by, a=made, b=shares)["y"]
+
+    def latent_heads(self, y: str) -> tuple[str, str, str]:
+        """Queries, keys and values as attention takes them: the part that is turned comes first."""
+        hyper, latent = self.hyper, self.hyper.latent
+        assert latent
+        parts = latent.nope, latent.turned
+        source, name = self.make_query_source(y)
+        size = sum(parts)
+        plain = self.of_heads("attn_q_plain", name, source, 0, parts[0], size)
+        turned = self.of_heads("attn_q_turned", name, source, parts[0], parts[1], size)
+        brought = self.of_experts("attn_k_b", plain, self.numbers(), "expert", used=hyper.heads)
+        q = self.join_vectors("attn_q", turned, brought, self.count * hyper.heads)
+        ends = self.product("attn_kv_a_mqa", y, latent.rank, latent.turned)
+        short = self.product("attn_kv_a_mqa", y, 0, latent.rank)
+        v = self.normalise_rows("attn_kv_a_norm", short, width=latent.rank)[1]
+        return q, self.join_vectors("attn_k", ends, v, self.count), v
+
+    def make_query_source(self, y: str) -> tuple[str, str]:
+        """The vectors that queries are made of, and the name of the matrix that makes them."""
+        latent = self.hyper.latent
+        assert latent
+        if not latent.query_rank:
+            return y, "attn_q"
+        short = self.product("attn_q_a", y)
+        width, readers = latent.query_rank, self.of_layer("attn_q_b")
+        return self.normalise_rows("attn_q_a_norm", short, width=width, readers=readers)[1], (
+            "attn_q_b"
+        )
+
+    def of_heads(self, label: str, name: str, x: str, first: int, rows: int, size: int) -> str:
+        """Products with so many rows of each head's part of a matrix."""
+        whole = self.whole_tensor(tensor := f"blk.{self.layer}.{name}.weight")
+        parts = tuple(
+            Part(tensor=tensor, first=head * size + first, rows=rows)
+            for head in range(self.hyper.heads)
+        )
+        return self.multiply_by(label, x, Weight(parts=parts, format=whole.format))
+
+    def join_vectors(self, label: str, a: str, b: str, rows: int) -> str:
+        """Vectors of which each has another one behind it."""
+        widths = (self.sizes[part] // 4 // rows for part in (a, b))
+        return self.step(f"{label}_joined", "concat", (1, 1, rows, *widths), a=a, b=b)["y"]
+
+    def numbers(self) -> str:
+        """The numbers of heads, for each token: a head's matrix is as an expert's."""
+        heads = self.hyper.heads
+        name = self.input(HEADS, "i32", self.count * heads)
+        self.constants[name] = np.tile(np.arange(heads, dtype=np.int32), self.count)
+        return name
+
+    def values_of(self, attended: str) -> str:
+        """Each head's values of what attention made."""
+        heads = self.hyper.heads
+        return self.of_experts("attn_v_b", attended, self.numbers(), "expert", used=heads)
+
+    def latent_output(self, attended: str) -> str | Due:
+        """What the last matrix of attention makes of those values."""
+        return self.postpone_product("attn_output", self.values_of(attended))
