@@ -253,7 +253,7 @@ def kernels_of(folder: Path, arch: str, phase: Phase) -> list[str]:
 def test_heads_are_normalised_where_they_are_turned(
     tmp_path: Path, cache: str, normed: int
 ) -> None:
-    layers = tiny("qwen3").layers
+    layers = Tiny.of("qwen3").layers
     found = kernels_of(tmp_path, "qwen3", Phase(tokens=17, length=32, cache=cache))
     assert found.count("rms_norm_rope") == normed * layers
     assert found.count("rope") == 0
@@ -267,4 +267,4 @@ def test_few_tokens_share_experts_where_they_multiply(tmp_path: Path) -> None:
         kernels_of(tmp_path, "qwen3moe", Phase(tokens=tokens, length=32)) for tokens in (2, 17)
     )
     assert "mul" not in few
-    assert many.count("mul") == tiny("qwen3moe").layers
+    assert many.count("mul") == Tiny.of("qwen3moe").layers
