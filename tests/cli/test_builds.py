@@ -12,6 +12,7 @@ from planted_build_runs import PROGRAM, fill_program
 from vkbench.programs.build import Build
 from vkbench_cli import completion
 from vkbench_cli.main import main
+from vkbench_cli.options.bisect_options import BisectOptions, check
 
 pytestmark = one_engine
 
@@ -60,6 +61,21 @@ def test_a_regression_shows_what_to_type(
     assert f"| {PROGRAM} | `b8121 ({old})` | `b8390 ({new})` |" in capsys.readouterr().out
     assert main(["compare", f"build:{old}", f"build:{new}"]) == 0
     assert "build b8121 → build b8390" in capsys.readouterr().err
+
+
+def test_a_regression_of_builds_is_filled_in_once(
+    lab: Lab, builds: list[Build], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bisection on this machine asks a regression twice: for the device, and for the order."""
+    [row] = read_rows(capsys, "regressions", "ls", "--all", "--program", PROGRAM)
+    with lab.database.reading() as tx:
+        filled = BisectOptions(regression=row["id"]).fill_from_regression(tx)
+        assert filled.fill_from_regression(tx) == filled
+    assert filled.builds == ",".join(build.sha for build in builds[:2])
+    check(filled)
+    drivers = ("--drivers", "mesa-25.0,mesa-25.1")
+    assert main(["bisect", "--regression", str(row["id"]), *drivers]) == 7
+    assert "is of builds, and drivers run kernels" in capsys.readouterr().err
 
 
 def test_a_build_is_a_baseline(builds: list[Build], capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,17 +151,17 @@ class BisectOptions:
         if not self.regression:
             return self
         change = self._change(tx)
+        is_of_kernels = self.variant == "auto" and not change.program
         filled = replace(
             self,
             case=self.case or change.case,
-            variant=change.variant if self.variant == "auto" else self.variant,
+            variant=change.variant if is_of_kernels else self.variant,
             metric=change.metric if change.metric in ("hot", "cold") else self.metric,
         )
         if self._has_order:
             return filled
         bundles, builds = order_of(tx, change)
-        variant = "auto" if builds else filled.variant
-        return replace(filled, bundles=bundles, builds=builds, variant=variant)
+        return replace(filled, bundles=bundles, builds=builds)
 
     def _change(self, tx: Transaction) -> ChangedCase:
         return find_change(tx, self.regression, of_drivers=bool(self.drivers or self.driver_file))
@@ -194,13 +194,13 @@ def begin_here(
 
     with database.reading() as tx:
         selectors = list(selectors) or options.devices(tx)
-        options = options.fill_from_regression(tx)
+        filled = options.fill_from_regression(tx)
     ends: MadeEnds | None = None
-    if options.drivers or options.driver_file:
-        check(options)
-        if options.driver_file:
-            ends = make_driver_ends(options.driver_file, _range_of(options), of_fleet=False)
-        good, bad = (ends.good.sha, ends.bad.sha) if ends else _name_driver_ends(options)
+    if filled.drivers or filled.driver_file:
+        check(filled)
+        if filled.driver_file:
+            ends = make_driver_ends(filled.driver_file, _range_of(filled), of_fleet=False)
+        good, bad = (ends.good.sha, ends.bad.sha) if ends else _name_driver_ends(filled)
         facts = choose_device_of_drivers(good, bad, selectors, settings)
     else:
         facts, *_ = chosen_devices(selectors, settings)

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def find_change(tx: Transaction, regression: int, *, of_drivers: bool = False) -> ChangedCase:
-    """The regression's largest change to search; NothingToDo if there is none.
+    """The largest change of a regression that pairs can measure; NothingToDo if there is none.
 
-    The kernel of one has to have changed too, unless drivers are searched.
+    Unless drivers are searched, changes that came without another bundle or build do not count;
+    where they are, those of a program's builds do not, for drivers run kernels.
     """
     from vkbench_detection.regress import news
 
@@ -28,8 +29,10 @@ def find_change(tx: Transaction, regression: int, *, of_drivers: bool = False) -
     moved = [
         change
         for change in regression_news.changes
-        if of_drivers or change.before_bundle != change.after_bundle
+        if (not change.program if of_drivers else change.before_bundle != change.after_bundle)
     ]
+    if of_drivers and not moved:
+        raise NothingToDo(f"regression {regression} is of builds, and drivers run kernels")
     if not moved:
         raise NothingToDo(
             f"the kernels of regression {regression} are the same before and after: "
