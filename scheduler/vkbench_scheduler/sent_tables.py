@@ -69,10 +69,10 @@ def review_table(table: Table, digest: str, here: Bundle, today: date) -> Review
     faults = [*_check_whole(table, today)]
     tuned = {entry.case: entry for entry in table.tuned}
     for evidence in table.evidence:
-        faults += _check_device(evidence, table)
-        for proof in evidence.proofs:
-            if proof.case not in stale:
-                faults += [f"{proof.case}: {word}" for word in _check_case(proof, evidence, tuned)]
+        fresh = tuple(proof for proof in evidence.proofs if proof.case not in stale)
+        faults += _check_device(replace(evidence, proofs=fresh), table)
+        for proof in fresh:
+            faults += [f"{proof.case}: {word}" for word in _check_case(proof, evidence, tuned)]
     return Review(faults=tuple(faults), stale=stale)
 
 

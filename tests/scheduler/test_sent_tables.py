@@ -139,11 +139,12 @@ def without_limits() -> Table:
     return sent(proven, device=replace(DEVICE, limits={}))
 
 
-def with_a_second_device() -> Table:
+def with_a_second_device(proven: Proof | None = None) -> Table:
     """One that was tuned and never calibrated, beside another that was."""
-    calibrated = replace(sent().evidence[0], proofs=())
-    second = replace(sent().evidence[0], device=replace(DEVICE, name="NVIDIA H20"), reach=None)
-    return sent(evidence=(calibrated, second))
+    first = sent(proven).evidence[0]
+    calibrated = replace(first, proofs=())
+    second = replace(first, device=replace(DEVICE, name="NVIDIA H20"), reach=None)
+    return sent(proven, evidence=(calibrated, second))
 
 
 @pytest.mark.parametrize(
@@ -225,6 +226,7 @@ def test_what_is_wrong_with_a_case_that_is_left_out_does_not_count() -> None:
     """Its settings may have other names now, and its device's rates may be others."""
     gone = proof(fastest=rounds("portable:gone=1", 5e-5, 5e-5), bundle="old", code="other")
     assert check(sent(gone)) == Review(faults=(), stale={CASE: "its kernel has changed since"})
+    assert check(with_a_second_device(gone)).faults == ()
 
 
 def test_a_digest_is_of_what_the_file_says() -> None:
