@@ -108,7 +108,7 @@ def views() -> str:
     return place.sub(lambda found: found[1] + columns(found[2]), page)
 
 
-def architectures() -> str:
+def write_architectures() -> str:
     """docs/howto/models.md, with the tables of architectures that are supported and refused."""
     supported = [
         [f"`{name}`", architecture.models, ", ".join(features_of(architecture))]
@@ -140,7 +140,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/modules.md": modules,
     "docs/suites.md": suites,
     "docs/views.md": views,
-    "docs/howto/models.md": architectures,
+    "docs/howto/models.md": write_architectures,
     "docs/formats.md": formats_page,
 }
 

@@ -23,7 +23,7 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.tuning.classes import class_of
 from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.rates import Rates, rates_of
-from vkbench_shaders.tuning.tables import Source, Table, Tuned, digest_of
+from vkbench_shaders.tuning.tables import Source, Table, Tuned, digest_of, encode
 
 _MATRICES = "f16_f32"  # of a calibration's rates of matrices, the one that thresholds go by
 
@@ -89,7 +89,7 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
         tuned=_entries(sorted(newest.values(), key=lambda row: row.case)),
         evidence=gather_evidence(tx, list(newest.values()), facts, last),
     )
-    return replace(table, digest=digest_of(table))
+    return replace(table, digest=digest_of(encode(table)))
 
 
 def _add_configuration(picked: Picked, table: Table) -> Picked:

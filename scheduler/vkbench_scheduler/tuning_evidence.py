@@ -37,7 +37,7 @@ def gather_evidence(
             device=replace(facts[device], host="", key="", uuid="", index=0),
             driver=driver,
             driver_version=version,
-            reach=_reach(reached.get(device)),
+            reach=_take_reach(reached.get(device)),
             proofs=tuple(_prove_cases(tx, of_device)),
         )
         for (device, driver, version), of_device in sorted(by_place.items())
@@ -76,19 +76,19 @@ def _prove_cases(tx: Connection, rows: Sequence[TunedRow]) -> Iterator[Proof]:
                 case=row.case,
                 bundle=bundle,
                 code=hash_code(row.case, both, packaged()) if is_here else "",
-                estimated=_rounds(by_name[row.estimated]),
-                fastest=_rounds(by_name[row.configuration]),
+                estimated=_take_rounds(by_name[row.estimated]),
+                fastest=_take_rounds(by_name[row.configuration]),
                 unfit={name: timed.reason for name, timed in by_name.items() if timed.reason},
             )
 
 
-def _rounds(timed: Timed) -> Rounds:
+def _take_rounds(timed: Timed) -> Rounds:
     return Rounds(
         configuration=timed.configuration, seconds=timed.seconds, low=timed.low, high=timed.high
     )
 
 
-def _reach(reached: Reached | None) -> Reach | None:
+def _take_reach(reached: Reached | None) -> Reach | None:
     if reached is None:
         return None
     return Reach(**{field.name: getattr(reached, field.name) for field in fields(Reach)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -11,12 +12,12 @@ import pytest
 
 from planted_devices import MATRICES
 from vkbench.device import DeviceFacts
-from vkbench_scheduler.sent_tables import Review, review
+from vkbench_scheduler.sent_tables import Review, review_table
 from vkbench_scheduler.tuning_evidence import hash_code
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.tuning.estimates import Peaks
 from vkbench_shaders.tuning.evidence import Evidence, Proof, Reach, Rounds
-from vkbench_shaders.tuning.merging import merge
+from vkbench_shaders.tuning.merging import merge_tables
 from vkbench_shaders.tuning.rates import rates_of
 from vkbench_shaders.tuning.tables import Source, Table, Tuned, digest_of, encode, read
 
@@ -28,6 +29,10 @@ REACH = Reach(
     read_bytes=4e12, copy_bytes=4e12, fma_f32=6e13, fma_f16=1e14, dot_i8=2e14,
     matrices={"f16_f32": 8e14},
 )  # fmt: skip
+RATES = replace(
+    rates_of(DEVICE), compute_units=132, fma=6e13 / 132, memory_bytes=4e12, launch_seconds=2e-6
+)
+PEAKS = Peaks(compute_units=132, fma=6e13, matrices=8e14, memory_bytes=4e12, launch_seconds=2e-6)
 
 
 def rounds(name: str, *seconds: float) -> Rounds:
@@ -67,29 +72,26 @@ def sent(
     evidence = Evidence(
         device=device, driver="NVIDIA", driver_version="580", reach=reach, proofs=(proven,)
     )
-    peaks = Peaks(
-        compute_units=132, fma=6e13, matrices=8e14, memory_bytes=4e12, launch_seconds=2e-6
-    )
     usual: dict[str, Any] = {
         "device_class": "nvidia-hopper",
         "sources": (source,),
         "tuned": (entry,),
-        "rates": replace(rates_of(device), fma=6e13 / 132, memory_bytes=4e12),
-        "peaks": peaks,
+        "rates": RATES,
+        "peaks": PEAKS,
         "evidence": (evidence,),
     }
     table = Table(**usual | fields)
-    return replace(table, digest=digest_of(table))
+    return replace(table, digest=digest_of(encode(table)))
 
 
 def check(table: Table) -> Review:
-    return review(table, packaged(), TODAY)
+    return review_table(table, digest_of(encode(table)), packaged(), TODAY)
 
 
 def test_a_table_that_may_be_true_is_taken_after_its_way_through_a_file() -> None:
     table = read(encode(sent()))
     assert check(table) == Review(faults=(), stale={})
-    merged = merge(Table(device_class="nvidia-hopper"), table)
+    merged = merge_tables(Table(device_class="nvidia-hopper"), table)
     assert (merged.new, merged.changed) == ((CASE,), ())
     assert (merged.table.tuned, merged.table.peaks) == (table.tuned, table.peaks)
     assert b"evidence" not in encode(merged.table)
@@ -112,19 +114,63 @@ def of_reach(**fields: Any) -> Callable[[], Table]:
     return lambda: sent(reach=replace(REACH, **fields))
 
 
+def of_rates(**fields: Any) -> Callable[[], Table]:
+    return lambda: sent(rates=replace(RATES, **fields))
+
+
+def of_peaks(**fields: Any) -> Callable[[], Table]:
+    return lambda: sent(peaks=replace(PEAKS, **fields))
+
+
+def of_launches(seconds: float) -> Callable[[], Table]:
+    return lambda: sent(
+        rates=replace(RATES, launch_seconds=seconds), peaks=replace(PEAKS, launch_seconds=seconds)
+    )
+
+
+def of_units(units: int) -> Callable[[], Table]:
+    rates = replace(RATES, compute_units=units, fma=6e13 / units)
+    return lambda: sent(rates=rates, peaks=replace(PEAKS, compute_units=units))
+
+
+def without_limits() -> Table:
+    case, name = "matmul/f16/b1_m1024_n1024_k1024", "coopmat"
+    proven = proof(case=case, estimated=rounds(name, 1e-3, 1e-3), fastest=rounds(name, 1e-3))
+    return sent(proven, device=replace(DEVICE, limits={}))
+
+
+def with_a_second_device(proven: Proof | None = None) -> Table:
+    """One that was tuned and never calibrated, beside another that was."""
+    first = sent(proven).evidence[0]
+    calibrated = replace(first, proofs=())
+    second = replace(first, device=replace(DEVICE, name="NVIDIA H20"), reach=None)
+    return sent(proven, evidence=(calibrated, second))
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
         (lambda: replace(sent(), digest="", evidence=()), "does not say how it was measured"),
         (lambda: replace(sent(), tuned=()), "changed or damaged after its export"),
-        (lambda: sent(tuned=()), "its cases are not those that its evidence is about"),
-        (lambda: sent(thresholds={"attention": {}}), "thresholds"),
+        (lambda: sent(tuned=()), "its cases and those of its evidence differ"),
+        (lambda: sent(thresholds={"attention": {}}), "propose them apart"),
         (lambda: sent(peaks=None), "run `vkbench calibrate` there"),
         (lambda: sent(rates=rates_of(DEVICE)), "its rates are not those of its calibration"),
         (lambda: sent(device_class="cpu"), "is of class nvidia-hopper, not of cpu"),
         (of_device(name="NVIDIA GeForce RTX 9090"), "of no class, and one table cannot be for all"),
         (of_device(host="secret"), "names its host"),
         (of_reach(copy_bytes=1e17), "no device has copy_bytes of 1e+17 a second"),
+        (of_reach(matrices={"f16_f32": 8e14, "i8_i32": 1e19}), "has i8_i32 of 1e+19 a second"),
+        (of_reach(matrices={}), "its rates are not those of its calibration"),
+        (of_peaks(matrices=1e14), "its rates are not those of its calibration"),
+        (of_peaks(compute_units=64), "its rates are not those of its calibration"),
+        (of_peaks(launch_seconds=1e-6), "its rates are not those of its calibration"),
+        (of_rates(compute_units=64, fma=6e13 / 64), "are not those of its calibration"),
+        (of_launches(1e-8), "no device has launch_seconds of 1e-08"),
+        (of_launches(0.2), "no device has launch_seconds of 0.2"),
+        (of_units(1), "NVIDIA H200 has 132 compute units, not 1"),
+        (with_a_second_device, "NVIDIA H20 was not calibrated: run `vkbench calibrate` there"),
+        (without_limits, "cannot be judged with its device's limits: "),
         (of_case(case="sun/f32/n4"), "unknown kernel"),
         (of_case(case="SUM/f32/b1_c1_h8192_w8192"), f"its name here is {CASE}"),
         (of_case(fastest=rounds("portable:threads=100", 7e-5, 7e-5)), "unknown value of sum's"),
@@ -176,6 +222,24 @@ def test_cases_of_other_kernels_are_left_out() -> None:
     assert "older kernels" in check(sent(proof(bundle="old", code=""))).stale[CASE]
 
 
+def test_what_is_wrong_with_a_case_that_is_left_out_does_not_count() -> None:
+    """Its settings may have other names now, and its device's rates may be others."""
+    gone = proof(fastest=rounds("portable:gone=1", 5e-5, 5e-5), bundle="old", code="other")
+    assert check(sent(gone)) == Review(faults=(), stale={CASE: "its kernel has changed since"})
+    assert check(with_a_second_device(gone)).faults == ()
+
+
+def test_a_digest_is_of_what_the_file_says() -> None:
+    """So that a later version, whose tables have more fields, takes older files as well."""
+    written = json.loads(encode(sent()))
+    del written["thresholds"]
+    older = {name: value for name, value in written.items() if name != "digest"}
+    older["digest"] = digest_of(json.dumps(older).encode())
+    data = json.dumps(older).encode()
+    assert digest_of(data) == read(data).digest
+    assert review_table(read(data), digest_of(data), packaged(), TODAY).faults == ()
+
+
 def test_a_merge_keeps_what_was_not_sent() -> None:
     kept = Tuned(
         case="sum/f32/b1_c1_h4_w4", configuration=FAST, seconds=1.0, estimated=SLOW,
@@ -185,7 +249,13 @@ def test_a_merge_keeps_what_was_not_sent() -> None:
     own = Table(
         device_class="nvidia-hopper", tuned=(kept, changed), thresholds={"attention": {"x": 1}}
     )
-    merged = merge(own, sent())
+    merged = merge_tables(own, sent())
     assert merged.table.tuned == (kept, *sent().tuned)
     assert merged.table.thresholds == own.thresholds
     assert (merged.new, merged.changed) == ((), (CASE,))
+
+
+def test_a_merge_keeps_what_no_calibration_measures() -> None:
+    own = Table(device_class="nvidia-hopper", rates=replace(RATES, fma=1.0))
+    strange = replace(RATES, step_seconds=1e-12, workgroup_seconds=5.0)
+    assert merge_tables(own, sent(rates=strange)).table.rates == RATES

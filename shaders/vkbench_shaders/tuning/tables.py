@@ -72,7 +72,7 @@ class Table:
     # groups of measured thresholds, by the names that `thresholds.GROUPS` have
     thresholds: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()  # of a table that was exported to be sent in
-    digest: str = ""  # SHA-256 of all else in such a table
+    digest: str = ""  # SHA-256 of all else in such a table's file
     format: str = FORMAT
     version: int = VERSION
 
@@ -139,9 +139,14 @@ def encode(table: Table) -> bytes:
     return json.dumps(written, indent=1).encode() + b"\n"
 
 
-def digest_of(table: Table) -> str:
-    """The SHA-256 of all that a table says, whatever digest it has: a damaged one has another."""
-    return hashlib.sha256(encode(replace(table, digest=""))).hexdigest()
+def digest_of(data: bytes) -> str:
+    """The SHA-256 of all that a table's file says beside its digest: a damaged one has another.
+
+    It is of the file and not of the record, which has more fields in later versions.
+    """
+    written = json.loads(data)
+    written.pop("digest", None)
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()
 
 
 def _place(case: Case) -> tuple[object, ...]:
