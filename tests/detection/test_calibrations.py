@@ -245,6 +245,7 @@ MEMORY, SINGLES = 4 * 10**12, 60 * 10**12
         (RoofLoad(bytes_moved=MEMORY // 2, flops=SINGLES // 4, path="f32"), 0.5, 0.25),
         (RoofLoad(bytes_moved=0, flops=SINGLES, path="f16_accumulation"), 0.5, 0.5),
         (RoofLoad(bytes_moved=0, flops=SINGLES, path="f32", variant="int_dot"), 0.25, 0.25),
+        (RoofLoad(bytes_moved=0, flops=SINGLES, path="f32", variant="int_dot_q8_0"), 0.25, 0.25),
         (RoofLoad(bytes_moved=0, flops=SINGLES, path="exact", variant="f16_f32"), 0.1, 0.1),
         # what matrix units take is held against them, whatever ran
         (RoofLoad(bytes_moved=0, flops=SINGLES, path="f32", numbers="f16"), 0.1, 1.0),

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
 
+import numpy as np
 import pytest
 
 from other_facts import checked
@@ -14,10 +15,11 @@ from vkbench.device import NVIDIA
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, manifest_text, packaged
+from vkbench_shaders.catalogue import problem
 from vkbench_shaders.compile import compiler
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.compile.tree import TREE, source_of
-from vkbench_worker.runner.execute import execute
+from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 # Ragged tiles and steps, batches, parts of k, places of rows, kinds of pieces and of vectors.
@@ -28,12 +30,18 @@ ROUNDED = (
     "q4_K/m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
     "q3_K/m33_n1_k1024",
     "iq4_nl/m3_n17_k32",
+    "q4_1/m9_n5_k96",
+    "q5_0/m9_n5_k96",
+    "q5_1/m17_n3_k96",
+    "q5_K/m9_n3_k512",
+    "iq4_xs/m9_n3_k256",
 )
 BLOCKS = (
     "q4_0:x=q8_1/m5_n3_k14336",
     "q8_0:x=q8_1/m33_n17_k256",
     "q4_K:x=q8_1/m31_n33_k512/layout=strided",
     "mxfp4:x=q8_1/m7_n9_k4096",
+    "q4_0:x=q8_1/m1_n1_k32",
 )
 UNIT = Unit(module="byte_product", entry="bytes_16x32_8x8x8", arguments=("q4_0_piece",))
 ORDER = "panel_vector(line % 8)"  # of vectors in a panel
@@ -56,6 +64,18 @@ def run(device: VulkanDevice, bundle: Bundle, case: str) -> Result:
 def test_products_are_right(matrices: VulkanDevice, bundle: Bundle, case: str) -> None:
     result = run(matrices, bundle, case)
     assert result.outcome is Outcome.PASSED, f"{result.reason} {result.verdict}"
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_shows(matrices: VulkanDevice, bundle: Bundle, odd: float) -> None:
+    posed = problem("mul_mat/q8_0/m5_n3_k96")
+    x = np.ones((3, 96), np.float32)
+    x[1, 40] = odd
+    arrays = {**posed.kernel.inputs(posed), "x": x}
+    found, _ = compute(matrices, bundle, posed, "coopmat_via_q8_1", arrays)
+    exact = posed.kernel.check.reference(posed, arrays, None)["y"]
+    assert not np.isfinite(found["y"][1]).any()
+    np.testing.assert_allclose(found["y"][[0, 2]], exact[[0, 2]], rtol=1e-4)
 
 
 def test_sums_that_are_scaled_as_they_are_converted_are_right(

@@ -11,8 +11,9 @@ run without a driver by `tests/worker/test_execute.py`.
 The drivers share the work. Of a kernel that reads blocks one driver runs every set of formats on
 every path: lavapipe, but SwiftShader for attention, which lavapipe takes five seconds a case to
 compile. The other driver adds its own compiler and subgroup size: there each format of weights
-takes one path. So it does on both drivers in the kernels of `joined_vec.py`, which share the code
-that reads blocks: of two such kernels behind each other, one takes the one path and one the other.
+takes one path, and a path that had no turn runs one case. So it does on both drivers in the kernels
+of `joined_vec.py`, which share the code that reads blocks: of two such kernels behind each other,
+one takes the one path and one the other.
 Of other kernels SwiftShader, which is slower, runs one case a path, and neither empty arrays nor
 tiles and threads by name, which change the speed alone. Every case on every path is what `vkbench
 run --suite quant` and `--suite transformer` run.
@@ -177,6 +178,23 @@ def with_every_choice(kernel: Kernel, sweep: Sweep, paths: list[Path]) -> list[P
     return paths
 
 
+def with_every_variant(kernel: Kernel, paths: list[Path]) -> list[Path]:
+    """And the first case of each code path without matrices that none of them has.
+
+    Of a kernel that reads blocks: where each format of weights takes one path, a path that one
+    format alone has may have no turn.
+    """
+    if not reads_blocks(kernel):
+        return paths
+    seen = {variant for _, variant in paths}
+    for case in kernel.cases:
+        posed = Problem(kernel, case)
+        names = {variant.name for variant in kernel.variants_for(posed.types)} - seen
+        seen |= names
+        paths += [(posed, name) for name in sorted(names) if not name.startswith("coopmat")]
+    return paths
+
+
 def every_choice(kernel: Kernel, sweep: Sweep) -> dict[str, frozenset[Value]]:
     """The parameters of which a driver runs every value."""
     tuned = kernel.tuning.params if kernel.tuning and not sweep.has_tuned else ()
@@ -193,7 +211,9 @@ def chosen(sweep: Sweep) -> dict[tuple[str, str], Path]:
     paths = [
         path
         for kernel in KERNELS
-        for path in with_every_choice(kernel, sweep, [*turns(kernel, sweep)])
+        for path in with_every_variant(
+            kernel, with_every_choice(kernel, sweep, [*turns(kernel, sweep)])
+        )
     ]
     return {(posed.case.name, variant): (posed, variant) for posed, variant in paths}
 

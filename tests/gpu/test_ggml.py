@@ -104,7 +104,7 @@ def test_a_build_is_known_by_the_hash_of_its_library(
         ("elu/f32/b1_c2_h3_w4/alpha=0.5", "ggml has no elu with alpha"),
         ("cont/i64/b1_c2_h3_w4", "ggml has no cont of i64"),  # which aborts
         ("mul_mat/q4_0:x=q8_1/m32_n32_k32", "ggml has no mul_mat of x in q8_1"),
-        ("quantize/q4_K/b1_m1_k256", "ggml has no quantize to q4_K, for whose scales each"),
+        ("quantize/q4_K/b1_m1_k256", "ggml has no quantize to q4_K with the same search"),
         ("rms_norm/f16/b1_c2_h3_w4", "ggml has no rms_norm of f16"),
         ("get_rows/f16:y=f16/m9_n3_k32", "ggml has no such operation to f16"),
         ("argmax/f32/b1_c2_h3_w4", "ggml has no argmax of several matrices"),

@@ -1,7 +1,6 @@
 """Searches on a GPU make the bytes of the CPU's quantiser, which lose no more than ggml's.
 
-Numbers are those that this quantiser takes: as large as the scales of every format can reach, and
-blocks that are not all of denormals.
+The numbers are neither too large for any format's scales nor blocks of denormals only.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def blocks_of_sizes(rows: int) -> Array:
 
 def edges(rows: int) -> Array:
     """Zeros of both signs, ties, one number only, equal magnitudes, denormals among others."""
-    blocks = np.zeros((rows * COLUMNS // 64, 64), np.float32)
+    blocks = np.zeros((rows * COLUMNS // 256, 256), np.float32)
     eight = [blocks[first::8] for first in range(8)]
     eight[0][:, ::2] = -0.0
     eight[1][...] = RANDOM.integers(-16, 17, eight[1].shape) / 2

@@ -71,7 +71,7 @@ def test_only_devices_that_round_once_scale_as_they_convert() -> None:
     ("case", "reason"),
     [
         ("q4_0/m64_n8_k64/tile=64x64", "has no tiles of 64x64"),
-        ("q4_0/m64_n8_k64/tile=coop_16x32", "of bytes and room for tiles of coop_16x32"),
+        ("q4_0/m64_n8_k64/tile=coop_16x32", "of bytes for tiles of coop_16x32, which"),
         ("q4_0/m1_n1_k32", "rounds its factors"),
         ("q4_0:x=q8_1/m64_n8_k64", "is not for"),
         ("f16/m64_n8_k64", "is not for"),
@@ -86,8 +86,27 @@ def test_devices_without_room_or_matrices_are_refused() -> None:
     posed = problem("mul_mat/q4_0/m64_n64_k64")
     assert not obstacle(posed, variant(), DEVICE)
     little = replace(DEVICE, limits={**DEVICE.limits, "max_shared_bytes": 16384})
-    for device in (MATRICES, little, replace(DEVICE, subgroup_size=64)):
-        assert obstacle(posed, variant(), device)
+    assert obstacle(posed, variant(), MATRICES)
+    without = replace(DEVICE, features=DEVICE.features[:-1])
+    for device in (without, replace(DEVICE, subgroup_size=64)):
+        lacks = f"needs cooperative matrices of bytes, which {device.name} lacks"
+        assert lacks in obstacle(posed, variant(), device)
+    room = "a tile of coop_64x64 takes 22524 bytes of shared memory, the device has 16384"
+    assert room in obstacle(posed, variant(), little)
+
+
+def test_tiles_leave_room_for_matrices_of_lanes_in_an_unknown_order() -> None:
+    posed = problem("mul_mat/q4_K/m4096_n512_k14336/tile=coop_128x128")
+    other = replace(DEVICE, vendor_id=0x1002)
+    assert not obstacle(posed, variant(), DEVICE)
+    room = "coop_128x128 takes 57340 bytes of shared memory, the device has 49152"
+    assert room in obstacle(posed, variant(), other)
+
+
+def test_a_single_product_of_blocks_of_bytes_is_computed() -> None:
+    """Whose vectors are not rounded."""
+    posed = problem("mul_mat/q4_0:x=q8_1/m1_n1_k32")
+    assert not obstacle(posed, variant(OF_BLOCKS), DEVICE)
 
 
 def test_auto_takes_it_for_blocks_alone_and_after_all_others() -> None:

@@ -22,7 +22,7 @@ from vkbench_db import schema
 # arithmetic path -> field of Roofs: paths without one of their own are counted in singles
 _PATHS = {"f16_accumulation": "fma_f16", "int8": "dot_i8"}
 # code paths whose arithmetic is another one than their accuracy says
-_VARIANTS = {"int_dot": "dot_i8", "pairs": "fma_f16"}
+_VARIANTS = {"int_dot": "dot_i8", "int_dot_q8_0": "dot_i8", "pairs": "fma_f16"}
 # code paths by cooperative matrices -> formats of factors and sums, as calibrated
 _BY_MATRICES = {
     "coopmat": "f16_f32",
@@ -36,7 +36,8 @@ _BY_MATRICES = {
 _MATRICES = {"i8": ("i8", "f16"), "f16": ("f16",), "bf16": ("bf16",)}
 _PLAIN = re.compile(r"(b?f|[iu])\d+(_\w+)?")  # formats of single numbers: f16, i32, f8_e4m3
 _BYTES = "q8_1"  # vectors in blocks of bytes
-_X_IN_BYTES = "x=q8_0"  # which are values of attention too, where they are unpacked
+# q8_0 counts as bytes only as vectors x: as values of attention it is unpacked to halves
+_X_IN_BYTES = "x=q8_0"
 
 Place = tuple[int, str]  # device, hash of the environment
 

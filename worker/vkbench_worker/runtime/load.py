@@ -15,8 +15,8 @@ from typing import Final
 
 WARM_SECONDS: Final = 0.5  # of load, after which a clock is up
 _ALIKE: Final = 0.02  # above the least seconds of the gauge: still the same clock
-# Of which one at the top says that the clock is up: a host's clock may add 5 % to any. Before a
-# timing, where the clock may climb meanwhile, and after it, where it shall not.
+# How often the gauge is read: one reading near the least says that the clock is up, as the host's
+# clock may lengthen any of them by 5 %. More before a timing, where the clock may still climb.
 _READINGS_BEFORE, _READINGS_AFTER = 4, 2
 
 
@@ -46,8 +46,8 @@ class Load:
         After a whole warm-up the answer is yes: what the clock does then is the kernel's own doing,
         such as reaching the limit of power.
         """
-        is_known = self._is_whole or self._gauge is None
-        self._fell = not (is_known or self._is_at_top(_READINGS_AFTER))
+        needs_no_reading = self._is_whole or self._gauge is None
+        self._fell = not (needs_no_reading or self._is_at_top(_READINGS_AFTER))
         return not self._fell
 
     def _is_at_top(self, readings: int) -> bool:

@@ -91,7 +91,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def launch_search(problem: Problem, device: DeviceFacts) -> Launch:
-    """A thread searches for the scale of its group, and one of each block for what they share."""
+    """Each thread searches for one group's scale; a block's first, for the block's units too."""
     push = _push(problem, _SEARCHING * SEARCHED[problem.types["y"]])
     return Launch(groups=grid(push["groups"]), push=push)
 
@@ -108,10 +108,12 @@ def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
 def numbers(problem: Problem, binding: str, block: int) -> Array:
     """Rows with outliers and blocks of zeros, of huge and tiny numbers, of ties, of one number."""
     made = data.activations(problem, binding).astype(np.float32)
-    # scales that are searched for are those of numbers as weights are, and f16 should hold the rest
-    narrow = is_searched(problem.types) or "f16" in problem.types.values()
-    huge, tiny = (40.0, 2.0**-14) if is_searched(problem.types) else (500.0, 2.0**-18)
-    huge, tiny = (huge, tiny) if narrow else (2.0**118, 2.0**-119)
+    if is_searched(problem.types):
+        huge, tiny = 40.0, 2.0**-14  # scales must fit f16
+    elif "f16" in problem.types.values():
+        huge, tiny = 500.0, 2.0**-18
+    else:
+        huge, tiny = 2.0**118, 2.0**-119
     whole = made.size // block * block
     kinds = made.reshape(-1)[:whole].reshape(-1, block)
     kinds[1::_KINDS] = 0
@@ -149,11 +151,12 @@ def block_of(fmt: str) -> int:
 def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     block = block_of(fmt)
     if fmt in PREPARED:
-        few = [(2, 5, 3 * block), (1, 3, 4096)] if not types else [(1, 9, block)]
-        yield from list_cases("quantize", fmt, types, DIMS, few)
-        if not types:
-            yield from list_cases("quantize", fmt, types, DIMS, [(2, 7, 3 * block)], "strided")
-            yield from list_cases("quantize", fmt, types, DIMS, [(3, 7, 5 * block)], "permuted")
+        if types:  # few cases, of which each format has one in a layout with gaps
+            how = ("strided", "permuted")[PREPARED.index(fmt) % 2]
+            yield from list_cases("quantize", fmt, types, DIMS, [(2, 7, 3 * block)], how)
+        else:
+            shapes = [(2, 5, 3 * block), (1, 3, 4096)]
+            yield from list_cases("quantize", fmt, types, DIMS, shapes)
         return
     for how, shapes in {
         "contiguous": [(1, 1, block), (2, 5, 3 * block), (1, 1, 14336), (1, 17, 256)],

@@ -1,9 +1,9 @@
 """How fast a GPU's clock runs just now, by a build of ggml: seconds of a fixed number of sorts.
 
 Sorts of short rows keep a GPU's arithmetic busy, and its memory hardly. ggml tells no time of the
-GPU, so there are enough of them for the host's clock, which sees a graph begin and end. Sorts that
-are as short as that have more rows: their number would be guessed too low, and builds of 2024 and
-2025 keep the host longer for a launch than those take.
+GPU, so there are enough of them for the host's clock, which sees a graph begin and end. Where one
+sort takes less than 1 ms, sorts have more rows: otherwise the host's cost of a launch, which is
+larger in builds of 2024 and 2025, would be most of the time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ def make_gauge(maker: Maker) -> Callable[[], float]:
     """
     launch = _make_sort(maker, _ROWS)
     launch()  # compiles it
-    if _seconds_of(launch) < _SHORT_SECONDS:
-        launch = _make_sort(maker, _MORE_ROWS)
     began = time.perf_counter()
     once = _seconds_of(launch)
     while time.perf_counter() - began < WARM_SECONDS:
+        once = _seconds_of(launch)
+    if once < _SHORT_SECONDS:
+        launch = _make_sort(maker, _MORE_ROWS)
+        launch()
         once = _seconds_of(launch)
     count = min(_MOST_LAUNCHES, max(1, ceil(_GRAPH_SECONDS / once)))
     graph = Graph(maker, [launch] * count)

@@ -2,8 +2,8 @@
 
 Vectors are rounded to bytes by a first launch, as q8_1 does it, or are blocks of q8_1 already; the
 workgroups of a second one bring weights into shared memory as bytes. See byte_panels.slang and
-byte_product.slang in slang/matrices/cooperative. `auto` takes none of them where nothing was
-measured: of vectors that are no blocks it never does, as it rounds nothing to bytes.
+byte_product.slang in slang/matrices/cooperative. `auto` never takes the path that rounds vectors to
+bytes. It takes the path for blocks of q8_1 only where a tuning table says that it is faster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from vkbench_shaders.kernels.shared.cooperative.product import (
     too_much,
     why_pointless,
 )
-from vkbench_shaders.kernels.shared.cooperative.tiles import MatrixShape, no_tiles
+from vkbench_shaders.kernels.shared.cooperative.tiles import ROUNDS, MatrixShape, no_tiles
 from vkbench_shaders.tuning.rates import busy
 
 OF_BLOCKS: Final = "coopmat_i8"
@@ -46,7 +46,6 @@ _THREADS: Final = 64  # of workgroups that make panels
 _ROUNDERS: Final = 4  # lanes that round a block, where they can shuffle
 _SHUFFLE: Final = "subgroup_shuffle"
 _LEAST_STEPS: Final = 4  # of a part of k
-_UNUSED: Final = 12  # bytes of the shaders' shared arrays that have one item, where it is not used
 # formats with one scale for 32 weights beside bytes -> the shaders' type of their pieces
 _PIECES: Final[Mapping[str, str]] = {
     "q4_0": "q4_0_piece",
@@ -97,7 +96,7 @@ class Tile:
         return _STAGES * (self.vectors + self.rows) * _LINE - 1
 
     def scale_fours(self, weights: str) -> int:
-        """Shared memory for scales, in 16 bytes."""
+        """Shared memory for the scales of rows and vectors, and their minima, in 16 bytes."""
         along = self.vectors // (self.shape.n * self.wide)
         # lanes of 8 x 8 matrices have whole fours, which one or two matrices do not fill
         of_vectors = (
@@ -107,9 +106,13 @@ class Tile:
         return _STAGES * _STEP_BLOCKS * fours * (2 if weights in _AFFINE else 1)
 
     def shared_bytes(self, weights: str) -> int:
-        """Shared memory in bytes, with a format's table and with arrays that are not used."""
+        """Shared memory in bytes, with a format's table and one item of arrays that are not used.
+
+        It has no matrices in row-major order, which tiles need where the order of lanes is unknown.
+        """
         lines = self.shared_lines + self.scale_fours(weights)
-        return 16 * lines + _TABLES.get(weights, 0) + _UNUSED
+        unused = 4 + (8 if self.shape.k >= 16 else 16)  # `passing`; `narrow` or `shared`
+        return 16 * lines + _TABLES.get(weights, 0) + unused
 
 
 _LARGE = MatrixShape(m=16, n=16, k=32)
@@ -155,19 +158,33 @@ class _Plan:
         return -(-self.blocks // _STEP_BLOCKS)
 
 
-def _tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
-    """The tiles of what was asked for that a device has, the one that should be fastest first."""
-    named, weights = problem.params["tile"], problem.types["weights"]
-    able = [
+def _list_tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
+    """The tiles that the case allows and whose matrices and threads the device has."""
+    return [
         tile
         for tile in TILES
-        if named in ("auto", tile.name)
+        if problem.params["tile"] in ("auto", tile.name)
         and tile.feature in device.features
         and tile.lanes == device.subgroup_size
         and tile.threads <= device.limits["max_workgroup_invocations"]
-        and limits.fits_shared(tile.shared_bytes(weights), device)
+    ]
+
+
+def _tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
+    """The tiles that the case allows and the device can run, the fastest first by `_time`."""
+    able = [
+        tile
+        for tile in _list_tiles(problem, device)
+        if limits.fits_shared(_shared_bytes(problem, device, tile), device)
     ]
     return sorted(able, key=lambda tile: _time(problem, device, tile))
+
+
+def _shared_bytes(problem: Problem, device: DeviceFacts, tile: Tile) -> int:
+    """The most shared memory that a tile may take on a device."""
+    # a matrix for each subgroup, where lanes' order of elements may be unknown
+    passing = 0 if device.vendor_id == NVIDIA else 32 * tile.threads
+    return tile.shared_bytes(problem.types["weights"]) + passing
 
 
 def _time(problem: Problem, device: DeviceFacts, tile: Tile) -> float:
@@ -263,10 +280,15 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
     named = problem.params["tile"]
     if named not in ("auto", *(tile.name for tile in TILES)):
         return no_tiles(named)
-    if not _tiles(problem, device):
+    if not (listed := _list_tiles(problem, device)):
         of = "" if named == "auto" else f" for tiles of {named}"
-        return f"needs cooperative matrices of bytes and room{of}, which {device.name} lacks"
-    if reason := why_pointless(product):
+        return f"needs cooperative matrices of bytes{of}, which {device.name} lacks"
+    if not _tiles(problem, device):
+        least, tile = min((_shared_bytes(problem, device, tile), tile.name) for tile in listed)
+        has = device.limits["max_shared_bytes"]
+        return limits.too_much_shared(least, has, f"a tile of {tile}")
+    reason = why_pointless(product)
+    if reason and not (reason == ROUNDS and products.is_blocks(problem.types)):  # those are bytes
         return reason
     plan = _plan(problem, product, device)
     scratch = _scratch(product, plan)

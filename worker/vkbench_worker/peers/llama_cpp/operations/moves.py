@@ -39,7 +39,7 @@ def _without_search(problem: Problem) -> str:
     fmt = problem.types["y"]
     if not is_searched(problem.types):
         return ""
-    return f"to {fmt}, for whose scales each searches in its own way"
+    return f"to {fmt} with the same search for scales"
 
 
 def _transpose(problem: Problem, views: Views) -> tuple[object, ...]:
