@@ -124,7 +124,7 @@ def write_architectures() -> str:
     }
     page = (ROOT / "docs/howto/models.md").read_text()
     place = re.compile(r"(<!-- (architectures|refused) -->\n\n)(?:\|.*\n)*\n?")
-    return place.sub(lambda place: f"{place[1]}{tables[place[2]]}\n", page)
+    return place.sub(lambda found: f"{found[1]}{tables[found[2]]}\n", page)
 
 
 def columns(view: str) -> str:

@@ -82,13 +82,14 @@ def write_model(
     for number, (name, shape) in enumerate(_tensors(tiny)):
         matrix = len(shape) > 1 and not any(part in name for part in _NUMBERS)
         fmt = next(formats) if matrix else "f32"
-        small = quantised and "norm" in name and shape[0] == tiny.width
+        before_blocks = shape[0] == tiny.width or "_a_norm" in name
+        small = quantised and "norm" in name and before_blocks
         stored = _stored(
             name,
             "q4_0" if fmt == "q2_0" else fmt,
             shape,
             number,
-            0.5 / np.sqrt(tiny.width) if small else 1.0,
+            0.5 / np.sqrt(shape[0]) if small else 1.0,
         )
         kind = GGMLQuantizationType["Q4_0" if fmt == "q2_0" else fmt.upper()]
         writer.add_tensor(name, stored, raw_dtype=kind)

@@ -131,7 +131,7 @@ def test_a_suite_has_batches_of_sequences(facts: DeviceFacts) -> None:
     contexts = [("pp", 512), ("tg", 512), ("tg", 4096), ("tg", 32_768)]
     assert set(posed) == {(*context, batch) for context in contexts for batch in (1, 8, 32)}
     limits = {posed_of(job).case.name.split("/", 2)[2]: job.limit_seconds for job in jobs}
-    assert limits["tg32768/batch=32"] > limits["tg32768"] + 200
+    assert limits["tg32768/batch=32"] > limits["tg32768"] + 500
 
 
 def posed_of(job: PlannedJob) -> ModelCase:

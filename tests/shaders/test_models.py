@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -14,7 +15,7 @@ from vkbench.errors import UsageError
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.architectures import ARCHITECTURES, MISSING, features_of
 from vkbench_shaders.models.graph import Phase, Products, Step
-from vkbench_shaders.models.hyper import Hyper, hash_of, hyper_of
+from vkbench_shaders.models.hyper import Hyper, check_tensors, hash_of, hyper_of
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.models.wiring import graph_of
 
@@ -39,6 +40,17 @@ def test_turning_back_leaves_lengths(tmp_path: Path) -> None:
     assert rope.back.magnitude == pytest.approx(1)
 
 
+def test_a_factor_without_a_scaling_changes_nothing(tmp_path: Path) -> None:
+    """Of latent attention, whose scores are longer where positions are scaled."""
+    keys: Keys = {"rope.scaling.factor": 40.0, "rope.scaling.yarn_log_multiplier": 0.1}
+    tiny = Tiny.of("deepseek2")
+    plain = hyper(tmp_path, tiny)
+    assert hyper(tmp_path, tiny, {**keys, "rope.scaling.type": "none"}) == plain
+    assert hyper(tmp_path, tiny, keys) == plain
+    scaled = hyper(tmp_path, tiny, {**keys, "rope.scaling.type": "yarn"})
+    assert scaled.scale / plain.scale == pytest.approx((1 + 0.1 * np.log(40)) ** 2)
+
+
 LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gating_func is 2"
 
 
@@ -49,6 +61,8 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("deepseek2", {"expert_gating_func": 4}, "is 4; known are 1 (softmax), 2 (sigmoid)"),
         ("deepseek2", {"expert_gating_func": 1}, LATENT),
         ("qwen3", {"expert_count": 4}, "supported in llama, qwen3moe, gpt-oss, deepseek2"),
+        ("deepseek2", {"attention.head_count_kv": 4}, "is 4; latent attention has one head of"),
+        ("gpt-oss", {"expert_count": 0}, "gpt-oss.expert_count is missing or 0: this gate is"),
         ("gemma3", {"attention.sliding_window_pattern": "yes"}, "has to be a size"),
     ],
 )
@@ -83,6 +97,29 @@ def test_a_refusal_is_one_line_with_the_key(tmp_path: Path, changes: Keys, compl
     with pytest.raises(UsageError, match=re.escape(complaint)) as error:
         hyper(tmp_path, Tiny(), changes)
     assert "\n" not in str(error.value)
+
+
+def with_tensor(folder: Path, arch: str, name: str, like: str) -> GgufFile:
+    """A file that has one tensor more, whose values are those of another one."""
+    file = open_gguf(write_model(folder / "model.gguf", Tiny.of(arch)))
+    return replace(file, tensors={**file.tensors, name: replace(file.tensor(like), name=name)})
+
+
+@pytest.mark.parametrize(
+    ("arch", "part"),
+    [("deepseek2", "attn_q.bias"), ("deepseek2", "attn_qkv.bias"), ("phi2", "ffn_norm.bias")],
+)
+def test_a_tensor_that_no_step_reads_is_refused(tmp_path: Path, arch: str, part: str) -> None:
+    file = with_tensor(tmp_path, arch, f"blk.1.{part}", "blk.1.attn_norm.weight")
+    with pytest.raises(UsageError, match=rf"blk\.1\.{part} has no place in a model of"):
+        check_tensors(file, hyper_of(file))
+
+
+def test_latent_attention_may_have_a_norm_behind_it(tmp_path: Path) -> None:
+    norm = "blk.1.post_attention_norm.weight"
+    file = with_tensor(tmp_path, "deepseek2", norm, "blk.1.ffn_norm.weight")
+    graph = graph_of(file, hyper_of(file), Phase(tokens=3, length=32))
+    assert norm in {part.tensor for weight in graph.weights.values() for part in weight.parts}
 
 
 def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:
@@ -268,3 +305,17 @@ def test_few_tokens_share_experts_where_they_multiply(tmp_path: Path) -> None:
     )
     assert "mul" not in few
     assert many.count("mul") == Tiny.of("qwen3moe").layers
+
+
+def test_layers_of_windows_turn_by_their_own_base(tmp_path: Path) -> None:
+    """Five of six layers, of a prompt and of a token whose cosines are made once for each base."""
+    path = write_model(tmp_path / "model.gguf", Tiny.of("gemma3"), {"rope.freq_base": 1e6})
+    file = open_gguf(path)
+    prompt = graph_of(file, hyper_of(file), Phase(tokens=17, length=32))
+    for label in ("rope_q", "cache_k"):
+        turned = [step for step in prompt.steps if step.label == label]
+        assert [step.problem.params["freq_base"] for step in turned] == [*[1e4] * 5, 1e6]
+    token = graph_of(file, hyper_of(file), Phase(tokens=1, length=32, products=JOINED))
+    bound = [step.bound["turns"] for step in token.steps if "turns" in step.bound]
+    assert len(set(bound[:5])) == 1
+    assert bound[5] != bound[0]

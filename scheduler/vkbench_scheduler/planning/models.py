@@ -22,7 +22,7 @@ MEASURE_SECONDS: Final = 2.0  # of a timing, if nothing else is asked for
 _LEAST_LIMIT_SECONDS: Final = 180.0  # of a job: its weights are loaded, and judged on the host
 _LOADED: Final = 50e6  # bytes a second that are loaded at least
 _READY: Final = 1e9  # bytes a second that are expected
-_READ: Final = 5e3  # tokens of all sequences a second that are read at least, all readings together
+_READ: Final = 2e3  # tokens of all sequences a second that are read at least, all readings together
 _READ_SOON: Final = 5e4  # that are expected
 
 

@@ -33,6 +33,7 @@ from vkbench_shaders.models.keys import (
 )
 
 _EXPERT: Final = ("gate", "up", "down")
+_HEAD_BIASES: Final = ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_qkv.bias")
 _ROPES: Final = ("rope", "local_rope")
 HASHED: Final = 1 << 16  # bytes of a tensor's beginning and end that its model's hash is made of
 
@@ -93,10 +94,18 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
     groups = keys.size("attention.head_count_kv", heads)
     key_size = keys.size("attention.key_length", width // heads)
-    experts = keys.size("expert_count", 0) if keys.value("expert_count") else 0
+    experts = keys.count("expert_count")
     if experts and not architecture.experts:
         able = ", ".join(name for name, known in ARCHITECTURES.items() if known.experts)
         raise keys.refusal_of("expert_count", f"is {experts}; experts are supported in {able}")
+    if architecture.gate == "swiglu_oai" and not experts:
+        raise keys.refusal_of(
+            "expert_count", "is missing or 0: this gate is supported in experts alone"
+        )
+    if architecture.latent and groups != 1:
+        raise keys.refusal_of(
+            "attention.head_count_kv", f"is {groups}; latent attention has one head of keys"
+        )
     if heads % groups:
         raise keys.refusal_of(
             "attention.head_count_kv", f"is {groups}, which does not divide {heads}"
@@ -107,6 +116,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     capped, rope = architecture.capped, rope_of(keys, architecture, key_size, context)
     latent = latent_of(keys) if architecture.latent else None
     window, period = windows_of(keys, architecture)
+    shares = shares_of(keys, architecture)
     hyper = Hyper(
         architecture=architecture,
         layers=keys.size("block_count"),
@@ -119,7 +129,10 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         vocabulary=file.tensor("token_embd.weight").shape[0],
         eps=epsilon_of(keys, architecture),
         scale=score_scale_of(keys, architecture, width, heads, key_size),
-        **shares_of(keys, architecture),
+        dense=shares.dense,
+        gating=shares.gating,
+        shares_sum=shares.shares_sum,
+        share_scale=shares.share_scale,
         latent=latent,
         rope=rope,
         local_rope=local_rope_of(keys, architecture, rope),
@@ -129,7 +142,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         logit_cap=keys.number("final_logit_softcapping", 30.0 if capped else 0.0),
         window=window,
         period=period,
-        trained_context=keys.size("context_length", 0) if keys.value("context_length") else 0,
+        trained_context=keys.count("context_length"),
     )
     _check_preferences(file, hyper)
     check_tensors(file, hyper)
@@ -138,7 +151,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
 
 
 def _check_preferences(file: GgufFile, hyper: Hyper) -> None:
-    """UsageError if experts are preferred whose shares are those of a softmax."""
+    """UsageError if biases choose the experts of a model whose gates are a softmax."""
     preferred = [name for name in file.tensors if name.endswith("exp_probs_b.bias")]
     if preferred and hyper.gating == "softmax":
         raise UsageError(
@@ -166,8 +179,9 @@ def _architecture(keys: Keys) -> Architecture:
 
 def check_tensors(file: GgufFile, hyper: Hyper) -> None:
     """UsageError that names a tensor that is missing, or that this model would not use."""
+    optional = [part for part in OPTIONAL if not _is_unread(hyper, part)]
     known = set(_outer(file)) | {
-        f"blk.{n}.{part}" for n in range(hyper.layers) for part in OPTIONAL
+        f"blk.{n}.{part}" for n in range(hyper.layers) for part in optional
     }
     for layer in range(hyper.layers):
         for part in _parts(file, hyper, layer):
@@ -181,6 +195,13 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
             f"{file.path}: tensor {unused[0]} has no place in a model of architecture "
             f"{hyper.architecture.name}"
         )
+
+
+def _is_unread(hyper: Hyper, part: str) -> bool:
+    """Whether no step of this model would read a tensor that other models' layers may have."""
+    if part == "ffn_norm.bias":
+        return hyper.architecture.forward_norm != "ffn_norm"
+    return part in _HEAD_BIASES and hyper.latent is not None
 
 
 def _counts(name: str) -> bool:

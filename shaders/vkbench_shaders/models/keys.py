@@ -1,10 +1,10 @@
-"""The keys of a GGUF file that tell a model's sizes: how its heads turn, see and are weighed."""
+"""What a GGUF file's keys say of a model: positions, windows, score scale, weights of experts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log, sqrt
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -58,6 +58,16 @@ class Latent:
     value: int  # numbers of a head's values
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How a model weighs its experts, and how many first layers have none."""
+
+    dense: int = 0  # layers that have no experts, the first ones
+    gating: str = "softmax"  # of experts
+    shares_sum: bool = True  # whether shares of a token's experts add up to one
+    share_scale: float = 1.0  # factor of those shares
+
+
 class Keys:
     """The keys of a file, each with its architecture's prefix."""
 
@@ -80,6 +90,10 @@ class Keys:
         if not isinstance(value, int) or value < 1:
             raise self.refusal_of(key, f"has to be a size, alike in all layers; it is {value}")
         return int(value)
+
+    def count(self, key: str) -> int:
+        """A size, or 0 where the key is missing or 0."""
+        return self.size(key) if self.value(key) else 0
 
     def number(self, key: str, default: float | None = None) -> float:
         value = self.value(key)
@@ -104,7 +118,7 @@ def score_scale_of(
     if keys.size("block_count") == architecture.wide_layers:
         return 1 / sqrt(width // heads)
     if architecture.latent:
-        factor = max(1.0, keys.number("rope.scaling.factor", 1.0))
+        factor = max(1.0, _scaling_of(keys)[1])
         longer = 1 + keys.number("rope.scaling.yarn_log_multiplier", 0.0) * log(factor)
         return longer**2 / sqrt(keys.size("attention.key_length_mla"))
     return 1 / sqrt(key_size)
@@ -119,19 +133,20 @@ def latent_of(keys: Keys) -> Latent:
     rank = keys.size("attention.kv_lora_rank")
     return Latent(
         rank=rank,
-        query_rank=keys.size("attention.q_lora_rank", 0)
-        if keys.value("attention.q_lora_rank")
-        else 0,
+        query_rank=keys.count("attention.q_lora_rank"),
         nope=keys.size("attention.key_length_mla") - turned,
         turned=turned,
         value=keys.size("attention.value_length_mla"),
     )
 
 
-def shares_of(keys: Keys, architecture: Architecture) -> dict[str, Any]:
-    """How experts are weighed, and which layers have none: in files of deepseek2 keys say so."""
+def shares_of(keys: Keys, architecture: Architecture) -> Shares:
+    """How a file of deepseek2 weighs its experts, and how many first layers have none.
+
+    Else the defaults.
+    """
     if not architecture.latent:
-        return {}
+        return Shares()
     for name in ("expert_group_count", "expert_group_used_count"):
         if (groups := keys.value(name)) not in (None, 0, 1):
             raise keys.refusal_of(name, f"is {groups}: experts chosen by groups are not supported")
@@ -139,32 +154,25 @@ def shares_of(keys: Keys, architecture: Architecture) -> dict[str, Any]:
     if number not in _GATINGS:
         known = ", ".join(f"{key} ({name})" for key, name in _GATINGS.items())
         raise keys.refusal_of("expert_gating_func", f"is {number}; known are {known}")
-    return {
-        "dense": keys.size("leading_dense_block_count", 0)
-        if keys.value("leading_dense_block_count")
-        else 0,
-        "gating": _GATINGS[number],
-        "shares_sum": bool(keys.value("expert_weights_norm")),
-        "share_scale": keys.number("expert_weights_scale", 1.0) or 1.0,
-    }
+    return Shares(
+        dense=keys.count("leading_dense_block_count"),
+        gating=_GATINGS[number],
+        shares_sum=bool(keys.value("expert_weights_norm")),
+        share_scale=keys.number("expert_weights_scale", 1.0) or 1.0,
+    )
 
 
 def rope_of(keys: Keys, architecture: Architecture, key_size: int, context: int) -> Rope | None:
     if not architecture.rope:
         return None
-    scaling = keys.value("rope.scaling.type") or "none"
-    if scaling not in _SCALINGS:
-        raise keys.refusal_of(
-            "rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}"
-        )
-    factor = keys.number("rope.scaling.factor", 0.0) or keys.number("rope.scale_linear", 0.0)
+    scaling, factor = _scaling_of(keys)
     trained = keys.size("context_length", 4096)
     original = keys.size("rope.scaling.original_context_length", trained)
     rope = Rope(
         mode=architecture.rope,
         n_dims=keys.size("rope.dimension_count", key_size),
         freq_base=keys.number("rope.freq_base", 10000.0),
-        freq_scale=1 / factor if factor and scaling != "none" else 1.0,
+        freq_scale=1 / factor,
         ext_factor=1.0 if scaling == "yarn" else 0.0,
         attn_factor=keys.number("rope.scaling.attn_factor", 1.0),
         n_ctx_orig=original,
@@ -173,6 +181,19 @@ def rope_of(keys: Keys, architecture: Architecture, key_size: int, context: int)
         factors=_factors(keys.file, (context or trained) > original),
     )
     return rope.back if architecture.latent else rope  # whose scores are longer instead
+
+
+def _scaling_of(keys: Keys) -> tuple[str, float]:
+    """How positions are scaled, and by which factor: by 1.0 where none is told."""
+    scaling = str(keys.value("rope.scaling.type") or "none")
+    if scaling not in _SCALINGS:
+        raise keys.refusal_of(
+            "rope.scaling.type", f"is {scaling}; known are {', '.join(_SCALINGS)}"
+        )
+    if scaling == "none":
+        return scaling, 1.0
+    factor = keys.number("rope.scaling.factor", 0.0) or keys.number("rope.scale_linear", 0.0)
+    return scaling, factor or 1.0
 
 
 def local_rope_of(keys: Keys, architecture: Architecture, rope: Rope | None) -> Rope | None:

@@ -36,16 +36,18 @@ class LayerParts(Builder):
             inner = self.gate_halves(f"{gate_name}_up", y, both, down)
         else:
             a, b = self.product(gate_name, y), self.product(up, y)
-            inner = self.step(gate, f"{gate}_split", self.grid(self.inner(down)), a=a, b=b)["y"]
+            inner = self.step(gate, f"{gate}_split", self.grid(self.count_inner(down)), a=a, b=b)[
+                "y"
+            ]
         return self.postpone_product(down, inner)
 
-    def inner(self, down: str) -> int:
+    def count_inner(self, down: str) -> int:
         """Numbers that a matrix of this layer leads down from."""
         return self.file.tensor(f"blk.{self.layer}.{down}.weight").shape[-1]
 
     def gate_halves(self, label: str, y: str, weight: Weight | None, down: str) -> str:
         """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
-        gate, shape = self.hyper.architecture.gate, self.grid(self.inner(down))
+        gate, shape = self.hyper.architecture.gate, self.grid(self.count_inner(down))
         form = self.form(*self.of_layer(down))
         if weight and self.joins(y, weight, form):
             return self.gated_product(label, y, weight)
@@ -70,7 +72,7 @@ class LayerParts(Builder):
             "routing",
             "top_k_moe",
             shape,
-            self.routing_params(),
+            self.list_routing_params(),
             logits=logits,
             bias=self.weight(f"blk.{self.layer}.{_PREFERENCES}", "f32")
             if self.has(_PREFERENCES)
@@ -78,9 +80,13 @@ class LayerParts(Builder):
         )
         ids, rows = routed["ids"], count * hyper.used
         gate = self.hyper.architecture.gate
-        a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
+        a, b = (
+            self.multiply_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up")
+        )
         inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
-        down = self.of_experts("ffn_down_exps", inner, ids, "expert", shares=routed["weights"])
+        down = self.multiply_experts(
+            "ffn_down_exps", inner, ids, "expert", shares=routed["weights"]
+        )
         summed = (1, count, hyper.used, hyper.width)
         made = self.step("experts", "sum", summed, {"axes": "h"}, x=down)["y"]
         if not self.has("ffn_up_shexp.weight"):
@@ -88,7 +94,7 @@ class LayerParts(Builder):
         shared = self.resolve_branch(self.forward(y, "_shexp"))
         return self.step("shared", "add", self.grid(hyper.width), a=made, b=shared)["y"]
 
-    def routing_params(self) -> dict[str, Value]:
+    def list_routing_params(self) -> dict[str, Value]:
         """How a router's logits become the weights of experts."""
         hyper = self.hyper
         biased = "_biased" if self.has(_PREFERENCES) else ""
@@ -101,7 +107,7 @@ class LayerParts(Builder):
             params["scale"] = hyper.share_scale
         return params
 
-    def of_experts(
+    def multiply_experts(
         self, label: str, x: str, ids: str, vectors: str, *, used: int = 0, shares: str = ""
     ) -> str:
         """Products of each token with its experts' matrices; `used`: how many, if not as usual.
@@ -143,16 +149,20 @@ class LayerParts(Builder):
         by: dict[str, Value] = {"broadcast": "channel"}
         return self.step("shares", "mul", (1, count * used, 1, m), by, a=made, b=shares)["y"]
 
-    def latent_heads(self, y: str) -> tuple[str, str, str]:
+    def project_latent_heads(self, y: str) -> tuple[str, str, str]:
         """Queries, keys and values as attention takes them: the part that is turned comes first."""
         hyper, latent = self.hyper, self.hyper.latent
         assert latent
         parts = latent.nope, latent.turned
         source, name = self.make_query_source(y)
         size = sum(parts)
-        plain = self.of_heads("attn_q_plain", name, source, 0, parts[0], size)
-        turned = self.of_heads("attn_q_turned", name, source, parts[0], parts[1], size)
-        brought = self.of_experts("attn_k_b", plain, self.numbers(), "expert", used=hyper.heads)
+        plain = self.multiply_rows_of_heads("attn_q_plain", name, source, 0, parts[0], size)
+        turned = self.multiply_rows_of_heads(
+            "attn_q_turned", name, source, parts[0], parts[1], size
+        )
+        brought = self.multiply_experts(
+            "attn_k_b", plain, self.number_heads(), "expert", used=hyper.heads
+        )
         q = self.join_vectors("attn_q", turned, brought, self.count * hyper.heads)
         ends = self.product("attn_kv_a_mqa", y, latent.rank, latent.turned)
         short = self.product("attn_kv_a_mqa", y, 0, latent.rank)
@@ -171,7 +181,9 @@ class LayerParts(Builder):
             "attn_q_b"
         )
 
-    def of_heads(self, label: str, name: str, x: str, first: int, rows: int, size: int) -> str:
+    def multiply_rows_of_heads(
+        self, label: str, name: str, x: str, first: int, rows: int, size: int
+    ) -> str:
         """Products with so many rows of each head's part of a matrix."""
         whole = self.whole_tensor(tensor := f"blk.{self.layer}.{name}.weight")
         parts = tuple(
@@ -185,18 +197,20 @@ class LayerParts(Builder):
         widths = (self.sizes[part] // 4 // rows for part in (a, b))
         return self.step(f"{label}_joined", "concat", (1, 1, rows, *widths), a=a, b=b)["y"]
 
-    def numbers(self) -> str:
+    def number_heads(self) -> str:
         """The numbers of heads, for each token: a head's matrix is as an expert's."""
         heads = self.hyper.heads
         name = self.input(HEADS, "i32", self.count * heads)
         self.constants[name] = np.tile(np.arange(heads, dtype=np.int32), self.count)
         return name
 
-    def values_of(self, attended: str) -> str:
+    def make_values(self, attended: str) -> str:
         """Each head's values of what attention made."""
         heads = self.hyper.heads
-        return self.of_experts("attn_v_b", attended, self.numbers(), "expert", used=heads)
+        return self.multiply_experts(
+            "attn_v_b", attended, self.number_heads(), "expert", used=heads
+        )
 
-    def latent_output(self, attended: str) -> str | Due:
+    def project_latent_output(self, attended: str) -> str | Due:
         """What the last matrix of attention makes of those values."""
-        return self.postpone_product("attn_output", self.values_of(attended))
+        return self.postpone_product("attn_output", self.make_values(attended))

@@ -107,7 +107,8 @@ class Wiring(LayerParts):
         """What attention makes of normalised vectors, behind its own norm if it has one."""
         hyper = self.hyper
         if hyper.latent:
-            return self.latent_output(self.step_by_step(*self.latent_heads(y)))
+            attended = self.step_by_step(*self.project_latent_heads(y))
+            return self.behind("post_attention_norm", self.project_latent_output(attended))
         q, k, v = self.project_heads(y)
         attend = self.at_once if self.attends_at_once() else self.step_by_step
         return self.behind(
@@ -119,7 +120,7 @@ class Wiring(LayerParts):
         hyper, phase = self.hyper, self.phase
         stored = {"v": self.store_vectors("v", v, hyper.value_size)}
         if self.turns_into_cache():
-            stored["k"] = self.turned_and_stored(self.head_norm("k", k, hyper.groups))
+            stored["k"] = self.turn_into_cache(self.head_norm("k", k, hyper.groups))
         else:
             k = self.norm_and_turn("k", k, hyper.groups)
             stored["k"] = self.store_vectors("k", k, hyper.key_size)
@@ -259,7 +260,7 @@ class Wiring(LayerParts):
     def norms_and_turns(self, norm: str) -> bool:
         """Whether heads have a norm that is made by the step that turns them."""
         rope, size = self.hyper.rope_of(self.layer), self.hyper.key_size
-        if not rope or not self.has(f"{norm}.weight") or self.has(f"{norm}.bias"):
+        if not rope or not self.has(f"{norm}.weight"):
             return False
         is_rms = self.hyper.architecture.norm == "rms_norm"
         return is_rms and size <= rope_normed.MOST and size % EIGHT == rope.n_dims % EIGHT == 0
@@ -283,7 +284,7 @@ class Wiring(LayerParts):
             return False
         return self.hyper.key_size % EIGHT == rope.n_dims % EIGHT == 0
 
-    def turned_and_stored(self, x: str) -> str:
+    def turn_into_cache(self, x: str) -> str:
         """The cache of keys with these heads in it, turned."""
         phase, rope = self.phase, self.hyper.rope_of(self.layer)
         assert rope

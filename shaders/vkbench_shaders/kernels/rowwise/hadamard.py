@@ -58,7 +58,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     k = problem.shape["k"]
     if k & (k - 1) or k > _HELD:
-        return f"rows have {k} numbers: a power of two, {_HELD} at most, has a matrix here"
+        return f"rows have {k} numbers: they have to be a power of two, {_HELD} at most"
     return too_large(problem, device)
 
 

@@ -138,16 +138,16 @@ def is_aligned(problem: Problem) -> bool:
     )
 
 
-def rows_each(problem: Problem) -> int:
+def rows_each(problem: Problem, room: int = MOST_ANGLES) -> int:
     """Rows of a workgroup: as many as have room for their angles."""
-    heads, tokens = problem.shape["h"], MOST_ANGLES // turning(problem).pairs
+    heads, tokens = problem.shape["h"], room // turning(problem).pairs
     return next(n for n in _ROWS if (n - 2) // heads + 2 <= tokens or n == 1)
 
 
-def launch(problem: Problem, sign: float) -> Launch:
+def launch(problem: Problem, sign: float, room: int = MOST_ANGLES) -> Launch:
     turn, aligned = turning(problem), is_aligned(problem)
     b, n, h, k = (problem.shape[dim] for dim in DIMS)
-    rows, count = rows_each(problem), b * n * h
+    rows, count = rows_each(problem, room), b * n * h
     groups = grid(-(-count // rows))
     moved = k - turn.pairs if turn.halves else k  # in pieces, of 16 bytes or two times 16
     pieces = moved * problem.item_bytes(ends(problem)[0]) // 16

@@ -28,10 +28,11 @@ from vkbench_shaders.kernels.rowwise import rope
 from vkbench_shaders.kernels.shared.portable import portable
 
 MOST = 1024  # numbers of a head, each lane of a workgroup having 16 bytes at least
+_SUMS = 256  # of a workgroup's threads, behind its angles
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    turned = rope.launch(problem, 1.0)
+    turned = rope.launch(problem, 1.0, rope.MOST_ANGLES - _SUMS)
     return replace(turned, push={**turned.push, "eps": float(problem.params["eps"])}, entry="")
 
 

@@ -139,7 +139,7 @@ def norm_rope(
 
 
 def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:
-    """Sums of two, as many as it takes."""
+    """The sum of several arrays, by an addition for each of them but the first."""
     node: object = arrays[0]
     for place, other in enumerate(arrays[1:], 2):
         node = nodes.add(
@@ -148,9 +148,10 @@ def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:
 
 
 def snake(nodes: Nodes, x: Array, rates: Array, shares: Array, y: Array) -> None:
-    """A product, its sine, the square of that, times shares, and plus what it came of.
+    """x plus a share of the squared sine of x times a rate, in five nodes.
 
-    Nodes are fused that name the same tensor of x.
+    Builds fuse them only if the first and the last name one tensor of x, which is why it is made
+    once.
     """
     between = [nodes.lay_between(x.format.name, *x.shape) for _ in range(4)]
     given = nodes.make_tensor(x)
@@ -171,7 +172,10 @@ def multiply_hadamard(nodes: Nodes, x: Array, matrix: np.ndarray, y: Array) -> N
 def multiply_experts(
     nodes: Nodes, weights: Array, x: Array, ids: Array, biases: Maybe, shares: Maybe, y: Array
 ) -> None:
-    """Products with experts, and what a layer has behind them; fused by the same tensor of ids."""
+    """Products with experts, then biases and shares if given.
+
+    Builds fuse them only if the product and the biases name one tensor of ids.
+    """
     chosen = nodes.make_tensor(ids)
     steps: list[tuple[str, tuple[object, ...]]] = []
     if biases is not None:

@@ -89,16 +89,14 @@ OF_SINGLES: Final = (
 )
 # Functions that take blocks.
 OF_BLOCKS: Final = (
-    *(
-        "mul_mat",
-        "multiply_experts",
-        "mul_mat_id",
-        "get_rows",
-        "attention",
-        "cast",
-        "concat",
-        "set_rows",
-    ),
+    "mul_mat",
+    "multiply_experts",
+    "mul_mat_id",
+    "get_rows",
+    "attention",
+    "cast",
+    "concat",
+    "set_rows",
 )
 # Formats for which functions abort though the backend says that it supports them.
 ABORTS: Final[Mapping[str, tuple[str, ...]]] = {
