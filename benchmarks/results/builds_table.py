@@ -162,14 +162,12 @@ def page(results: Results, machine: Machine, pairs: Pairs) -> Iterator[str]:
     yield "– is what a build does not have.\n"
     yield from (*wrap(REMARKS, 92), "")
     yield "## What each brought\n"
-    yield "Of 5 % or more. These are single runs of each build, not pairs: what they say of one"
-    yield "release against the one before is a suspicion, until `vkbench try` or `regressions"
-    yield "confirm` measures both in turns" + (
-        ", as it did where a line says so. Fewer than 8 pairs decide no\n"
-        "change, however large it is."
-        if pairs
-        else "."
-    )
+    yield "Of 5 % or more. Each build was run once, so that each change is a suspicion at first."
+    if pairs:
+        yield "Where a line says *confirmed*, pairs of both builds, timed in turns by `vkbench"
+        yield "try`, show the same; *undecided* are fewer pairs than the 8 that can decide."
+    else:
+        yield "`vkbench try` and `regressions confirm` time both builds in turns."
     yield from changes(results, pairs)
 
 

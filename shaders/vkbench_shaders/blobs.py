@@ -19,6 +19,20 @@ from vkbench_shaders.manifest import Entry
 SUFFIX = ".spv"
 _KEPT_MODULES = 4  # unpacked: the next blob that is asked for is often of the same module
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same blobs make the same bytes
+# Words of four bytes, in modules of megabytes: a sixth smaller than by preset 1 alone, in thrice
+# its time. Preset 4 takes five times as long, for no more.
+_FILTER = {
+    "id": lzma.FILTER_LZMA2,
+    "preset": 1,
+    "mode": lzma.MODE_NORMAL,
+    "mf": lzma.MF_HC4,
+    "nice_len": 128,
+    "depth": 4,
+    "dict_size": 1 << 22,
+    "lc": 0,
+    "lp": 2,
+    "pb": 2,
+}
 
 
 class Files(Mapping[str, bytes]):
@@ -86,7 +100,7 @@ def pack(blobs: Mapping[str, bytes], entries: Iterable[Entry]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for module, parts in modules.items():
-            packed = lzma.compress(b"".join(parts), preset=1)
+            packed = lzma.compress(b"".join(parts), filters=[_FILTER])
             archive.writestr(zipfile.ZipInfo(module, _DATE), packed)
     return buffer.getvalue()
 

@@ -133,7 +133,7 @@ def describe_tuned() -> str:
     if not others:
         return ""
     return (
-        f"tuned for {' and '.join(tuned) or 'no class of devices'}; of {', '.join(others)} nothing "
-        "was measured yet, so that tiles, threads and variants are estimated there: "
-        "`vkbench kernels --classes`"
+        f"tuned for {' and '.join(tuned) or 'no class of devices'}. Nothing was measured yet for "
+        f"{', '.join(others)}: there tiles, threads and variants are estimated "
+        "(`vkbench kernels --classes`)"
     )

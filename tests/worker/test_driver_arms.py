@@ -84,8 +84,10 @@ def test_a_driver_that_was_added_and_is_updated_meanwhile_names_no_result(
         assert supervisor.runner_pid
         os.kill(supervisor.runner_pid, signal.SIGKILL)
         supervisor.run([replace(job, id=3), replace(job, id=4)], results.append)
-    outcomes = [Outcome.PASSED, Outcome.PASSED, Outcome.CRASHED, Outcome.DEVICE_LOST]
-    assert [result.outcome for result in results] == outcomes
+    outcomes = [result.outcome for result in results]
+    assert outcomes[:2] == [Outcome.PASSED, Outcome.PASSED]
+    assert outcomes[2] in (Outcome.CRASHED, Outcome.DEVICE_LOST)  # as soon as it is seen to be gone
+    assert outcomes[3] is Outcome.DEVICE_LOST
     assert "libvulkan_lvp.so of driver mine was changed" in results[-1].reason
     assert "add it again" in results[-1].reason
 

@@ -79,7 +79,8 @@ def note_revisions(tx: Connection, sha: str, made_of: Sequence[str]) -> None:
     if not made_of:
         return
     bundle = schema.bundle.c
-    known = tx.execute(select(bundle.made_of).where(bundle.sha == sha)).scalar() or []
+    asked = select(bundle.made_of).where(bundle.sha == sha).with_for_update()
+    known = tx.execute(asked).scalar() or []
     noted = [*dict.fromkeys([*known, *made_of])][-MOST_REVISIONS:]
     if noted != known:
         tx.execute(update(schema.bundle).where(bundle.sha == sha).values(made_of=noted))

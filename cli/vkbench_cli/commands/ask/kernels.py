@@ -52,7 +52,7 @@ def kernels(
         bool,
         Option(
             "--classes",
-            help="List the classes of devices: which are tuned, by what others choose.",
+            help="List the classes of devices: their tuned cases, and what decides elsewhere.",
         ),
     ] = False,
     missing: Annotated[
