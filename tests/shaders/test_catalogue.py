@@ -20,7 +20,7 @@ from vkbench_shaders.kernel import MOST_GROUPS, Array, Kernel, Problem, Variant
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.cooperative import fragments
 from vkbench_shaders.kernels.matrices.vectors import staged
-from vkbench_shaders.kernels.quant.quantize import SHARE
+from vkbench_shaders.kernels.quant.quantize import SHARE, count_share
 from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 from vkbench_shaders.kernels.shared.rows import STRETCH
 from vkbench_shaders.launch import pack
@@ -69,7 +69,7 @@ SHARES: dict[str, Callable[[Problem], int]] = {
     "dequantize": lambda problem: STRETCH,
     "copy_from": lambda problem: STRETCH,
     "get_rows": lambda problem: STRETCH,
-    "quantize": lambda problem: problem.format("y").items(SHARE),
+    "quantize": lambda problem: problem.format("y").items(count_share(problem)),
     "set_rows": lambda problem: (
         problem.format("y").items(SHARE) * -(-problem.shape["m"] // problem.shape["n"])
     ),

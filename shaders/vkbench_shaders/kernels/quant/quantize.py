@@ -60,15 +60,18 @@ def layout(problem: Problem, binding: str) -> Layout:
     return Layout(shape=(b, m, k), strides=(k, b * k, 1), storage=b * m * k)
 
 
-def _push(problem: Problem, share: int) -> dict[str, int]:
-    """Push constants where workgroups make so many numbers of a row.
+def count_share(problem: Problem) -> int:
+    """Numbers of a row that a workgroup makes."""
+    fmt = problem.types["y"]
+    return _SEARCHING * SEARCHED[fmt] if fmt in SEARCHED else SHARE
 
-    Arrays without gaps are one long row.
-    """
+
+def _push(problem: Problem) -> dict[str, int]:
+    """Push constants; arrays without gaps are one long row."""
     flat = problem.params["layout"] == "contiguous"
     b, m, k = (1, 1, prod(problem.shape.values())) if flat else problem.shape.values()
     x, y = problem.layout("x"), problem.layout("y")
-    chunks = -(-k // share)
+    chunks = -(-k // count_share(problem))
     unit = problem.item_bytes("y")
     return {
         "k": k,
@@ -86,13 +89,13 @@ def _push(problem: Problem, share: int) -> dict[str, int]:
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    push = _push(problem, SHARE)
+    push = _push(problem)
     return Launch(groups=grid(push["groups"]), push=push, constants={"THREADS": THREADS})
 
 
 def launch_search(problem: Problem, device: DeviceFacts) -> Launch:
     """Each thread searches for one group's scale; a block's first, for the block's units too."""
-    push = _push(problem, _SEARCHING * SEARCHED[problem.types["y"]])
+    push = _push(problem)
     return Launch(groups=grid(push["groups"]), push=push)
 
 
