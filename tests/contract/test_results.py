@@ -185,8 +185,8 @@ def test_a_change_between_builds_says_what_pairs_made_of_it(tmp_path: Path) -> N
     ):
         assert f"- {size}: `{case}` ({said})\n" in page
         assert f"- {size}: `{case}`\n" in alone
-    assert "measures both in turns, as it did where a line says so." in page
-    assert "measures both in turns.\n" in alone
+    assert "Where a line says *confirmed*, pairs of both builds, timed in turns" in page
+    assert "`regressions confirm` time both builds in turns.\n" in alone
 
 
 def row(

@@ -49,6 +49,7 @@ _LARGE: Final = replace(
     features=(
         *_MATRICES,
         "matrix_f16_f32_16x8x16",
+        "matrix_i8_i32",
         "int_dot",
         "subgroup_arithmetic",
         "subgroup_shuffle",
@@ -63,7 +64,12 @@ _LARGE: Final = replace(
 )
 _INTEL: Final = replace(_LARGE, features=tuple(f"{name}_8x16x16" for name in _MATRICES))
 _CPU: Final = replace(
-    _LARGE, subgroup_size=8, features=tuple(f"{name}_8x8x8" for name in _MATRICES)
+    _LARGE,
+    subgroup_size=8,
+    features=tuple(f"{name}_8x8x8" for name in (*_MATRICES, "matrix_i8_i32")),
+)
+_ROOMY: Final = replace(
+    _LARGE, name="a device of much room", limits={**_LARGE.limits, "max_shared_bytes": 65536}
 )
 
 
@@ -96,7 +102,8 @@ def _tunable(kernel: Kernel) -> Iterable[Problem]:
 
 
 def _devices(variant: Variant) -> tuple[DeviceFacts, ...]:
-    return (_SMALL, _LARGE, _INTEL, _CPU) if "coopmat" in variant.requires else (_SMALL, _LARGE)
+    matrices = (_INTEL, _CPU, _ROOMY) if "coopmat" in variant.requires else ()
+    return _SMALL, _LARGE, *matrices
 
 
 def _check(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> None:
