@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TextIO
 
@@ -98,7 +97,6 @@ def _check_signature(number: int, statement: str, signature: str) -> SignatureLi
     return SignatureLine(signature=signature, key=key)
 
 
-_JOB: Final = '{"job":'
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -111,21 +109,7 @@ def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
     return _decoders[record]
 
 
-_job_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
-
-
-def _job_decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
-    """Reads a whole line that holds a job, which most lines of a file do."""
-    if record not in _job_decoders:
-        line = msgspec.defstruct("JobOfLine", [("job", record)], forbid_unknown_fields=True)
-        _job_decoders[record] = msgspec.json.Decoder(line)
-    return _job_decoders[record]
-
-
 def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
-    if text.startswith(_JOB):
-        with suppress(msgspec.DecodeError, ValueError, RecursionError):  # told of by what follows
-            return Line(number, "job", _job_decoder(kinds["job"]).decode(text).job)
     try:
         kind, raw = _only_field(_fields.decode(text))
         record = _decoder(kinds[kind]).decode(raw)
