@@ -13,10 +13,9 @@ from vkbench.words.units import count_of
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
-from vkbench_db.ask.results import ResultFilter, ResultRow
+from vkbench_db.ask.results import ResultFilter, ResultRow, read_revisions_of
 from vkbench_db.ask.results import results as read_results
 from vkbench_db.database import Database
-from vkbench_db.work.bundles import read_revisions
 from vkbench_detection.steps import Detected
 from vkbench_tables.batches import table_of_batches
 from vkbench_tables.results import rows_of, table
@@ -41,7 +40,7 @@ def conclude_all(
     with database.reading() as tx:
         of_each = [read_results(tx, ResultFilter(run=run), limit=None) for run in runs]
         results = [result for newest_first in of_each for result in newest_first]
-        made_of = read_revisions(tx, {result.bundle for result in results})
+        made_of = read_revisions_of(tx, results)
         rows = [row for newest in of_each for row in rows_of(by_device(newest), made_of)]
         counts = {run: queries.find_run(tx, str(run)).progress.counts for run in runs}
     total = sum(map(Counter, counts.values()), Counter[JobState]())

@@ -6,7 +6,7 @@ Only the rows that are shown are joined.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
 from vkbench_db.work.builds import find_all_build_shas, is_of_build, names_of_builds
+from vkbench_db.work.bundles import read_revisions
 
 _MODES = (*CHECKS, Mode.COMPILE, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
@@ -151,6 +152,11 @@ def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
         rows += fetch(tx, query, ResultRow)
     places = {job: place for place, job in enumerate(jobs)}
     return sorted(rows, key=lambda row: places[row.job])
+
+
+def read_revisions_of(tx: Connection, rows: Iterable[ResultRow]) -> dict[str, str]:
+    """The git revisions that the bundles of results were made of, by these bundles' hashes."""
+    return read_revisions(tx, {row.bundle for row in rows})
 
 
 def choices(tx: Connection) -> dict[str, list[str]]:

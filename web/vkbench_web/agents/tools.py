@@ -20,7 +20,6 @@ from vkbench_db.ask import queries
 from vkbench_db.ask import results as stored_results
 from vkbench_db.ask.sql.public import MOST_SECONDS
 from vkbench_db.ask.sql.view_columns import MEANINGS, VIEWS, strip_markdown
-from vkbench_db.work.bundles import read_revisions
 from vkbench_tables.regressions import DIRECTIONS, ROWS, STATES, story_row
 from vkbench_tables.results import rows_of, table
 from vkbench_tables.table import Table
@@ -99,7 +98,7 @@ def _make_tools(lab: Lab) -> Sequence[Callable[..., Answer]]:
                 case=case, kernel=kernel, format=format, device=device, run=number
             )
             rows = stored_results.page(tx, chosen, sort="-finished_at", limit=limit, offset=0)
-            made_of = read_revisions(tx, {row.bundle for row in rows})
+            made_of = stored_results.read_revisions_of(tx, rows)
         return body(table(rows_of(rows, made_of)))
 
     def compare(

@@ -16,8 +16,7 @@ from vkbench.words import names
 from vkbench_db.ask import queries
 from vkbench_db.ask import series as of_series
 from vkbench_db.ask import timings as of_samples
-from vkbench_db.ask.results import results_of
-from vkbench_db.work.bundles import read_revisions
+from vkbench_db.ask.results import read_revisions_of, results_of
 from vkbench_tables.results import COLUMNS, SAMPLES, rows_of
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.series import CHANGES, POINTS, SERIES
@@ -84,7 +83,7 @@ def one_job(request: Request, number: Number) -> Response:
     with lab_of(request).reading() as tx:
         job_rows = queries.jobs(tx, number=number)
         stored = results_of(tx, [number])
-        results = rows_of(stored, read_revisions(tx, {row.bundle for row in stored}))
+        results = rows_of(stored, read_revisions_of(tx, stored))
     if not job_rows:
         raise UnknownName("job", str(number))
     table = Table(columns=JOBS, rows=[job_row(row) for row in job_rows])

@@ -13,7 +13,6 @@ from vkbench.words import names
 from vkbench_db.ask import queries
 from vkbench_db.ask import results as stored_results
 from vkbench_db.ask.devices.lately import steadiness
-from vkbench_db.work.bundles import read_revisions
 from vkbench_tables import devices as of_devices
 from vkbench_tables import kernels as of_kernels
 from vkbench_tables.results import COLUMNS, rows_of, table
@@ -74,7 +73,7 @@ def results(request: Request, query: Annotated[ResultQuery, Query()]) -> Respons
         rows = stored_results.page(
             tx, chosen, sort=query.sort, limit=query.limit, offset=query.offset
         )
-        made_of = read_revisions(tx, {row.bundle for row in rows})
+        made_of = stored_results.read_revisions_of(tx, rows)
     return answer(table(rows_of(rows, made_of)), kind)
 
 

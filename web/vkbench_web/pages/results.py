@@ -16,7 +16,6 @@ from vkbench_db.ask import queries
 from vkbench_db.ask import results as stored_results
 from vkbench_db.ask.results import FILTERS, SORTS, ResultFilter
 from vkbench_db.database import Transaction
-from vkbench_db.work.bundles import read_revisions
 from vkbench_tables.results import rows_of, table
 from vkbench_web.addresses import build_url, program_url
 from vkbench_web.api.results import MOST_ID, kind_of
@@ -87,7 +86,7 @@ def read_page(tx: Transaction, request: Request) -> Results:
         limit=None if is_file else PAGE_ROWS,
         offset=0 if is_file else (number - 1) * PAGE_ROWS,
     )
-    made_of = read_revisions(tx, {row.bundle for row in rows})
+    made_of = stored_results.read_revisions_of(tx, rows)
     shown = table(rows_of(rows, made_of))
     is_filtered = any(getattr(result_filter, name) not in ((), [], None) for name in FILTERS)
     return Results(

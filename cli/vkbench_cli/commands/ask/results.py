@@ -159,11 +159,10 @@ def results(
             raise UsageError("--parquet is a form of its own: leave out --as, --statistics, --json")
         check_writable(parquet)
     from vkbench_db.ask.queries import find_run
-    from vkbench_db.ask.results import ResultFilter, count_trials
+    from vkbench_db.ask.results import ResultFilter, count_trials, read_revisions_of
     from vkbench_db.ask.results import results as read_results
     from vkbench_db.ask.statistics import statistics_of
     from vkbench_db.blank import is_blank
-    from vkbench_db.work.bundles import read_revisions
 
     _check_form(as_, format, output)
     if statistics and (as_ or mode is not OfResults.BOTH):
@@ -195,7 +194,7 @@ def results(
         works = _works_of(suite, Mode(mode)) if suite else None
         by_job = statistics_of(tx, {row.job for row in result_rows}) if statistics else {}
         models = _models(tx, result_rows) if as_ in llama_bench.WRITERS else {}
-        made_of = read_revisions(tx, {row.bundle for row in result_rows})
+        made_of = read_revisions_of(tx, result_rows)
 
     def is_asked(row: ResultRow | ResultCount) -> bool:
         in_suite = works is None or (row.case_name, row.mode) in works
