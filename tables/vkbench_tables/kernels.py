@@ -8,10 +8,11 @@ from vkbench.programs import ggml_operations
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from vkbench.device import DeviceFacts
     from vkbench_shaders.kernel import Kernel
+    from vkbench_shaders.tuning.classes import DeviceClass
     from vkbench_shaders.tuning.tables import Table as TuningTable
 
 COLUMNS = (
@@ -85,29 +86,36 @@ def describe_list() -> str:
 
 def class_table(devices: Sequence[DeviceFacts]) -> Table:
     """The classes of devices: what is tuned for each, and by what other choices are estimated."""
-    from vkbench_shaders.tuning.classes import CLASSES as ALL
     from vkbench_shaders.tuning.classes import class_of
-    from vkbench_shaders.tuning.tables import read_installed, read_shipped
 
-    own = [class_of(device).name for device in devices]
+    here = [class_of(device).name for device in devices]
     rows: list[dict[str, Cell]] = []
-    for kind in ALL:
-        both = (read_installed(kind.name), read_shipped(kind.name))
-        installed, shipped = both
-        sources = {f"{each.device}, {each.driver_version}" for of in both for each in of.sources}
+    for kind, installed, shipped in _read_tables():
+        tables = (installed, shipped)
+        sources = (source for table in tables for source in table.sources)
+        thresholds = {name for table in tables for name in table.thresholds}
         rows.append(
             {
                 "class": kind.name,
                 "description": kind.description,
-                "devices": own.count(kind.name),
+                "devices": here.count(kind.name),
                 "tuned": len(shipped.tuned),
                 "installed": len(installed.tuned),
-                "thresholds": ", ".join(sorted({name for of in both for name in of.thresholds})),
-                "choices": _describe_choices(*both),
-                "sources": sorted(sources),
+                "thresholds": ", ".join(sorted(thresholds)),
+                "choices": _describe_choices(installed, shipped),
+                "sources": sorted({f"{each.device}, {each.driver_version}" for each in sources}),
             }
         )
     return Table(columns=CLASSES, rows=rows)
+
+
+def _read_tables() -> Iterator[tuple[DeviceClass, TuningTable, TuningTable]]:
+    """Each class of devices, with its table on this machine and the one that ships."""
+    from vkbench_shaders.tuning.classes import CLASSES as DEVICE_CLASSES
+    from vkbench_shaders.tuning.tables import read_installed, read_shipped
+
+    for kind in DEVICE_CLASSES:
+        yield kind, read_installed(kind.name), read_shipped(kind.name)
 
 
 def _describe_choices(installed: TuningTable, shipped: TuningTable) -> str:
@@ -121,15 +129,9 @@ def _describe_choices(installed: TuningTable, shipped: TuningTable) -> str:
 
 def describe_tuned() -> str:
     """Which classes of devices have a tuning table, for those who read a list of kernels."""
-    from vkbench_shaders.tuning.classes import CLASSES as ALL
-    from vkbench_shaders.tuning.tables import read_installed, read_shipped
-
-    known = {
-        kind.name: bool(read_shipped(kind.name).tuned or read_installed(kind.name).tuned)
-        for kind in ALL
-    }
-    tuned = [name for name, is_tuned in known.items() if is_tuned]
-    others = [name for name, is_tuned in known.items() if not is_tuned]
+    tuned, others = list[str](), list[str]()
+    for kind, installed, shipped in _read_tables():
+        (tuned if installed.tuned or shipped.tuned else others).append(kind.name)
     if not others:
         return ""
     return (
