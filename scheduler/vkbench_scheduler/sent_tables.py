@@ -1,7 +1,8 @@
 """Checks of tuning tables that were measured elsewhere, before everybody takes them.
 
-Nobody can prove that a stranger measured anything. But a table that is damaged, of another class of
-devices, of other kernels, or faster than its device can be, is found without that device.
+Nobody can prove that a stranger measured anything. But without the stranger's device these checks
+find tables that are damaged, of another class of devices or of other kernels, and times that are
+shorter than the rates of the device allow.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def rope_of(keys: Keys, architecture: Architecture, key_size: int, context: int)
 
 
 def _scaling_of(keys: Keys) -> tuple[str, float]:
-    """How positions are scaled, and by which factor: by 1.0 where none is told."""
+    """The kind of rope scaling that a file names, and its factor: none and 1.0 if it has none."""
     scaling = str(keys.value("rope.scaling.type") or "none")
     if scaling not in _SCALINGS:
         raise keys.refusal_of(

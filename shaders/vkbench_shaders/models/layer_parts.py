@@ -193,7 +193,7 @@ class LayerParts(Builder):
         return self.multiply_by(label, x, Weight(parts=parts, format=whole.format))
 
     def join_vectors(self, label: str, a: str, b: str, rows: int) -> str:
-        """Vectors of which each has another one behind it."""
+        """Each row of `a` and the same row of `b` behind it, as one longer vector."""
         widths = (self.sizes[part] // 4 // rows for part in (a, b))
         return self.step(f"{label}_joined", "concat", (1, 1, rows, *widths), a=a, b=b)["y"]
 

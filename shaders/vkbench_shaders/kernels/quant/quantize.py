@@ -154,7 +154,7 @@ def block_of(fmt: str) -> int:
 def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
     block = block_of(fmt)
     if fmt in PREPARED:
-        if types:  # few cases, of which each format has one in a layout with gaps
+        if types:  # of f16: one case a format, in one of the layouts with gaps
             how = ("strided", "permuted")[PREPARED.index(fmt) % 2]
             yield from list_cases("quantize", fmt, types, DIMS, [(2, 7, 3 * block)], how)
         else:

@@ -26,7 +26,7 @@ def _arguments(dot: str, total: str) -> Arguments:
 def variants(
     launch: Callable[[Problem, DeviceFacts], Launch], refuses: Refuses
 ) -> tuple[Variant, ...]:
-    """The code paths, of which the last one runs on every device."""
+    """Both code paths: by integer dot products, and the one that every device can run."""
     fast = portable(
         _MODULE, launch, "f32", arguments=_arguments("packed_dot", "subgroup_sum"), refuses=refuses
     )
