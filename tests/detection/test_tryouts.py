@@ -13,7 +13,7 @@ from vkbench_db.work.arrivals import cancel_run
 from vkbench_detection.compare.comparison import compare
 from vkbench_detection.compare.references import find
 from vkbench_detection.compare.tryouts import TryVerdict
-from vkbench_scheduler.planning.tryouts import add_round, cancel_rest
+from vkbench_scheduler.planning.tryouts import add_round, cancel_rest, fit_seconds
 from vkbench_tables.comparisons import comparison
 from vkbench_tables.comparisons import tryout as tables
 
@@ -57,6 +57,15 @@ def test_what_may_have_changed_is_measured_until_it_is_certain(lab: Lab) -> None
     shown = comparison.table(found, found.pairs, {}, ()).rows
     assert "8 pairs of both, timed in turns" in [row.get("reason") for row in shown]
     assert said.index("Wrong or failed: 1") < said.index("Slower: 1") < said.index("1 other case")
+
+
+def test_pairs_of_a_tryout_share_its_time(lab: Lab) -> None:
+    times = ((300, 60), (300, 40), (600, 60), (10, 1), (10, 1000))
+    assert [round(fit_seconds(*time), 2) for time in times] == [0.1, 0.25, 0.3, 0.3, 0.1]
+    trial = Trial(lab, limit_seconds=3.2 * len(CASES))
+    assert {job.measure_seconds for job in lab.pick(trial.device)} == {
+        fit_seconds(3.2 * len(CASES), len(CASES))
+    }
 
 
 def test_the_time_may_end_in_the_first_round(lab: Lab) -> None:

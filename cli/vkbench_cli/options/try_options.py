@@ -40,9 +40,13 @@ class TryOptions:
         ),
     ] = "10m"
     seconds: Annotated[
-        float,
-        Option(metavar="S", min=0.001, help="Seconds to sample each side of a pair."),
-    ] = 0.3
+        float | None,
+        Option(
+            metavar="S",
+            min=0.001,
+            help="Seconds to sample each side of a pair; if not given, 0.1 to 0.3, as time allows.",
+        ),
+    ] = None
     label: RunLabel = ""
     all_rows: Annotated[
         bool, Option("--all/--changed", help="Show cases that did not change too.")

@@ -51,6 +51,7 @@ LOOKS = (
     Look(pairs=12, same_below=0.01, p=0.0004),
     Look(pairs=24, same_below=LEAST_CHANGE, p=0.001),
 )
+FEWEST_PAIRS = next(look.pairs for look in LOOKS if look.p)  # that confirm a change
 # Of a bisection, where one wrong step spoils all that follow.
 LONG_LOOKS = (
     *LOOKS[:3],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from sqlalchemy import Connection
 from vkbench.device import DeviceFacts
 from vkbench.job import Arm, ArmKind, Mode, PlannedJob
 from vkbench.programs.build import Build
+from vkbench.result import ARMS
 from vkbench.run import RunWords
 from vkbench_db.database import Database
 from vkbench_db.work.arrivals import cancel_run, explain_cancelled
@@ -19,12 +21,16 @@ from vkbench_db.work.builds import store_build
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_detection.compare.tryouts import next_round
 from vkbench_detection.confirm.pairs import BROKEN_OFF, is_pending
+from vkbench_detection.statistics.pairs import FEWEST_PAIRS
 from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan, more_pairs
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import selection_json
 
-SECONDS = 0.3  # of samples for each arm of a pair
+# Of samples for each arm of a pair: as many as the time has room for.
+MOST_SECONDS, LEAST_SECONDS = 0.3, 0.1
+_CHECK_SECONDS = 1.5  # that a case costs once; a backend compiles what it needs
+_OTHER_SECONDS = 0.25  # that a pair takes beside its samples, where the clock is up
 
 
 class Tried(Protocol):
@@ -91,11 +97,20 @@ def submit_tryout(
     selection: Selection,
     devices: Sequence[DeviceFacts],
     words: RunWords,
+    *,
+    limit_seconds: float,
 ) -> NewRun:
-    """Store a run of one pair for each timing of a selection on these devices, on no track."""
+    """Store a run of one pair for each timing of a selection on these devices, on no track.
+
+    Where the selection names no seconds of samples, they fit the time that pairs have.
+    """
     chosen = tried.choose(replace(selection, mode=Mode.PERFORMANCE, track=""))
+    planned = list(plan(chosen, devices))  # says what is wrong before anything is stored
+    if chosen.measure_seconds is None:
+        cases = max(Counter(job.device for job in planned).values(), default=1)
+        chosen = replace(chosen, measure_seconds=fit_seconds(limit_seconds, cases))
     old, new = tried.arms
-    jobs = list(_pairs(chosen, devices, old, new))  # says what is wrong before anything is stored
+    jobs = [_pair(job, old, new, chosen.measure_seconds) for job in planned]
     with database.transaction() as tx:
         tried.store(tx)
         run = create_run(
@@ -111,19 +126,23 @@ def submit_tryout(
     return run
 
 
-def _pairs(
-    selection: Selection, devices: Sequence[DeviceFacts], old: Arm, new: Arm
-) -> Iterator[PlannedJob]:
-    for job in plan(selection, devices):
-        pair = PairPlan(
-            case=job.case,
-            variant=job.variant,
-            metric="hot",
-            old=old,
-            new=new,
-            measure_seconds=selection.measure_seconds or SECONDS,
-        )
-        yield replace(pair.job(), device=job.device)
+def fit_seconds(limit_seconds: float, cases: int) -> float:
+    """Seconds of samples for each arm, with which a device has time to decide so many cases."""
+    pair_seconds = (limit_seconds / cases - _CHECK_SECONDS) / FEWEST_PAIRS
+    samples_seconds = (pair_seconds - _OTHER_SECONDS) / len(ARMS)
+    return min(MOST_SECONDS, max(LEAST_SECONDS, samples_seconds))
+
+
+def _pair(job: PlannedJob, old: Arm, new: Arm, measure_seconds: float | None) -> PlannedJob:
+    pair = PairPlan(
+        case=job.case,
+        variant=job.variant,
+        metric="hot",
+        old=old,
+        new=new,
+        measure_seconds=measure_seconds or MOST_SECONDS,
+    )
+    return replace(pair.job(), device=job.device)
 
 
 def add_round(database: Database, run: int) -> bool:

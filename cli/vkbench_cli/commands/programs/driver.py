@@ -240,7 +240,8 @@ def _time_here(
     store_host_devices(database, routes)
     tried = TriedDrivers(old=old.sha, new=new.sha)
     words = options.say_words(old.name, new.name)
-    run = submit_tryout(database, tried, selection, devices, words).id
+    limit = options.limit_seconds
+    run = submit_tryout(database, tried, selection, devices, words, limit_seconds=limit).id
     view = partial(RunProgress, database)
     ended = time_rounds(database, current, run, devices, end - time.monotonic(), view)
     return run, (old.name, new.name), ended
@@ -270,7 +271,8 @@ def _time_in_fleet(
     (old, old_name), (new, new_name) = arms.items()
     tried, chosen = TriedDrivers(old=old, new=new), replace(selection, devices=tuple(keys))
     words = options.say_words(old_name, new_name)
-    run = submit_tryout(database, tried, chosen, known, words).id
+    limit = options.limit_seconds
+    run = submit_tryout(database, tried, chosen, known, words, limit_seconds=limit).id
     warn(database, f"run {run}", run=run)
     return run, (old_name, new_name), await_rounds(database, run, end)
 

@@ -117,7 +117,15 @@ class _Here:
             for facts in self._devices:
                 store_device(tx, facts)
         words = options.say_words(builds.old.label, builds.new.label)
-        return submit_tryout(self._database, builds, selection, self._devices, words).id
+        run = submit_tryout(
+            self._database,
+            builds,
+            selection,
+            self._devices,
+            words,
+            limit_seconds=options.limit_seconds,
+        )
+        return run.id
 
     def time_rounds(self, run: int, end: float) -> bool:
         """Time pairs until nothing is open or a moment of the monotonic clock; False: stopped."""
@@ -151,7 +159,8 @@ class _Fleet:
         give_to_fleet((builds.old, builds.new))
         chosen = replace(selection, devices=keys)
         words = options.say_words(builds.old.label, builds.new.label)
-        run = submit_tryout(self._database, builds, chosen, known, words).id
+        limit = options.limit_seconds
+        run = submit_tryout(self._database, builds, chosen, known, words, limit_seconds=limit).id
         warn(self._database, f"run {run}", run=run)
         return run
 
