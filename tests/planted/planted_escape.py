@@ -15,6 +15,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def attempts(parent: int, port: int, folder: Path) -> dict[str, Callable[[], obj
         "limits its parent": lambda: resource.prlimit(
             parent, resource.RLIMIT_CORE, resource.prlimit(parent, resource.RLIMIT_CORE)
         ),
+        "sets its parent's memory score": lambda: _rewrite(Path(f"/proc/{parent}/oom_score_adj")),
         "reads the database": (settings().data / "vkbench.db").read_bytes,
         "reads another's file": (folder / "secret").read_bytes,
         "lists another's folder": lambda: os.listdir(folder),
@@ -82,6 +84,10 @@ def _write(path: Path) -> None:
     path.touch()
 
 
+def _rewrite(path: Path) -> None:
+    path.write_text(path.read_text())
+
+
 def _run(program: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o700)
@@ -102,6 +108,19 @@ def _is_x86() -> bool:
     return os.uname().machine == "x86_64"
 
 
+def _name_thread() -> str:
+    """The name of a thread to which another one gave it, as CUDA does for its own."""
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        name = Path(f"/proc/self/task/{thread.native_id}/comm")
+        name.write_text("planted")
+        return name.read_text().strip()
+    finally:
+        ended.set()
+
+
 def main() -> None:
     """Try all of it, the parent's memory last."""
     ends = {}
@@ -111,7 +130,8 @@ def main() -> None:
             ends[name] = "done"
         except OSError as error:
             ends[name] = os.strerror(error.errno or 0)
-    print(json.dumps({"ends": ends, "variables": dict(os.environ)}))
+    said = {"ends": ends, "variables": dict(os.environ), "thread": _name_thread()}
+    print(json.dumps(said))
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ WRITE: Final = (
 DEVICE: Final = (
     Access.READ_FILE | Access.READ_DIR | Access.WRITE_FILE | Access.TRUNCATE | Access.IOCTL_DEV
 )
+CHANGE: Final = Access.READ_FILE | Access.READ_DIR | Access.WRITE_FILE | Access.TRUNCATE
 SHARED: Final = DEVICE | Access.MAKE_REG | Access.REMOVE_FILE
 _OF_FILES: Final = (
     Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV

@@ -71,6 +71,8 @@ def rules(
         own.append(listed)
     for path in (*system, *_pythons(), *own, *_paths_named_by(variables), *reads):
         yield path, landlock.READ
+    # Drivers name threads other than the caller's by files there: CUDA does not begin without.
+    yield Path(f"/proc/{os.getpid()}/task"), landlock.CHANGE
     for pattern in _DEVICES:
         for name in glob(pattern):
             yield Path(name), landlock.DEVICE
