@@ -181,6 +181,10 @@ class Graph:
             api(add, self._graph, node)
             known.add(node)
 
+    def __len__(self) -> int:
+        """How many launches it has."""
+        return len(self._launches)
+
     def __call__(self) -> None:
         """Compute the graph, and wait."""
         api = self._maker.api
