@@ -103,7 +103,7 @@ def write_model(
     return path
 
 
-_NUMBERS = ("position", "inp", "bias")  # matrices that are f32 always
+_NUMBERS = ("position", "inp", "bias", "ssm_a", "ssm_d", "conv1d", "ssm_norm")  # f32 always
 
 
 def _make_q2_0(path: Path, name: str) -> None:
@@ -130,6 +130,8 @@ def _keys(tiny: Tiny) -> Keys:
     }
     if tiny.arch == "phi2":
         found["rope.dimension_count"] = tiny.head // 2
+    if tiny.arch in ("mamba", "mamba2"):
+        return {name: found[name] for name in _ALL} | _scan_keys(tiny)
     if tiny.experts:
         found |= {"expert_count": tiny.experts, "expert_used_count": 2}
     if tiny.arch == "phi3":
@@ -141,6 +143,22 @@ def _keys(tiny: Tiny) -> Keys:
     if tiny.arch == "deepseek2":
         found |= _latent_keys(tiny)
     return found
+
+
+_ALL = (*("block_count", "context_length", "embedding_length", "attention.layer_norm_rms_epsilon"),)
+
+
+def _scan_keys(tiny: Tiny) -> Keys:
+    has_heads = tiny.arch == "mamba2"
+    return {
+        "feed_forward_length": 0,
+        "attention.head_count": 0,
+        "ssm.conv_kernel": 4,
+        "ssm.inner_size": 2 * tiny.width,
+        "ssm.state_size": tiny.head,
+        "ssm.time_step_rank": tiny.heads,
+        **({"ssm.group_count": tiny.groups} if has_heads else {}),
+    }
 
 
 def _latent_keys(tiny: Tiny) -> Keys:
@@ -279,6 +297,26 @@ def _gpt_oss(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"ffn_{part}_exps.bias", (tiny.experts, rows)
 
 
+def _mamba(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    inner, state, rank = 2 * tiny.width, tiny.head, tiny.heads
+    shared = 2 * tiny.groups * state
+    is_second = tiny.arch == "mamba2"
+    channels = inner + shared if is_second else inner
+    yield "attn_norm.weight", (tiny.width,)
+    yield "ssm_in.weight", (inner + channels + (rank if is_second else 0), tiny.width)
+    yield "ssm_conv1d.weight", (channels, 4)
+    yield "ssm_conv1d.bias", (channels,)
+    if is_second:
+        yield "ssm_norm.weight", (tiny.groups, inner // tiny.groups)
+    else:
+        yield "ssm_x.weight", (rank + 2 * state, inner)
+        yield "ssm_dt.weight", (inner, rank)
+    yield "ssm_dt.bias", (rank if is_second else inner,)
+    yield "ssm_a", (rank, 1) if is_second else (inner, state)
+    yield "ssm_d", (rank, 1) if is_second else (inner,)
+    yield "ssm_out.weight", (tiny.width, inner)
+
+
 _CENTRED = ("gpt2", "phi2")  # those with layer_norm, of biases everywhere
 _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "llama": _llama,
@@ -292,6 +330,8 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "gemma3": _gemma2,
     "gpt-oss": _gpt_oss,
     "deepseek2": _deepseek2,
+    "mamba": _mamba,
+    "mamba2": _mamba,
 }
 
 
@@ -311,6 +351,8 @@ def _stored(name: str, fmt: str, shape: tuple[int, ...], seed: int, unit: float)
     root = np.sqrt(np.float32(shape[-1]))
     if "norm" in name and name.endswith("weight"):
         values = np.float32(unit) * (1 + values / 8)
+    elif name.endswith("ssm_a"):
+        values = -np.exp(values / 2)
     elif len(shape) > 1 and not quantised and "embd" not in name:
         values = values / root
     return quants.quantise(fmt, values)

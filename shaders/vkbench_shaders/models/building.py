@@ -29,6 +29,7 @@ from vkbench_shaders.models.graph import (
     Weight,
 )
 from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.recurrent.memory import StateRows
 
 MOST_VECTORS: Final = 8  # that are multiplied without tiles
 BLOCK: Final = 32  # numbers that are rounded together
@@ -59,6 +60,7 @@ class Builder:
         self.squares: dict[str, str] = {}  # of vectors that products divide by their size
         self.inputs: dict[str, Format] = {}
         self.constants: dict[str, Array] = {}  # inputs that are always the same
+        self.states: dict[str, StateRows] = {}  # inputs that say where states lie
         self.caches: list[str] = []
         self.weights: dict[str, Weight] = {}
         self.streams: list[str] = []
@@ -75,6 +77,7 @@ class Builder:
             streams=tuple(self.streams),
             kept=(LOGITS, *sorted(kept)),
             constants=self.constants,
+            states=self.states,
         )
 
     def normalise_rows(
