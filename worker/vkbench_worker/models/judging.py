@@ -282,20 +282,34 @@ def _judge_recurrent_layer(
 ) -> None:
     """Judge all tokens of a run behind a layer, and the states that they left.
 
-    The reference goes on from the device's own states of the tokens before.
+    The reference goes on from the device's own states of the tokens before. Those of the first
+    layer are judged too, for they follow from the tokens alone.
     """
-    trial = place.trial
+    trial, start = place.trial, place.trial.start
     rows = np.arange(trial.case.timed)
     before, after = (place.stream(at, rows) for at in (layer, layer + 1))
     turns = trial.run.parts[0].turn.source, trial.run.last.turn.target
     given, left = (_states_in(trial, layer, place.sequence, slot) for slot in turns)
+    if start and not layer:
+        positions = np.arange(start)
+        read = reference.embed_tokens(trial.tokens[place.sequence][:start], positions)
+        reference.states.pop(layer, None)
+        reference.layer(layer, read, positions)
+        _compare_states(findings, "tokens before", given, reference.states[layer], limit)
     reference.states[layer] = given
-    expected = reference.layer(layer, before, trial.start + rows)
+    expected = reference.layer(layer, before, start + rows)
     added = float(np.square(expected - before).sum())
     findings.compare(f"layer {layer}", after, expected, limit, added)
-    for name, made in reference.states[layer].items():
-        base = float(np.square(made).sum())
-        findings.compare(f"the state {name} of layer {layer}", left[name], made, limit, base)
+    _compare_states(findings, f"layer {layer}", left, reference.states[layer], limit)
+
+
+def _compare_states(
+    findings: Findings, what: str, made: States, expected: States, limit: float
+) -> None:
+    """Hold states against the reference's own."""
+    for name, wanted in expected.items():
+        base = float(np.square(wanted).sum())
+        findings.compare(f"the states {name} of {what}", made[name], wanted, limit, base)
 
 
 def _states_in(trial: Trial, layer: int, sequence: int, slot: int) -> States:
