@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vkbench_shaders.models.making.mixtures import Mixture
-from vkbench_shaders.models.making.shapes import CENTRED, Shape
+from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, Shape
 
 Value = bool | int | float | str  # whole numbers are stored as u32, others as f32
 
@@ -35,6 +35,8 @@ def _sizes(shape: Shape) -> dict[str, Value]:
         "feed_forward_length": shape.feed_forward,
         "attention.head_count": shape.heads,
     }
+    if shape.state:
+        return sizes | _states(shape)
     if shape.arch == "gpt2":
         return sizes | {"attention.layer_norm_epsilon": shape.epsilon}
     kind = "" if shape.arch in CENTRED else "rms_"
@@ -47,6 +49,19 @@ def _sizes(shape: Shape) -> dict[str, Value]:
         "rope.freq_base": shape.rope_base,
     }
     return sizes | _scaling(shape) | _experts(shape) | _windows(shape) | _latent(shape)
+
+
+def _states(shape: Shape) -> dict[str, Value]:
+    """Sizes of a model whose tokens leave states; it has no heads of queries."""
+    keys: dict[str, Value] = {
+        "attention.head_count": 0,
+        "attention.layer_norm_rms_epsilon": shape.epsilon,
+        "ssm.conv_kernel": CONVOLVED,
+        "ssm.inner_size": shape.scanned,
+        "ssm.state_size": shape.state,
+        "ssm.time_step_rank": shape.step_rank or shape.heads,
+    }
+    return keys if shape.step_rank else keys | {"ssm.group_count": shape.kv_heads}
 
 
 def _scaling(shape: Shape) -> dict[str, Value]:

@@ -13,7 +13,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
-from vkbench_shaders.models.making.shapes import CENTRED, Shape
+from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, Shape
 
 _LOGITS = 3.0  # standard deviation of logits: the likeliest token stands out, as in real models
 _SCALED = ("gemma2", "gemma3")  # architectures that scale the embedding, with norms behind parts
@@ -76,6 +76,9 @@ def _before(shape: Shape) -> Iterator[TensorPlan]:
 
 
 def _layer(shape: Shape, layer: int) -> Iterator[TensorPlan]:
+    if shape.state:
+        yield from (replace(made, name=f"blk.{layer}.{made.name}") for made in _scan(shape))
+        return
     attention = _latent if shape.rank else _attention
     sizes = shape
     if layer < shape.dense:
@@ -125,6 +128,30 @@ def _latent(shape: Shape) -> Iterator[TensorPlan]:
     )
     yield _matrix("attn_v_b", (heads, size, rank))
     yield _matrix("attn_output", (shape.width, heads * size), _share(shape))
+
+
+def _scan(shape: Shape) -> Iterator[TensorPlan]:
+    """A layer of Mamba: tokens are convolved, scanned and gated."""
+    wide, inner, shared = shape.width, shape.scanned, shape.kv_heads * shape.state
+    heads = inner if shape.step_rank else shape.heads
+    channels = inner if shape.step_rank else inner + 2 * shared
+    yield _norm("attn_norm", wide)
+    yield _matrix("ssm_in", (inner + channels + (0 if shape.step_rank else heads), wide))
+    yield _matrix("ssm_conv1d", (channels, CONVOLVED))
+    yield _bias("ssm_conv1d", channels)
+    if shape.step_rank:
+        yield _matrix("ssm_x", (shape.step_rank + 2 * shared, inner), gain=2.0)
+        yield _matrix("ssm_dt", (inner, shape.step_rank))
+    yield TensorPlan(name="ssm_dt.bias", shape=(heads,), deviation=1.0, mean=-4.0)
+    decays = (inner, shape.state) if shape.step_rank else (heads, 1)
+    yield TensorPlan(name="ssm_a", shape=decays, deviation=1.5, mean=-8.0)
+    direct = (inner,) if shape.step_rank else (heads, 1)
+    yield TensorPlan(name="ssm_d", shape=direct, deviation=0.1, mean=1.0)
+    if not shape.step_rank:
+        groups = (shape.kv_heads, inner // shape.kv_heads)
+        yield TensorPlan(name="ssm_norm.weight", shape=groups, deviation=0.1, mean=1.0)
+    loss = 4.0 if shape.step_rank else 1.4  # of length on the way, which the last matrix makes up
+    yield _matrix("ssm_out", (wide, inner), loss * _share(shape))
 
 
 def _feed_forward(shape: Shape) -> Iterator[TensorPlan]:
