@@ -78,7 +78,12 @@ def test_a_model_is_judged_and_timed(
 
 @pytest.mark.parametrize(
     ("arch", "case", "work"),
-    [("mamba", "pp40", 2e10), ("mamba2", "tg20/batch=2", 2e10), ("mamba", "tg9", 1)],
+    [
+        ("mamba", "pp40", 2e10),
+        ("mamba2", "tg9", 1),
+        ("rwkv6", "pp40", 1),
+        ("rwkv7", "tg20/batch=2", 2e10),
+    ],
 )
 def test_states_are_judged_and_timed(
     lavapipe: VulkanDevice,

@@ -262,7 +262,7 @@ def test_learnt_positions_cannot_be_shifted(
 
 @pytest.mark.parametrize(
     ("arch", "batch"),
-    [("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8), ("mamba", 3), ("mamba2", 8)],
+    [("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8), ("mamba2", 8), ("rwkv7", 3)],
 )
 def test_sequences_of_a_batch_see_only_themselves(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, batch: int
@@ -286,7 +286,7 @@ def test_sequences_of_a_batch_see_only_themselves(
         assert (made[0][1] != made[1][1]).any()
     for row in {0, 1, batch - 1}:
         reference.caches.clear()
-        reference.states.clear()
+        reference.memory.states.clear()
         assert nmse(found[0][row], reference.logits(tokens[row])) < 1e-8
         words = (tokens[row, :1] + 1) % VOCABULARY
         assert nmse(steps[0][row], reference.logits(words)[0]) < 1e-8

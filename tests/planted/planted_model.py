@@ -103,7 +103,12 @@ def write_model(
     return path
 
 
-_NUMBERS = ("position", "inp", "bias", "ssm_a", "ssm_d", "conv1d", "ssm_norm")  # f32 always
+_SMALL = (
+    *("mix_first", "mix_lerp", "mix_w1", "mix_w2", "mix_decay", "mix_a", "mix_v1", "mix_v2"),
+    *("mix_g1", "mix_g2", "mix_k_", "mix_r_k"),
+)
+# matrices that are f32 always
+_NUMBERS = ("position", "inp", "bias", "ssm_a", "ssm_d", "conv1d", "ssm_norm", *_SMALL)
 
 
 def _make_q2_0(path: Path, name: str) -> None:
@@ -130,6 +135,14 @@ def _keys(tiny: Tiny) -> Keys:
     }
     if tiny.arch == "phi2":
         found["rope.dimension_count"] = tiny.head // 2
+    if tiny.arch in ("rwkv6", "rwkv7"):
+        return {name: found[name] for name in (*_ALL[:3], "feed_forward_length")} | {
+            "attention.layer_norm_epsilon": 1e-5,
+            "attention.head_count": 0,
+            "wkv.head_size": tiny.head,
+            "token_shift_count": 2,
+            **(_SIXTH if tiny.arch == "rwkv6" else _SEVENTH),
+        }
     if tiny.arch in ("mamba", "mamba2"):
         return {name: found[name] for name in _ALL} | _scan_keys(tiny)
     if tiny.experts:
@@ -146,6 +159,15 @@ def _keys(tiny: Tiny) -> Keys:
 
 
 _ALL = (*("block_count", "context_length", "embedding_length", "attention.layer_norm_rms_epsilon"),)
+
+
+_SIXTH: Keys = {"time_mix_extra_dim": 8, "time_decay_extra_dim": 12}
+_SEVENTH: Keys = {
+    "attention.decay_lora_rank": 8,
+    "attention.iclr_lora_rank": 4,
+    "attention.value_residual_mix_lora_rank": 4,
+    "attention.gate_lora_rank": 16,
+}
 
 
 def _scan_keys(tiny: Tiny) -> Keys:
@@ -186,8 +208,11 @@ def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
         # deepseek2's first layer has no experts
         sizes = replace(tiny, experts=0) if tiny.arch == "deepseek2" and not layer else tiny
         yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](sizes))
+    if tiny.arch in ("rwkv6", "rwkv7"):
+        yield "token_embd_norm.weight", (width,)
+        yield "token_embd_norm.bias", (width,)
     yield "output_norm.weight", (width,)
-    if tiny.arch in _CENTRED:
+    if tiny.arch in (*_CENTRED, "rwkv6", "rwkv7"):
         yield "output_norm.bias", (width,)
     if not tiny.tied and tiny.arch not in ("gpt2", "gemma2", "gemma3"):
         yield "output.weight", (VOCABULARY, width)
@@ -317,6 +342,37 @@ def _mamba(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "ssm_out.weight", (tiny.width, inner)
 
 
+def _rwkv(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    wide, heads, is_sixth = tiny.width, tiny.width // tiny.head, tiny.arch == "rwkv6"
+    for norm in ("attn_norm", "attn_norm_2", "time_mix_ln"):
+        yield f"{norm}.weight", (wide,)
+        yield f"{norm}.bias", (wide,)
+    for name in ("key", "value", "receptance", "output", *(["gate"] if is_sixth else [])):
+        yield f"time_mix_{name}.weight", (wide, wide)
+    yield "time_mix_lerp_fused.weight", (5 if is_sixth else 6, 1, 1, wide)
+    yield "channel_mix_lerp_k.weight", (1, 1, wide)
+    yield "channel_mix_key.weight", (tiny.inner, wide)
+    yield "channel_mix_value.weight", (wide, tiny.inner)
+    if is_sixth:
+        yield "channel_mix_lerp_r.weight", (1, 1, wide)
+        yield "channel_mix_receptance.weight", (wide, wide)
+        yield "time_mix_lerp_x.weight", (1, 1, wide)
+        yield "time_mix_w1.weight", (40, wide)
+        yield "time_mix_w2.weight", (5, wide, 8)
+        yield "time_mix_first.weight", (heads, tiny.head)
+        yield "time_mix_decay.weight", (wide,)
+        yield "time_mix_decay_w1.weight", (12, wide)
+        yield "time_mix_decay_w2.weight", (wide, 12)
+        return
+    for name, rank in (("w", 8), ("a", 4), ("v", 4), ("g", 16)):
+        yield f"time_mix_{name}1.weight", (rank, wide)
+        yield f"time_mix_{name}2.weight", (wide, rank)
+        if name != "g":
+            yield f"time_mix_{name}0.weight", (wide,)
+    for name in ("k_k", "k_a", "r_k"):
+        yield f"time_mix_{name}.weight", (wide,)
+
+
 _CENTRED = ("gpt2", "phi2")  # those with layer_norm, of biases everywhere
 _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "llama": _llama,
@@ -332,6 +388,8 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "deepseek2": _deepseek2,
     "mamba": _mamba,
     "mamba2": _mamba,
+    "rwkv6": _rwkv,
+    "rwkv7": _rwkv,
 }
 
 

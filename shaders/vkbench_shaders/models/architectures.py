@@ -104,6 +104,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ),
         Architecture(name="mamba", models="Mamba", rope="", gate="", recurrence="mamba"),
         Architecture(name="mamba2", models="Mamba 2", rope="", gate="", recurrence="mamba2"),
+        *(
+            Architecture(
+                name=name, models=models, rope="", norm="layer_norm", gate="", recurrence=name
+            )
+            for name, models in (("rwkv6", "RWKV 6, Finch"), ("rwkv7", "RWKV 7, Goose"))
+        ),
     )
 }
 
@@ -112,7 +118,7 @@ _PICTURES: Final = "inputs that are no tokens, and attention that sees what come
 _ONE_WAY: Final = "attention that sees what comes later"
 # What architectures that are refused need, and no step here makes.
 MISSING: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("rwkv6", "rwkv7"), _STATES),
+    **dict.fromkeys(("rwkv6qwen2", "arwkv7"), _STATES),
     **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe", "kimi-linear"), _STATES),
     **dict.fromkeys(("jamba", "falcon-h1", "granitehybrid", "nemotron_h", "lfm2"), _STATES),
     **dict.fromkeys(("clip", "whisper"), _PICTURES),
@@ -146,6 +152,7 @@ def features_of(architecture: Architecture) -> list[str]:
         "experts": one.experts,
         "keys and values of one short vector (MLA)": one.latent,
         "experts that all tokens share": one.latent,
-        "a convolution and a scan with states in place of attention": not has_attention,
+        "a convolution and a scan with states in place of attention": "mamba" in one.recurrence,
+        "heads with states in place of attention": "rwkv" in one.recurrence,
     }
     return [words for words, is_there in features.items() if is_there]

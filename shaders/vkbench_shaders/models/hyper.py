@@ -31,7 +31,7 @@ from vkbench_shaders.models.keys import (
     shares_of,
     windows_of,
 )
-from vkbench_shaders.models.recurrent.sizes import TENSORS, Recurrent, recurrent_of
+from vkbench_shaders.models.recurrent.sizes import OUTER, TENSORS, Recurrent, recurrent_of
 
 _EXPERT: Final = ("gate", "up", "down")
 _HEAD_BIASES: Final = ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_qkv.bias")
@@ -201,7 +201,7 @@ def _architecture(keys: Keys) -> Architecture:
 def check_tensors(file: GgufFile, hyper: Hyper) -> None:
     """UsageError that names a tensor that is missing, or that this model would not use."""
     optional = [part for part in OPTIONAL if not _is_unread(hyper, part)]
-    known = set(_outer(file)) | {
+    known = set(_outer(file, hyper)) | {
         f"blk.{n}.{part}" for n in range(hyper.layers) for part in optional
     }
     for layer in range(hyper.layers):
@@ -232,12 +232,14 @@ def _counts(name: str) -> bool:
     return not re.fullmatch(r"rope_.*|blk\.\d+\.rope_freqs\.weight", name)
 
 
-def _outer(file: GgufFile) -> tuple[str, ...]:
+def _outer(file: GgufFile, hyper: Hyper) -> tuple[str, ...]:
     """Tensors outside of the layers."""
-    for name in ("token_embd.weight", "output_norm.weight"):
+    more = OUTER.get(hyper.architecture.recurrence, ())
+    needed = ("token_embd.weight", "output_norm.weight", *more)
+    for name in needed:
         file.tensor(name)
     optional = ("output.weight", "output.bias", "output_norm.bias", "position_embd.weight")
-    return ("token_embd.weight", "output_norm.weight", *optional)
+    return (*needed, *optional)
 
 
 def _parts(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:

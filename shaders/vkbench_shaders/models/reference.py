@@ -19,9 +19,9 @@ from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations, gates
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import Rope
-from vkbench_shaders.models.recurrent.reference import mix_tokens
-from vkbench_shaders.models.recurrent.sizes import States
-from vkbench_shaders.models.reference_weights import Floats, LayerWeights, multiply
+from vkbench_shaders.models.recurrent.reference import recur
+from vkbench_shaders.models.recurrent.sizes import Memory
+from vkbench_shaders.models.reference_weights import Floats, LayerWeights, multiply, normalise
 from vkbench_shaders.quantisers import quants
 
 Tokens = NDArray[np.integer]
@@ -43,7 +43,7 @@ class Reference:
     hyper: Hyper
     cache_format: str = "f16"
     caches: dict[int, Cache] = field(default_factory=dict)
-    states: dict[int, States] = field(default_factory=dict)  # in place of caches
+    memory: Memory = field(default_factory=Memory)  # in place of caches, of layers with states
     held: dict[str, Floats] = field(default_factory=dict)  # weights outside of layers
 
     def logits(self, tokens: Tokens) -> Floats:
@@ -72,6 +72,9 @@ class Reference:
         x = self._rows("token_embd.weight", tokens)
         if self.hyper.architecture.scaled_embedding:
             x = x * sqrt(self.hyper.width)
+        if "token_embd_norm.weight" in self.file.tensors:
+            weight = LayerWeights(self.file, "", self.held)
+            x = normalise(self.hyper, weight, "token_embd_norm", x)
         if "position_embd.weight" in self.file.tensors:
             x = x + self._rows("position_embd.weight", positions)
         return x
@@ -79,26 +82,25 @@ class Reference:
     def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
         """What a layer makes of the vectors of tokens at these positions."""
         weight = self._weights_of(layer)
-        y, norm = self._norm(weight, "attn_norm", x), self.hyper.architecture.forward_norm
-        if sizes := self.hyper.recurrent:
-            made, left = mix_tokens(sizes, weight, y, self.states.get(layer), self.hyper.eps)
-            self.states[layer] = left
-            return x + made
+        if self.hyper.recurrent:
+            return recur(self.hyper, layer, weight, x, self.memory)
+        y = normalise(self.hyper, weight, "attn_norm", x)
+        norm = self.hyper.architecture.forward_norm
         attended = self._attention(layer, weight, y, positions)
         if "post_attention_norm.weight" in weight and norm != "post_attention_norm":
-            attended = self._norm(weight, "post_attention_norm", attended)
+            attended = normalise(self.hyper, weight, "post_attention_norm", attended)
         x = x + attended
         forward = self._experts if self.hyper.has_experts(layer) else self._forward
-        made = forward(weight, self._norm(weight, norm, x) if norm else y)
+        made = forward(weight, normalise(self.hyper, weight, norm, x) if norm else y)
         if "post_ffw_norm.weight" in weight:
-            made = self._norm(weight, "post_ffw_norm", made)
+            made = normalise(self.hyper, weight, "post_ffw_norm", made)
         return x + made
 
     def head(self, x: Floats, words: NDArray[np.integer] | None = None) -> Floats:
         """Logits of the last layer's vectors; only of some of the vocabulary if given."""
         weight = LayerWeights(self.file, "", self.held)
         name = "output" if "output.weight" in weight else "token_embd"
-        y = self._norm(weight, "output_norm", x)
+        y = normalise(self.hyper, weight, "output_norm", x)
         logits = (
             multiply(weight, name, y)
             if words is None
@@ -120,13 +122,6 @@ class Reference:
     def _weights_of(self, layer: int) -> LayerWeights:
         return LayerWeights(self.file, f"blk.{layer}.", {})
 
-    def _norm(self, weight: LayerWeights, name: str, x: Floats) -> Floats:
-        if self.hyper.architecture.norm == "layer_norm":
-            x = x - x.mean(axis=-1, keepdims=True)
-        made = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + self.hyper.eps)
-        made = np.asarray(made * weight[f"{name}.weight"])
-        return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
-
     def _attention(
         self, layer: int, weight: LayerWeights, x: Floats, positions: NDArray[np.integer]
     ) -> Floats:
@@ -137,7 +132,7 @@ class Reference:
         q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
         for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
             if f"{name}.weight" in weight:
-                part[...] = self._norm(weight, name, part)
+                part[...] = normalise(self.hyper, weight, name, part)
         if rope := hyper.rope_of(layer):
             q, k = (self._turn_heads(rope, part, positions) for part in (q, k))
         cache = self.append_positions(layer, k.reshape(count, -1), v)
@@ -154,13 +149,13 @@ class Reference:
         assert rope
         source = x
         if latent.query_rank:
-            source = self._norm(weight, "attn_q_a_norm", multiply(weight, "attn_q_a", x))
+            source = normalise(self.hyper, weight, "attn_q_a_norm", multiply(weight, "attn_q_a", x))
         q = multiply(weight, "attn_q_b" if latent.query_rank else "attn_q", source)
         q = q.reshape(len(x), hyper.heads, -1)
         plain, turned = np.split(q, [latent.nope], axis=-1)
         turned = self._turn_heads(rope, turned, positions)
         short, ends = np.split(multiply(weight, "attn_kv_a_mqa", x), [latent.rank], axis=-1)
-        short = self._norm(weight, "attn_kv_a_norm", short)
+        short = normalise(self.hyper, weight, "attn_kv_a_norm", short)
         ends = self._turn_heads(rope, ends[:, None], positions)[:, 0]
         cache = self.append_positions(layer, np.concatenate([ends, short], axis=-1), short)
         ends, short = np.split(cache.keys[:, 0], [latent.turned], axis=-1)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.quantisers import quants
 
 Floats = NDArray[np.float64]
@@ -45,4 +46,13 @@ class LayerWeights:
 def multiply(weight: LayerWeights, name: str, x: Floats) -> Floats:
     """Vectors times a matrix, plus its bias if it has one."""
     made = x @ weight[f"{name}.weight"].T
+    return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
+
+
+def normalise(hyper: Hyper, weight: LayerWeights, name: str, x: Floats) -> Floats:
+    """Vectors by one of a model's norms, and its weights."""
+    if hyper.architecture.norm == "layer_norm":
+        x = x - x.mean(axis=-1, keepdims=True)
+    made = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + hyper.eps)
+    made = np.asarray(made * weight[f"{name}.weight"])
     return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made

@@ -31,6 +31,7 @@ from vkbench_shaders.models.graph import (
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import Rope
 from vkbench_shaders.models.recurrent.mamba import MambaParts
+from vkbench_shaders.models.recurrent.rwkv import RwkvParts
 from vkbench_shaders.models.shifting import SOURCES
 
 
@@ -59,14 +60,15 @@ _READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(MambaParts):
+class Wiring(MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
         self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
-        wire = self.recurrent_layer if self.hyper.recurrent else self.attentive_layer
+        wires = {"mamba": self.mamba_layer, "rwkv": self.rwkv_layer}
+        wire = wires.get(self.hyper.architecture.recurrence.rstrip("267"), self.attentive_layer)
         for layer in range(self.hyper.layers):
             self.layer = layer
             x, branch = wire(x, branch)
@@ -92,6 +94,8 @@ class Wiring(MambaParts):
         x = self.rows("token_embd.weight", TOKENS, self.count)
         if self.hyper.architecture.scaled_embedding:
             x = self.each("scale", x, {"factor": sqrt(self.hyper.width)})
+        if "token_embd_norm.weight" in self.file.tensors:
+            x = self.normalise_rows("token_embd_norm", x)[1]
         if "position_embd.weight" in self.file.tensors:
             places = self.rows("position_embd.weight", POSITIONS, self.phase.tokens)
             shape = (self.phase.batch, 1, self.phase.tokens, self.hyper.width)

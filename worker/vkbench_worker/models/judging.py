@@ -293,14 +293,14 @@ def _judge_recurrent_layer(
     if start and not layer:
         positions = np.arange(start)
         read = reference.embed_tokens(trial.tokens[place.sequence][:start], positions)
-        reference.states.pop(layer, None)
+        reference.memory.states.pop(layer, None)
         reference.layer(layer, read, positions)
-        _compare_states(findings, "tokens before", given, reference.states[layer], limit)
-    reference.states[layer] = given
+        _compare_states(findings, "tokens before", given, reference.memory.states[layer], limit)
+    reference.memory.states[layer] = given
     expected = reference.layer(layer, before, start + rows)
     added = float(np.square(expected - before).sum())
     findings.compare(f"layer {layer}", after, expected, limit, added)
-    _compare_states(findings, f"layer {layer}", left, reference.states[layer], limit)
+    _compare_states(findings, f"layer {layer}", left, reference.memory.states[layer], limit)
 
 
 def _compare_states(
