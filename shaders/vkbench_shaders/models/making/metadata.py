@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vkbench_shaders.models.making.mixtures import Mixture
-from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, Shape
+from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, RWKV, Shape
 
 Value = bool | int | float | str  # whole numbers are stored as u32, others as f32
 
@@ -37,6 +37,8 @@ def _sizes(shape: Shape) -> dict[str, Value]:
     }
     if shape.state:
         return sizes | _states(shape)
+    if shape.arch in RWKV:
+        return sizes | _heads_with_states(shape)
     if shape.arch == "gpt2":
         return sizes | {"attention.layer_norm_epsilon": shape.epsilon}
     kind = "" if shape.arch in CENTRED else "rms_"
@@ -62,6 +64,25 @@ def _states(shape: Shape) -> dict[str, Value]:
         "ssm.time_step_rank": shape.step_rank or shape.heads,
     }
     return keys if shape.step_rank else keys | {"ssm.group_count": shape.kv_heads}
+
+
+_RANKS: Final = {  # keys of the sizes of short vectors
+    "rwkv6": ("time_mix_extra_dim", "time_decay_extra_dim"),
+    "rwkv7": tuple(
+        f"attention.{name}_lora_rank" for name in ("decay", "iclr", "value_residual_mix", "gate")
+    ),
+}
+
+
+def _heads_with_states(shape: Shape) -> dict[str, Value]:
+    """Sizes of a model of RWKV."""
+    return {
+        "attention.head_count": 0,
+        "attention.layer_norm_epsilon": shape.epsilon,
+        "wkv.head_size": shape.head_size,
+        "token_shift_count": 2,
+        **dict(zip(_RANKS[shape.arch], shape.ranks, strict=True)),
+    }
 
 
 def _scaling(shape: Shape) -> dict[str, Value]:

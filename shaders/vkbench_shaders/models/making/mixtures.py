@@ -45,6 +45,13 @@ TYPES: Final[Mapping[str, Mixture]] = {
 }
 _PLAIN_KINDS: Final = (  # matrices kept in f32
     *("position_embd.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight", "ssm_norm.weight"),
+    *(
+        f"time_mix_{name}{number}.weight"
+        for name in ("w", "a", "v", "g", "decay_w")
+        for number in "12"
+    ),
+    *("time_mix_first.weight", "time_mix_lerp_fused.weight", "time_mix_lerp_x.weight"),
+    *("channel_mix_lerp_k.weight", "channel_mix_lerp_r.weight"),
 )
 # What a row that is no whole number of blocks gets instead.
 _INSTEAD: Final = {

@@ -41,6 +41,9 @@ class Shape:
     window: int = 0  # tokens that a layer with a sliding window sees
     state: int = 0  # numbers that Mamba's tokens leave for each of theirs; 0: there is attention
     step_rank: int = 0  # of the vector that Mamba-1's step sizes are made of
+    # numbers of the short vectors that RWKV 6's shares and decays are made of, or RWKV 7's decays,
+    # rates, values and gates
+    ranks: tuple[int, ...] = ()
 
     @property
     def architecture(self) -> str:
@@ -232,6 +235,19 @@ _MAMBA2 = Shape(
 _MAMBA = replace(
     _MAMBA2, arch="mamba", heads=1, head_size=5120, vocabulary=50_280, state=16, step_rank=160
 )
+_RWKV6 = Shape(
+    arch="rwkv6",
+    layers=24,
+    width=2048,
+    heads=32,
+    kv_heads=32,
+    head_size=64,
+    feed_forward=7168,
+    vocabulary=65_536,
+    context=1 << 20,
+    ranks=(32, 64),
+)
+_RWKV7 = replace(_RWKV6, arch="rwkv7", feed_forward=8192, ranks=(96, 96, 64, 256))
 _MISTRAL = replace(_llama_2("llama", 8, 14_336), context=32_768, rope_base=1e6)
 _MIXTRAL = replace(_MISTRAL, arch="mixtral", experts=8, used=2)
 _QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used=8)
@@ -251,6 +267,7 @@ def _tiny(shape: Shape) -> Shape:
         vocabulary=512,
         context=512,
         step_rank=min(shape.step_rank, 16),
+        ranks=tuple(min(rank, 32) for rank in shape.ranks),
         experts=min(shape.experts, 8),
         used=min(shape.used, 2),
         dense_forward=min(shape.dense_forward, 512),
@@ -286,8 +303,11 @@ _REAL: Final[dict[str, Shape]] = {
     "mamba-2.8b": _MAMBA,
     "mamba2-130m": replace(_MAMBA2, layers=24, width=768, heads=24),
     "mamba2-2.7b": _MAMBA2,
+    "rwkv6-1.6b": _RWKV6,
+    "rwkv7-1.5b": _RWKV7,
 }
 CENTRED: Final = ("gpt2", "phi2")  # architectures of layer_norm, with biases everywhere
+RWKV: Final = ("rwkv6", "rwkv7")
 CONVOLVED: Final = 4  # tokens that Mamba's convolution looks at
 _OF_EXPERTS: Final = ("mixtral", "qwen3moe", "gpt-oss", "deepseek2")
 # The first model of each architecture, by which `--arch` alone goes.
@@ -349,7 +369,7 @@ def _complaints(shape: Shape) -> list[str]:
     if bool(shape.experts) != (shape.arch in _OF_EXPERTS):
         has = "has" if shape.arch in _OF_EXPERTS else "has no"
         complaints.append(f"{shape.arch} {has} experts")
-    if shape.arch in ("gpt2", "phi2", "phi3") and shape.query != shape.width:
+    if shape.arch in (*RWKV, "gpt2", "phi2", "phi3") and shape.query != shape.width:
         complaints.append(
             f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it"
         )
