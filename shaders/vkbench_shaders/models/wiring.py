@@ -30,6 +30,7 @@ from vkbench_shaders.models.graph import (
 )
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import Rope
+from vkbench_shaders.models.layer_parts import LayerParts
 from vkbench_shaders.models.recurrent.mamba import MambaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
 from vkbench_shaders.models.shifting import SOURCES
@@ -60,7 +61,7 @@ _READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(MambaParts, RwkvParts):
+class Wiring(LayerParts, MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
@@ -93,7 +94,7 @@ class Wiring(MambaParts, RwkvParts):
     def embedding(self) -> str:
         x = self.rows("token_embd.weight", TOKENS, self.count)
         if self.hyper.architecture.scaled_embedding:
-            x = self.each("scale", x, {"factor": sqrt(self.hyper.width)})
+            x = self.map_numbers("scale", x, {"factor": sqrt(self.hyper.width)})
         if "token_embd_norm.weight" in self.file.tensors:
             x = self.normalise_rows("token_embd_norm", x)[1]
         if "position_embd.weight" in self.file.tensors:
@@ -344,9 +345,9 @@ class Wiring(MambaParts, RwkvParts):
         cap, bias = self.hyper.logit_cap, self.bias("output.bias")
         logits = self.multiply_by("output", y, weight, "" if cap else LOGITS, bias)
         if cap:
-            small = self.each("scale", logits, {"factor": 1 / cap}, self.hyper.vocabulary)
-            bent = self.each("tanh", small, {}, self.hyper.vocabulary)
-            self.each("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)
+            small = self.map_numbers("scale", logits, {"factor": 1 / cap}, self.hyper.vocabulary)
+            bent = self.map_numbers("tanh", small, {}, self.hyper.vocabulary)
+            self.map_numbers("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)
 
     def pick_wanted(self, x: str, branch: str, count: int) -> str:
         """The last layer's results of the tokens that are wanted."""

@@ -307,23 +307,23 @@ def _compare_states(
     findings: Findings, what: str, made: States, expected: States, limit: float
 ) -> None:
     """Hold states against the reference's own."""
-    for name, wanted in expected.items():
-        base = float(np.square(wanted).sum())
-        findings.compare(f"the states {name} of {what}", made[name], wanted, limit, base)
+    for name, numbers in expected.items():
+        base = float(np.square(numbers).sum())
+        findings.compare(f"the states {name} of {what}", made[name], numbers, limit, base)
 
 
 def _states_in(trial: Trial, layer: int, sequence: int, slot: int) -> States:
     """The states of a sequence that a slot of a layer has."""
-    model, found, recurrent = trial.model, {}, trial.model.hyper.recurrent
+    model, states, recurrent = trial.model, {}, trial.model.hyper.recurrent
     assert recurrent
     for name, shape in recurrent.states.items():
         buffer = model.made_caches()[f"state.{name}.{layer}"]
         data = model.device.images([buffer])[0].data.view(np.float32)
         whole = data[: SLOTS * trial.case.batch * prod(shape)]
-        found[name] = whole.reshape(SLOTS, trial.case.batch, *shape)[slot, sequence].astype(
+        states[name] = whole.reshape(SLOTS, trial.case.batch, *shape)[slot, sequence].astype(
             np.float64
         )
-    return found
+    return states
 
 
 def _layer_inputs(

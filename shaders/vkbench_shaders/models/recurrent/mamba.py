@@ -7,12 +7,11 @@ from math import gcd
 import numpy as np
 
 from vkbench.case import Value
-from vkbench_shaders.models.building import Due
-from vkbench_shaders.models.recurrent.parts import RecurrentParts
+from vkbench_shaders.models.building import Builder, Due
 from vkbench_shaders.models.recurrent.sizes import Mamba
 
 
-class MambaParts(RecurrentParts):
+class MambaParts(Builder):
     """Builds layers in which each token leaves a state to the next one."""
 
     def mamba_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:

@@ -65,6 +65,6 @@ def _scan(
         )
         stays = np.exp(size[:, None] * decay)[:, None]
         state = state * stays + (given * size[:, None])[..., None] * goes_in[:, None]
-        told = (state * comes_out[:, None]).sum(axis=-1) + given * direct[:, None]
-        made.append(told.reshape(-1))
+        outputs = (state * comes_out[:, None]).sum(axis=-1) + given * direct[:, None]
+        made.append(outputs.reshape(-1))
     return np.array(made), state

@@ -31,18 +31,20 @@ class Turn:
 class StateRows:
     """Rows of a table of states that a graph is given: those of a turn's slot."""
 
-    each: int  # rows of a sequence
+    height: int  # rows of a sequence
     is_read: bool  # or else written
 
     @property
     def name(self) -> str:
         """What the graph calls them."""
-        return f"states.{'before' if self.is_read else 'behind'}.{self.each}"
+        return f"states.{'before' if self.is_read else 'behind'}.{self.height}"
 
     def numbers(self, batch: int, turn: Turn) -> Array:
         """The rows of all sequences."""
         slot = turn.source if self.is_read else turn.target
-        return np.arange(slot * batch * self.each, (slot + 1) * batch * self.each, dtype=np.int32)
+        return np.arange(
+            slot * batch * self.height, (slot + 1) * batch * self.height, dtype=np.int32
+        )
 
 
 class Turns:

@@ -7,15 +7,16 @@ from typing import Final
 
 import numpy as np
 
-from vkbench_shaders.models.building import Due
-from vkbench_shaders.models.recurrent.parts import RecurrentParts
+from vkbench.case import Value
+from vkbench_shaders.models.building import Builder, Due
+from vkbench_shaders.models.graph import Part, Weight
 from vkbench_shaders.models.recurrent.sizes import Rwkv
 
 HEAD_EPS: Final = 64e-5  # of the norm of each head
 SLOWEST: Final = -0.606531  # the logarithm of RWKV 7's smallest decay: - e^-0.5
 
 
-class RwkvParts(RecurrentParts):
+class RwkvParts(Builder):
     """Builds layers of RWKV."""
 
     def rwkv_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
@@ -28,7 +29,8 @@ class RwkvParts(RecurrentParts):
         if not (every := self.rwkv_sizes.rescaled) or (self.layer + 1) % every:
             return x, mixed
         halves = (
-            self.each("scale", part, {"factor": 0.5}) for part in (x, self.resolve_branch(mixed))
+            self.map_numbers("scale", part, {"factor": 0.5})
+            for part in (x, self.resolve_branch(mixed))
         )
         return next(halves), next(halves)
 
@@ -66,7 +68,7 @@ class RwkvParts(RecurrentParts):
     def apply_low_rank(self, x: str, names: Sequence[str], between: str = "") -> str:
         """Two products, the first to few numbers, and what is done to those between."""
         small = self.product(f"time_mix_{names[0]}", x)
-        small = self.each(between, small) if between else small
+        small = self.map_numbers(between, small) if between else small
         return self.product(f"time_mix_{names[1]}", small)
 
     def mix_heads_6(self, y: str) -> Due:
@@ -80,17 +82,17 @@ class RwkvParts(RecurrentParts):
         )
         slow = self.apply_low_rank(w, ("decay_w1", "decay_w2"), "tanh")
         slow = self.combine_row("decay", "add", slow, "time_mix_decay.weight")
-        decay = self.each("exp", self.each("neg", self.each("exp", slow)))
+        decay = self.map_numbers("exp", self.map_numbers("neg", self.map_numbers("exp", slow)))
         first = self.weight(f"blk.{self.layer}.time_mix_first.weight", "f32")
         made = self.remember("rwkv_wkv6", k=key, v=value, r=receptance, decay=decay, first=first)
-        made = self.combine("gated", "mul", self.norm_heads(made), self.each("silu", gate))
+        made = self.combine("gated", "mul", self.norm_heads(made), self.map_numbers("silu", gate))
         return self.postpone_product("time_mix_output", made)
 
     def lean_by_token(self, y: str, shifted: str, leant: str, at: int) -> str:
         """As `lean`, by shares that follow from each token, too: the rows of two matrices."""
         width = self.hyper.width
         rank = self.file.tensor(f"blk.{self.layer}.time_mix_w1.weight").shape[0] // 5
-        small = self.each("tanh", self.product("time_mix_w1", leant, at * rank, rank))
+        small = self.map_numbers("tanh", self.product("time_mix_w1", leant, at * rank, rank))
         shares = self.product("time_mix_w2", small, at * width, width)
         shares = self.combine_row("shares", "add", shares, "time_mix_lerp_fused.weight", at)
         return self.combine("leant", "add", self.combine("lean", "mul", shares, shifted), y)
@@ -106,17 +108,25 @@ class RwkvParts(RecurrentParts):
             for name, x in (("receptance", xr), ("key", xk), ("value", xv))
         )
         slow = self.add_bias("w0", self.apply_low_rank(xw, ("w1", "w2"), "tanh"))
-        decay = self.each(
-            "exp", self.each("scale", self.each("sigmoid", slow), {"factor": SLOWEST})
+        decay = self.map_numbers(
+            "exp", self.map_numbers("scale", self.map_numbers("sigmoid", slow), {"factor": SLOWEST})
         )
         value = self.blend_values(value, xv)
         gate = self.apply_low_rank(xg, ("g1", "g2"), "sigmoid")
-        rate = self.each("sigmoid", self.add_bias("a0", self.apply_low_rank(xa, ("a1", "a2"))))
+        rate = self.map_numbers(
+            "sigmoid", self.add_bias("a0", self.apply_low_rank(xa, ("a1", "a2")))
+        )
         sizes, rows = self.rwkv_sizes, self.count * self.rwkv_sizes.heads
-        found = self.combine_row("k_k", "mul", key, "time_mix_k_k.weight")
+        unit_keys = self.combine_row("k_k", "mul", key, "time_mix_k_k.weight")
         shape, unread = (1, 1, rows, sizes.head), self.unread_input()
-        found = self.step(
-            "unit_keys", "l2_norm", shape, {"eps": 1e-12}, x=found, weights=unread, biases=unread
+        unit_keys = self.step(
+            "unit_keys",
+            "l2_norm",
+            shape,
+            {"eps": 1e-12},
+            x=unit_keys,
+            weights=unread,
+            biases=unread,
         )["y"]
         part = self.combine_row("k_a", "mul", key, "time_mix_k_a.weight")
         less = self.combine("less", "sub", self.combine("rated", "mul", rate, part), part)
@@ -127,8 +137,8 @@ class RwkvParts(RecurrentParts):
             v=value,
             r=receptance,
             decay=decay,
-            a=self.each("neg", found),
-            b=self.combine("put_back", "mul", found, rate),
+            a=self.map_numbers("neg", unit_keys),
+            b=self.combine("put_back", "mul", unit_keys, rate),
         )
         made = self.combine(
             "direct", "add", self.norm_heads(made), self.see_self(key, receptance, value)
@@ -144,7 +154,9 @@ class RwkvParts(RecurrentParts):
         if not self.layer:
             self.first_values = value
             return value
-        share = self.each("sigmoid", self.add_bias("v0", self.apply_low_rank(x, ("v1", "v2"))))
+        share = self.map_numbers(
+            "sigmoid", self.add_bias("v0", self.apply_low_rank(x, ("v1", "v2")))
+        )
         apart = self.combine("apart", "sub", self.first_values, value)
         return self.combine("values", "add", value, self.combine("share", "mul", apart, share))
 
@@ -181,9 +193,21 @@ class RwkvParts(RecurrentParts):
         """What squares of channels make of tokens that lean on those before."""
         shifted = self.shift_tokens("channels", y)
         key = self.product("channel_mix_key", self.lean(y, shifted, "channel_mix_lerp_k.weight"))
-        squares = self.each("sqr", self.each("relu", key))
+        squares = self.map_numbers("sqr", self.map_numbers("relu", key))
         if not self.is_sixth:
             return self.postpone_product("channel_mix_value", squares)
         leant = self.lean(y, shifted, "channel_mix_lerp_r.weight")
-        gate = self.each("sigmoid", self.product("channel_mix_receptance", leant))
+        gate = self.map_numbers("sigmoid", self.product("channel_mix_receptance", leant))
         return self.combine("gated", "mul", gate, self.product("channel_mix_value", squares))
+
+    def combine(self, label: str, kernel: str, a: str, b: str) -> str:
+        """Two vectors of each token, number by number."""
+        return self.step(label, kernel, self.grid(self.sizes[a] // 4 // self.count), a=a, b=b)["y"]
+
+    def combine_row(self, label: str, kernel: str, x: str, name: str, row: int = -1) -> str:
+        """Each token's vector and one of this layer's weights: a row of a tensor, or all of it."""
+        part = Part(tensor=f"blk.{self.layer}.{name}", first=max(row, 0), rows=int(row >= 0))
+        weight = self.use_weight(Weight(parts=(part,), format="f32"))
+        by: dict[str, Value] = {"broadcast": "row"}
+        shape = self.grid(self.sizes[x] // 4 // self.count)
+        return self.step(label, kernel, shape, by, a=x, b=weight)["y"]

@@ -97,14 +97,15 @@ def _mix_heads_7(
     gate = multiply(weight, "time_mix_g2", sigmoid(multiply(weight, "time_mix_g1", xg)))
     rate = multiply(weight, "time_mix_a2", multiply(weight, "time_mix_a1", xa))
     rate = sigmoid(rate + weight["time_mix_a0.weight"])
-    found = (k * weight["time_mix_k_k.weight"]).reshape(len(y), sizes.heads, -1)
-    length = np.sqrt((found * found).sum(axis=-1, keepdims=True))
-    found = (found / np.maximum(length, 1e-12)).reshape(y.shape)
+    unit_keys = (k * weight["time_mix_k_k.weight"]).reshape(len(y), sizes.heads, -1)
+    length = np.sqrt((unit_keys * unit_keys).sum(axis=-1, keepdims=True))
+    unit_keys = (unit_keys / np.maximum(length, 1e-12)).reshape(y.shape)
     k = k * (1 + (rate - 1) * weight["time_mix_k_a.weight"])
     made = []
     for token in range(len(y)):
         rt, kt, vt, dt, at, bt = (
-            part[token].reshape(sizes.heads, -1) for part in (r, k, v, decay, -found, found * rate)
+            part[token].reshape(sizes.heads, -1)
+            for part in (r, k, v, decay, -unit_keys, unit_keys * rate)
         )
         taken = (state * at[:, None]).sum(axis=-1)
         state = state * dt[:, None] + vt[..., None] * kt[:, None] + taken[..., None] * bt[:, None]
