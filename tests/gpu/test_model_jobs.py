@@ -19,6 +19,7 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import ModelCase, model_case, name_of
 from vkbench_shaders.models.graph import POSITIONS, ROWS, Phase, Weight
 from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.recurrent.memory import Turn, Turns
 from vkbench_shaders.models.shifting import shift_arrays
 from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.execute import execute_model
@@ -73,6 +74,36 @@ def test_a_model_is_judged_and_timed(
     assert result.telemetry["model_weights"] == weights / 4
     assert weights < result.telemetry["memory_bytes"] < 3 * weights
     assert hot.flops > wanted.batch * weights / 4
+
+
+@pytest.mark.parametrize(
+    ("arch", "case", "work"),
+    [
+        ("mamba", "pp40", 2e10),
+        ("mamba2", "tg9", 1),
+        ("rwkv6", "pp40", 1),
+        ("rwkv7", "tg20/batch=2", 2e10),
+    ],
+)
+def test_states_are_judged_and_timed(
+    lavapipe: VulkanDevice,
+    bundle: Bundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arch: str,
+    case: str,
+    work: float,
+) -> None:
+    """In parts of 16 tokens; a run that goes on from zeros instead is wrong."""
+    monkeypatch.setattr("vkbench_shaders.models.cases.PART", 16)
+    monkeypatch.setattr("vkbench_worker.models.judging._WORK", work)
+    path = write_model(tmp_path / "tiny.gguf", Tiny.of(arch))
+    result = done(lavapipe, bundle, job_of(path, case, Mode.PERFORMANCE))
+    assert result.outcome is Outcome.PASSED, result.reason
+    assert len(result.timings) == 1
+    monkeypatch.setattr(Turns, "take", lambda turns, start, end: Turn())
+    wrong = done(lavapipe, bundle, job_of(path, case))
+    assert wrong.outcome is Outcome.WRONG
 
 
 @pytest.mark.parametrize(("cache", "remarks"), [(0, 0), (1 << 10, 0), (1 << 30, 1)])

@@ -233,6 +233,24 @@ def test_a_shifted_cache_of_one_layer_is_a_fresh_one(
         assert nmse(found[row], reference.logits(np.array([row + 1]))[0]) < 1e-6
 
 
+def test_states_are_of_the_tokens_before(
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+) -> None:
+    """They are begun anew at the first token, kept where a run is repeated, and no others are."""
+    model, reference = opened(lavapipe, bundle, tmp_path, Tiny.of("mamba2"), Options(context=64))
+    with model:
+        first = model.logits(PROMPT)
+        model.logits(PROMPT[::-1])
+        model.logits(PROMPT[:5])
+        once, again = (model.logits(PROMPT[5:], 5) for _ in range(2))
+        with pytest.raises(UsageError, match="no states are behind 7 tokens, only behind 5 and 13"):
+            model.logits(PROMPT[:1], 7)
+        with pytest.raises(UsageError, match="a state is of all tokens, so that none can be dropp"):
+            model.shift(2, 9)
+    np.testing.assert_array_equal(once, again)
+    assert nmse(np.concatenate([first[:5], once]), reference.logits(PROMPT)) < 1e-8
+
+
 def test_learnt_positions_cannot_be_shifted(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
@@ -243,7 +261,8 @@ def test_learnt_positions_cannot_be_shifted(
 
 
 @pytest.mark.parametrize(
-    ("arch", "batch"), [("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8)]
+    ("arch", "batch"),
+    [("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8), ("mamba2", 8), ("rwkv7", 3)],
 )
 def test_sequences_of_a_batch_see_only_themselves(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, batch: int
@@ -267,6 +286,7 @@ def test_sequences_of_a_batch_see_only_themselves(
         assert (made[0][1] != made[1][1]).any()
     for row in {0, 1, batch - 1}:
         reference.caches.clear()
+        reference.memory.states.clear()
         assert nmse(found[0][row], reference.logits(tokens[row])) < 1e-8
         words = (tokens[row, :1] + 1) % VOCABULARY
         assert nmse(steps[0][row], reference.logits(words)[0]) < 1e-8

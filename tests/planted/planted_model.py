@@ -103,7 +103,12 @@ def write_model(
     return path
 
 
-_NUMBERS = ("position", "inp", "bias")  # matrices that are f32 always
+_SMALL = (
+    *("mix_first", "mix_lerp", "mix_w1", "mix_w2", "mix_decay", "mix_a", "mix_v1", "mix_v2"),
+    *("mix_g1", "mix_g2", "mix_k_", "mix_r_k"),
+)
+# matrices that are f32 always
+_NUMBERS = ("position", "inp", "bias", "ssm_a", "ssm_d", "conv1d", "ssm_norm", *_SMALL)
 
 
 def _make_q2_0(path: Path, name: str) -> None:
@@ -130,6 +135,16 @@ def _keys(tiny: Tiny) -> Keys:
     }
     if tiny.arch == "phi2":
         found["rope.dimension_count"] = tiny.head // 2
+    if tiny.arch in ("rwkv6", "rwkv7"):
+        return {name: found[name] for name in (*_ALL[:3], "feed_forward_length")} | {
+            "attention.layer_norm_epsilon": 1e-5,
+            "attention.head_count": 0,
+            "wkv.head_size": tiny.head,
+            "token_shift_count": 2,
+            **(_SIXTH if tiny.arch == "rwkv6" else _SEVENTH),
+        }
+    if tiny.arch in ("mamba", "mamba2"):
+        return {name: found[name] for name in _ALL} | _scan_keys(tiny)
     if tiny.experts:
         found |= {"expert_count": tiny.experts, "expert_used_count": 2}
     if tiny.arch == "phi3":
@@ -141,6 +156,31 @@ def _keys(tiny: Tiny) -> Keys:
     if tiny.arch == "deepseek2":
         found |= _latent_keys(tiny)
     return found
+
+
+_ALL = (*("block_count", "context_length", "embedding_length", "attention.layer_norm_rms_epsilon"),)
+
+
+_SIXTH: Keys = {"time_mix_extra_dim": 8, "time_decay_extra_dim": 12}
+_SEVENTH: Keys = {
+    "attention.decay_lora_rank": 8,
+    "attention.iclr_lora_rank": 4,
+    "attention.value_residual_mix_lora_rank": 4,
+    "attention.gate_lora_rank": 16,
+}
+
+
+def _scan_keys(tiny: Tiny) -> Keys:
+    has_heads = tiny.arch == "mamba2"
+    return {
+        "feed_forward_length": 0,
+        "attention.head_count": 0,
+        "ssm.conv_kernel": 4,
+        "ssm.inner_size": 2 * tiny.width,
+        "ssm.state_size": tiny.head,
+        "ssm.time_step_rank": tiny.heads,
+        **({"ssm.group_count": tiny.groups} if has_heads else {}),
+    }
 
 
 def _latent_keys(tiny: Tiny) -> Keys:
@@ -168,8 +208,11 @@ def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
         # deepseek2's first layer has no experts
         sizes = replace(tiny, experts=0) if tiny.arch == "deepseek2" and not layer else tiny
         yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](sizes))
+    if tiny.arch in ("rwkv6", "rwkv7"):
+        yield "token_embd_norm.weight", (width,)
+        yield "token_embd_norm.bias", (width,)
     yield "output_norm.weight", (width,)
-    if tiny.arch in _CENTRED:
+    if tiny.arch in (*_CENTRED, "rwkv6", "rwkv7"):
         yield "output_norm.bias", (width,)
     if not tiny.tied and tiny.arch not in ("gpt2", "gemma2", "gemma3"):
         yield "output.weight", (VOCABULARY, width)
@@ -279,6 +322,57 @@ def _gpt_oss(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"ffn_{part}_exps.bias", (tiny.experts, rows)
 
 
+def _mamba(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    inner, state, rank = 2 * tiny.width, tiny.head, tiny.heads
+    shared = 2 * tiny.groups * state
+    is_second = tiny.arch == "mamba2"
+    channels = inner + shared if is_second else inner
+    yield "attn_norm.weight", (tiny.width,)
+    yield "ssm_in.weight", (inner + channels + (rank if is_second else 0), tiny.width)
+    yield "ssm_conv1d.weight", (channels, 4)
+    yield "ssm_conv1d.bias", (channels,)
+    if is_second:
+        yield "ssm_norm.weight", (tiny.groups, inner // tiny.groups)
+    else:
+        yield "ssm_x.weight", (rank + 2 * state, inner)
+        yield "ssm_dt.weight", (inner, rank)
+    yield "ssm_dt.bias", (rank if is_second else inner,)
+    yield "ssm_a", (rank, 1) if is_second else (inner, state)
+    yield "ssm_d", (rank, 1) if is_second else (inner,)
+    yield "ssm_out.weight", (tiny.width, inner)
+
+
+def _rwkv(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    wide, heads, is_sixth = tiny.width, tiny.width // tiny.head, tiny.arch == "rwkv6"
+    for norm in ("attn_norm", "attn_norm_2", "time_mix_ln"):
+        yield f"{norm}.weight", (wide,)
+        yield f"{norm}.bias", (wide,)
+    for name in ("key", "value", "receptance", "output", *(["gate"] if is_sixth else [])):
+        yield f"time_mix_{name}.weight", (wide, wide)
+    yield "time_mix_lerp_fused.weight", (5 if is_sixth else 6, 1, 1, wide)
+    yield "channel_mix_lerp_k.weight", (1, 1, wide)
+    yield "channel_mix_key.weight", (tiny.inner, wide)
+    yield "channel_mix_value.weight", (wide, tiny.inner)
+    if is_sixth:
+        yield "channel_mix_lerp_r.weight", (1, 1, wide)
+        yield "channel_mix_receptance.weight", (wide, wide)
+        yield "time_mix_lerp_x.weight", (1, 1, wide)
+        yield "time_mix_w1.weight", (40, wide)
+        yield "time_mix_w2.weight", (5, wide, 8)
+        yield "time_mix_first.weight", (heads, tiny.head)
+        yield "time_mix_decay.weight", (wide,)
+        yield "time_mix_decay_w1.weight", (12, wide)
+        yield "time_mix_decay_w2.weight", (wide, 12)
+        return
+    for name, rank in (("w", 8), ("a", 4), ("v", 4), ("g", 16)):
+        yield f"time_mix_{name}1.weight", (rank, wide)
+        yield f"time_mix_{name}2.weight", (wide, rank)
+        if name != "g":
+            yield f"time_mix_{name}0.weight", (wide,)
+    for name in ("k_k", "k_a", "r_k"):
+        yield f"time_mix_{name}.weight", (wide,)
+
+
 _CENTRED = ("gpt2", "phi2")  # those with layer_norm, of biases everywhere
 _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "llama": _llama,
@@ -292,6 +386,10 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "gemma3": _gemma2,
     "gpt-oss": _gpt_oss,
     "deepseek2": _deepseek2,
+    "mamba": _mamba,
+    "mamba2": _mamba,
+    "rwkv6": _rwkv,
+    "rwkv7": _rwkv,
 }
 
 
@@ -311,6 +409,8 @@ def _stored(name: str, fmt: str, shape: tuple[int, ...], seed: int, unit: float)
     root = np.sqrt(np.float32(shape[-1]))
     if "norm" in name and name.endswith("weight"):
         values = np.float32(unit) * (1 + values / 8)
+    elif name.endswith("ssm_a"):
+        values = -np.exp(values / 2)
     elif len(shape) > 1 and not quantised and "embd" not in name:
         values = values / root
     return quants.quantise(fmt, values)

@@ -93,6 +93,13 @@ MODELS: dict[str, Recorded] = {
     "deepseek2 yarn": Recorded(
         tiny=Tiny.of("deepseek2"), keys={**_YARN, "rope.scaling.yarn_log_multiplier": 0.0707}
     ),
+    "mamba": Recorded(tiny=Tiny.of("mamba")),
+    "mamba tied": Recorded(tiny=Tiny.of("mamba", tied=True, layers=3)),
+    "mamba2": Recorded(tiny=Tiny.of("mamba2")),
+    "mamba2 one group": Recorded(tiny=Tiny.of("mamba2", groups=1, head=32)),
+    "rwkv6": Recorded(tiny=Tiny.of("rwkv6", layers=3), keys={"rescale_every_n_layers": 2}),
+    # llama.cpp's own heads of 16 numbers read what lies behind them
+    "rwkv7": Recorded(tiny=Tiny.of("rwkv7", layers=3, width=128, head=64)),
     "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
 }
 

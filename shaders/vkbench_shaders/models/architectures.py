@@ -53,6 +53,7 @@ class Architecture:
     wide_layers: int = 0  # a model of so many scales scores by its width
     experts: bool = False  # whether it may have them
     latent: bool = False  # whether keys and values of all heads are made of one short vector
+    recurrence: str = ""  # how tokens leave states to the next ones, in place of attention
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
@@ -101,6 +102,14 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         Architecture(
             name="deepseek2", models="DeepSeek V2 Lite and alike", experts=True, latent=True
         ),
+        Architecture(name="mamba", models="Mamba", rope="", gate="", recurrence="mamba"),
+        Architecture(name="mamba2", models="Mamba 2", rope="", gate="", recurrence="mamba2"),
+        *(
+            Architecture(
+                name=name, models=models, rope="", norm="layer_norm", gate="", recurrence=name
+            )
+            for name, models in (("rwkv6", "RWKV 6, Finch"), ("rwkv7", "RWKV 7, Goose"))
+        ),
     )
 }
 
@@ -109,7 +118,7 @@ _PICTURES: Final = "inputs that are no tokens, and attention that sees what come
 _ONE_WAY: Final = "attention that sees what comes later"
 # What architectures that are refused need, and no step here makes.
 MISSING: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("mamba", "mamba2", "rwkv6", "rwkv7"), _STATES),
+    **dict.fromkeys(("rwkv6qwen2", "arwkv7"), _STATES),
     **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe", "kimi-linear"), _STATES),
     **dict.fromkeys(("jamba", "falcon-h1", "granitehybrid", "nemotron_h", "lfm2"), _STATES),
     **dict.fromkeys(("clip", "whisper"), _PICTURES),
@@ -129,11 +138,12 @@ def refusal_of(name: str) -> str:
 def features_of(architecture: Architecture) -> list[str]:
     """What an architecture has beside attention and a feed-forward part, in words."""
     one = architecture
+    has_attention = not one.recurrence
     features = {
-        "learnt positions": not one.rope,
+        "learnt positions": not one.rope and has_attention,
         "layer_norm": one.norm == "layer_norm",
         f"gated by {one.gate}": one.gate not in ("", "swiglu"),
-        "gelu without a gate": not one.gate,
+        "gelu without a gate": not one.gate and has_attention,
         "a feed-forward part beside attention": not one.forward_norm,
         "a scaled embedding": one.scaled_embedding,
         "softcaps": one.capped,
@@ -142,5 +152,7 @@ def features_of(architecture: Architecture) -> list[str]:
         "experts": one.experts,
         "keys and values of one short vector (MLA)": one.latent,
         "experts that all tokens share": one.latent,
+        "a convolution and a scan with states in place of attention": "mamba" in one.recurrence,
+        "heads with states in place of attention": "rwkv" in one.recurrence,
     }
     return [words for words, is_there in features.items() if is_there]

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vkbench.case import Value
 from vkbench_shaders import catalogue
 from vkbench_shaders.formats import Format, format_named
@@ -29,6 +32,7 @@ from vkbench_shaders.models.graph import (
     Weight,
 )
 from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.recurrent.memory import SLOTS, StateRows
 
 MOST_VECTORS: Final = 8  # that are multiplied without tiles
 BLOCK: Final = 32  # numbers that are rounded together
@@ -59,6 +63,7 @@ class Builder:
         self.squares: dict[str, str] = {}  # of vectors that products divide by their size
         self.inputs: dict[str, Format] = {}
         self.constants: dict[str, Array] = {}  # inputs that are always the same
+        self.states: dict[str, StateRows] = {}  # inputs that say where states lie
         self.caches: list[str] = []
         self.weights: dict[str, Weight] = {}
         self.streams: list[str] = []
@@ -75,6 +80,7 @@ class Builder:
             streams=tuple(self.streams),
             kept=(LOGITS, *sorted(kept)),
             constants=self.constants,
+            states=self.states,
         )
 
     def normalise_rows(
@@ -249,23 +255,6 @@ class Builder:
             x=x,
         )["y"]
 
-    def gated_product(self, label: str, x: str, weight: Weight) -> str:
-        """A gated unit of what a matrix of two halves makes of vectors, in their form again."""
-        m, k = self.shape_of(weight)
-        params: dict[str, Value] = {"norm": "none"}
-        if x in self.squares:
-            params = {"eps": self.hyper.eps}
-        return self.step(
-            label,
-            self.joined_kernel(self.hyper.architecture.gate, x),
-            (m // 2, self.count, k),
-            params,
-            {"weights": weight.format},
-            weights=self.use_weight(weight),
-            x=x,
-            squares=self.squares.get(x) or self.unread_input(),
-        )["y"]
-
     def shape_of(self, weight: Weight) -> tuple[int, int]:
         """Rows of all its parts, and columns."""
         tensors = [self.file.tensor(part.tensor) for part in weight.parts]
@@ -278,16 +267,7 @@ class Builder:
         is_few = self.count <= MOST_VECTORS and format_named(weights).quantised
         return ROUNDING if is_few and least is not None and size >= least else ""
 
-    def rows(self, table: str, ids: str, count: int) -> str:
-        """Rows of a tensor by number."""
-        weight = self.whole_tensor(table)
-        m, k = self.file.tensor(table).shape
-        bound = {"table": self.use_weight(weight), "ids": self.input(ids, "i32", count)}
-        return self.step(
-            "embedding", "get_rows", (m, count, k), {}, {"table": weight.format}, **bound
-        )["y"]
-
-    def each(
+    def map_numbers(
         self,
         kernel: str,
         x: str,
@@ -365,3 +345,44 @@ class Builder:
 
     def unread_input(self) -> str:
         return self.input(UNREAD, "f32", 4)
+
+    def pick_rows(self, label: str, x: str, rows: int, width: int, ids: NDArray[np.integer]) -> str:
+        """Rows of a value, by numbers that are always the same."""
+        bound = {"table": x, "ids": self.fixed_ids(label, ids)}
+        return self.step(label, "get_rows", (rows, ids.size, width), {}, {"table": "f32"}, **bound)[
+            "y"
+        ]
+
+    def fixed_ids(self, name: str, ids: NDArray[np.integer]) -> str:
+        """An input of numbers that are always the same."""
+        made = self.input(name, "i32", ids.size)
+        self.constants[made] = ids.astype(np.int32).reshape(-1)
+        return made
+
+    def read_state(self, name: str) -> str:
+        """What the tokens before left of that name."""
+        shape, state, ids = self.place_state(name, is_read=True)
+        types = {"table": "f32"}
+        return self.step(f"{name}_before", "get_rows", shape, {}, types, table=state, ids=ids)["y"]
+
+    def leave_state(self, name: str, x: str) -> None:
+        """Store what the next tokens go on from."""
+        shape, state, ids = self.place_state(name, is_read=False)
+        self.step(f"{name}_behind", "set_rows", shape, {}, {"y": "f32"}, x=x, y=state, ids=ids)
+
+    @property
+    def state_sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """The sizes of what a sequence leaves in a layer."""
+        assert self.hyper.recurrent
+        return self.hyper.recurrent.states
+
+    def place_state(self, name: str, *, is_read: bool) -> tuple[tuple[int, int, int], str, str]:
+        """Sizes of a table of this layer's states, its name, and which rows a turn has."""
+        height, *others = self.state_sizes[name]
+        count, width = self.phase.batch * height, prod(others)
+        rows, state = StateRows(height=height, is_read=is_read), f"state.{name}.{self.layer}"
+        if state not in self.caches:
+            self.caches.append(state)
+            self.sizes[state] = SLOTS * count * width * 4
+        self.states[self.input(rows.name, "i32", count)] = rows
+        return (SLOTS * count, count, width), state, rows.name

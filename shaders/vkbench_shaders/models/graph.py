@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.models.recurrent.memory import StateRows, Turn
 
 TOKENS: Final = "tokens"  # names of what a phase is given
 POSITIONS: Final = "positions"
@@ -161,6 +162,7 @@ class Graph:
     streams: Sequence[str]  # the values between layers: layer i makes i + 1 of i
     kept: Sequence[str]  # values that stay until the end
     constants: Mapping[str, Array] = field(default_factory=dict)  # inputs that are always the same
+    states: Mapping[str, StateRows] = field(default_factory=dict)  # inputs that follow from a turn
 
     @property
     def bytes_moved(self) -> int:
@@ -178,6 +180,7 @@ class Inputs:
 
     tokens: NDArray[np.integer]  # (batch, tokens)
     start: int  # position of the first one
+    turn: Turn = field(default_factory=Turn)  # where states of the tokens before lie
 
     def arrays(self, graph: Graph, window: int) -> dict[str, Array]:
         """An array for each input of a graph whose window layers see so many positions."""
@@ -196,6 +199,7 @@ class Inputs:
             WANTED: np.arange(count - 1, batch * count, count).astype(np.int32),
             UNREAD: np.zeros(4, np.float32),
             **graph.constants,
+            **{name: rows.numbers(batch, self.turn) for name, rows in graph.states.items()},
         }
         return {name: arrays[name] for name in graph.inputs}
 

@@ -31,6 +31,7 @@ from vkbench_shaders.models.keys import (
     shares_of,
     windows_of,
 )
+from vkbench_shaders.models.recurrent.sizes import OUTER, TENSORS, Recurrent, recurrent_of
 
 _EXPERT: Final = ("gate", "up", "down")
 _HEAD_BIASES: Final = ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_qkv.bias")
@@ -45,15 +46,15 @@ class Hyper:
     architecture: Architecture
     layers: int
     width: int
-    heads: int
-    groups: int  # heads of keys and values
-    key_size: int
-    value_size: int
-    inner: int  # of the feed-forward part, or of one expert
     vocabulary: int
     eps: float
-    scale: float  # of scores
-    rope: Rope | None
+    heads: int = 1
+    groups: int = 1  # heads of keys and values
+    key_size: int = 0
+    value_size: int = 0
+    inner: int = 0  # of the feed-forward part, or of one expert
+    scale: float = 1.0  # of scores
+    rope: Rope | None = None
     local_rope: Rope | None = None  # of layers that see a window, if it is another
     experts: int = 0
     used: int = 0  # of the experts, by a token
@@ -62,6 +63,7 @@ class Hyper:
     shares_sum: bool = True  # whether shares of a token's experts add up to one
     share_scale: float = 1.0  # factor of those shares
     latent: Latent | None = None
+    recurrent: Recurrent | None = None  # sizes of layers that have states in place of attention
     score_cap: float = 0.0
     logit_cap: float = 0.0
     window: int = 0
@@ -91,6 +93,29 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     """The hyperparameters of a file's model for a context; 0: the trained one."""
     keys = Keys(file)
     architecture = _architecture(keys)
+    make = _recurrent_hyper if architecture.recurrence else _attentive_hyper
+    hyper = make(keys, architecture, context)
+    _check_preferences(file, hyper)
+    check_tensors(file, hyper)
+    _check_room(file, hyper, context)
+    return hyper
+
+
+def _recurrent_hyper(keys: Keys, architecture: Architecture, context: int) -> Hyper:
+    """Of a model whose layers have states in place of attention."""
+    return Hyper(
+        architecture=architecture,
+        layers=keys.size("block_count"),
+        width=keys.size("embedding_length"),
+        vocabulary=keys.file.tensor("token_embd.weight").shape[0],
+        eps=epsilon_of(keys, architecture),
+        recurrent=recurrent_of(keys, architecture.recurrence),
+        trained_context=keys.count("context_length"),
+    )
+
+
+def _attentive_hyper(keys: Keys, architecture: Architecture, context: int) -> Hyper:
+    """Of a model whose layers have attention."""
     width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
     groups = keys.size("attention.head_count_kv", heads)
     key_size = keys.size("attention.key_length", width // heads)
@@ -117,7 +142,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     latent = latent_of(keys) if architecture.latent else None
     window, period = windows_of(keys, architecture)
     shares = shares_of(keys, architecture)
-    hyper = Hyper(
+    return Hyper(
         architecture=architecture,
         layers=keys.size("block_count"),
         width=width,
@@ -126,7 +151,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         key_size=key_size,
         value_size=keys.size("attention.value_length", key_size),
         inner=inner,
-        vocabulary=file.tensor("token_embd.weight").shape[0],
+        vocabulary=keys.file.tensor("token_embd.weight").shape[0],
         eps=epsilon_of(keys, architecture),
         scale=score_scale_of(keys, architecture, width, heads, key_size),
         dense=shares.dense,
@@ -144,10 +169,6 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
         period=period,
         trained_context=keys.count("context_length"),
     )
-    _check_preferences(file, hyper)
-    check_tensors(file, hyper)
-    _check_room(file, hyper, context)
-    return hyper
 
 
 def _check_preferences(file: GgufFile, hyper: Hyper) -> None:
@@ -163,7 +184,7 @@ def _check_preferences(file: GgufFile, hyper: Hyper) -> None:
 def _check_room(file: GgufFile, hyper: Hyper, context: int) -> None:
     """UsageError if a model whose positions are learnt has fewer than are asked for."""
     places = file.tensors.get("position_embd.weight")
-    if not hyper.rope and not places:
+    if not hyper.rope and not hyper.recurrent and not places:
         raise UsageError(f"{file.path}: tensor position_embd.weight is missing")
     if places and context > places.shape[0]:
         raise UsageError(f"{file.path}: {context} positions; the model has {places.shape[0]}")
@@ -180,7 +201,7 @@ def _architecture(keys: Keys) -> Architecture:
 def check_tensors(file: GgufFile, hyper: Hyper) -> None:
     """UsageError that names a tensor that is missing, or that this model would not use."""
     optional = [part for part in OPTIONAL if not _is_unread(hyper, part)]
-    known = set(_outer(file)) | {
+    known = set(_outer(file, hyper)) | {
         f"blk.{n}.{part}" for n in range(hyper.layers) for part in optional
     }
     for layer in range(hyper.layers):
@@ -199,6 +220,8 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
 
 def _is_unread(hyper: Hyper, part: str) -> bool:
     """Whether no step of this model would read a tensor that other models' layers may have."""
+    if hyper.recurrent:
+        return True
     if part == "ffn_norm.bias":
         return hyper.architecture.forward_norm != "ffn_norm"
     return part in _HEAD_BIASES and hyper.latent is not None
@@ -209,16 +232,20 @@ def _counts(name: str) -> bool:
     return not re.fullmatch(r"rope_.*|blk\.\d+\.rope_freqs\.weight", name)
 
 
-def _outer(file: GgufFile) -> tuple[str, ...]:
+def _outer(file: GgufFile, hyper: Hyper) -> tuple[str, ...]:
     """Tensors outside of the layers."""
-    for name in ("token_embd.weight", "output_norm.weight"):
+    more = OUTER.get(hyper.architecture.recurrence, ())
+    needed = ("token_embd.weight", "output_norm.weight", *more)
+    for name in needed:
         file.tensor(name)
     optional = ("output.weight", "output.bias", "output_norm.bias", "position_embd.weight")
-    return ("token_embd.weight", "output_norm.weight", *optional)
+    return (*needed, *optional)
 
 
 def _parts(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
     """Tensors that a layer has to have, behind its prefix."""
+    if hyper.recurrent:
+        return [*TENSORS[hyper.architecture.recurrence]]
     fused = f"blk.{layer}.attn_qkv.weight" in file.tensors
     attention = ["attn_qkv"] if fused else ["attn_q", "attn_k", "attn_v"]
     if latent := hyper.latent:

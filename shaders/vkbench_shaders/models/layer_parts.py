@@ -29,7 +29,7 @@ class LayerParts(Builder):
         gate_name, up, down = (f"ffn_{part}{kind}" for part in ("gate", "up", "down"))
         gate = self.hyper.architecture.gate
         if not gate:
-            inner = self.each("gelu", self.product(up, y))
+            inner = self.map_numbers("gelu", self.product(up, y))
         elif not self.has(f"{gate_name}.weight"):
             inner = self.gate_halves(up, y, self.join_weights(up), down)
         elif (both := self.join_weights(gate_name, up)) is not None:
@@ -214,3 +214,29 @@ class LayerParts(Builder):
     def project_latent_output(self, attended: str) -> str | Due:
         """What the last matrix of attention makes of those values."""
         return self.postpone_product("attn_output", self.make_values(attended))
+
+    def gated_product(self, label: str, x: str, weight: Weight) -> str:
+        """A gated unit of what a matrix of two halves makes of vectors, in their form again."""
+        m, k = self.shape_of(weight)
+        params: dict[str, Value] = {"norm": "none"}
+        if x in self.squares:
+            params = {"eps": self.hyper.eps}
+        return self.step(
+            label,
+            self.joined_kernel(self.hyper.architecture.gate, x),
+            (m // 2, self.count, k),
+            params,
+            {"weights": weight.format},
+            weights=self.use_weight(weight),
+            x=x,
+            squares=self.squares.get(x) or self.unread_input(),
+        )["y"]
+
+    def rows(self, table: str, ids: str, count: int) -> str:
+        """Rows of a tensor by number."""
+        weight = self.whole_tensor(table)
+        m, k = self.file.tensor(table).shape
+        bound = {"table": self.use_weight(weight), "ids": self.input(ids, "i32", count)}
+        return self.step(
+            "embedding", "get_rows", (m, count, k), {}, {"table": weight.format}, **bound
+        )["y"]

@@ -19,9 +19,11 @@ from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations, gates
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import Rope
+from vkbench_shaders.models.recurrent.reference import recur
+from vkbench_shaders.models.recurrent.sizes import Memory
+from vkbench_shaders.models.reference_weights import Floats, LayerWeights, multiply, normalise
 from vkbench_shaders.quantisers import quants
 
-Floats = NDArray[np.float64]
 Tokens = NDArray[np.integer]
 
 
@@ -41,6 +43,7 @@ class Reference:
     hyper: Hyper
     cache_format: str = "f16"
     caches: dict[int, Cache] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)  # in place of caches, of layers with states
     held: dict[str, Floats] = field(default_factory=dict)  # weights outside of layers
 
     def logits(self, tokens: Tokens) -> Floats:
@@ -69,6 +72,9 @@ class Reference:
         x = self._rows("token_embd.weight", tokens)
         if self.hyper.architecture.scaled_embedding:
             x = x * sqrt(self.hyper.width)
+        if "token_embd_norm.weight" in self.file.tensors:
+            weight = LayerWeights(self.file, "", self.held)
+            x = normalise(self.hyper, weight, "token_embd_norm", x)
         if "position_embd.weight" in self.file.tensors:
             x = x + self._rows("position_embd.weight", positions)
         return x
@@ -76,24 +82,27 @@ class Reference:
     def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
         """What a layer makes of the vectors of tokens at these positions."""
         weight = self._weights_of(layer)
-        y, norm = self._norm(weight, "attn_norm", x), self.hyper.architecture.forward_norm
+        if self.hyper.recurrent:
+            return recur(self.hyper, layer, weight, x, self.memory)
+        y = normalise(self.hyper, weight, "attn_norm", x)
+        norm = self.hyper.architecture.forward_norm
         attended = self._attention(layer, weight, y, positions)
         if "post_attention_norm.weight" in weight and norm != "post_attention_norm":
-            attended = self._norm(weight, "post_attention_norm", attended)
+            attended = normalise(self.hyper, weight, "post_attention_norm", attended)
         x = x + attended
         forward = self._experts if self.hyper.has_experts(layer) else self._forward
-        made = forward(weight, self._norm(weight, norm, x) if norm else y)
+        made = forward(weight, normalise(self.hyper, weight, norm, x) if norm else y)
         if "post_ffw_norm.weight" in weight:
-            made = self._norm(weight, "post_ffw_norm", made)
+            made = normalise(self.hyper, weight, "post_ffw_norm", made)
         return x + made
 
     def head(self, x: Floats, words: NDArray[np.integer] | None = None) -> Floats:
         """Logits of the last layer's vectors; only of some of the vocabulary if given."""
-        weight = _Weights(self.file, "", self.held)
+        weight = LayerWeights(self.file, "", self.held)
         name = "output" if "output.weight" in weight else "token_embd"
-        y = self._norm(weight, "output_norm", x)
+        y = normalise(self.hyper, weight, "output_norm", x)
         logits = (
-            _product(weight, name, y)
+            multiply(weight, name, y)
             if words is None
             else y @ self._rows(f"{name}.weight", words).T
         )
@@ -110,18 +119,11 @@ class Reference:
         stored = np.concatenate([self.file.rows(name, int(row), 1) for row in distinct])
         return quants.dequantise(fmt.name, stored)[places]
 
-    def _weights_of(self, layer: int) -> _Weights:
-        return _Weights(self.file, f"blk.{layer}.", {})
-
-    def _norm(self, weight: _Weights, name: str, x: Floats) -> Floats:
-        if self.hyper.architecture.norm == "layer_norm":
-            x = x - x.mean(axis=-1, keepdims=True)
-        made = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + self.hyper.eps)
-        made = np.asarray(made * weight[f"{name}.weight"])
-        return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
+    def _weights_of(self, layer: int) -> LayerWeights:
+        return LayerWeights(self.file, f"blk.{layer}.", {})
 
     def _attention(
-        self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
+        self, layer: int, weight: LayerWeights, x: Floats, positions: NDArray[np.integer]
     ) -> Floats:
         hyper, count = self.hyper, len(x)
         if hyper.latent:
@@ -130,16 +132,16 @@ class Reference:
         q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
         for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
             if f"{name}.weight" in weight:
-                part[...] = self._norm(weight, name, part)
+                part[...] = normalise(self.hyper, weight, name, part)
         if rope := hyper.rope_of(layer):
             q, k = (self._turn_heads(rope, part, positions) for part in (q, k))
         cache = self.append_positions(layer, k.reshape(count, -1), v)
         sinks = weight.find("attn_sinks.weight")
         attended = self._attend_positions(layer, q, cache, positions, sinks)
-        return _product(weight, "attn_output", attended)
+        return multiply(weight, "attn_output", attended)
 
     def _latent_attention(
-        self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
+        self, layer: int, weight: LayerWeights, x: Floats, positions: NDArray[np.integer]
     ) -> Floats:
         """Attention whose cache holds one short vector, of which every head makes its own keys."""
         hyper, latent, rope = self.hyper, self.hyper.latent, self.hyper.rope_of(layer)
@@ -147,13 +149,13 @@ class Reference:
         assert rope
         source = x
         if latent.query_rank:
-            source = self._norm(weight, "attn_q_a_norm", _product(weight, "attn_q_a", x))
-        q = _product(weight, "attn_q_b" if latent.query_rank else "attn_q", source)
+            source = normalise(self.hyper, weight, "attn_q_a_norm", multiply(weight, "attn_q_a", x))
+        q = multiply(weight, "attn_q_b" if latent.query_rank else "attn_q", source)
         q = q.reshape(len(x), hyper.heads, -1)
         plain, turned = np.split(q, [latent.nope], axis=-1)
         turned = self._turn_heads(rope, turned, positions)
-        short, ends = np.split(_product(weight, "attn_kv_a_mqa", x), [latent.rank], axis=-1)
-        short = self._norm(weight, "attn_kv_a_norm", short)
+        short, ends = np.split(multiply(weight, "attn_kv_a_mqa", x), [latent.rank], axis=-1)
+        short = normalise(self.hyper, weight, "attn_kv_a_norm", short)
         ends = self._turn_heads(rope, ends[:, None], positions)[:, 0]
         cache = self.append_positions(layer, np.concatenate([ends, short], axis=-1), short)
         ends, short = np.split(cache.keys[:, 0], [latent.turned], axis=-1)
@@ -164,15 +166,15 @@ class Reference:
             scores = plain[:, head] @ keys.T + turned[:, head] @ ends.T
             shares = _softmax(np.where(seen, scores * hyper.scale, -np.inf))
             made.append(shares @ (cache.values[:, 0] @ weight["attn_v_b.weight"][head].T))
-        return _product(weight, "attn_output", np.concatenate(made, axis=-1))
+        return multiply(weight, "attn_output", np.concatenate(made, axis=-1))
 
-    def _project_heads(self, weight: _Weights, x: Floats) -> tuple[Floats, Floats, Floats]:
+    def _project_heads(self, weight: LayerWeights, x: Floats) -> tuple[Floats, Floats, Floats]:
         hyper = self.hyper
         if "attn_qkv.weight" not in weight:
-            q, k, v = (_product(weight, f"attn_{part}", x) for part in "qkv")
+            q, k, v = (multiply(weight, f"attn_{part}", x) for part in "qkv")
             return q, k, v
         ends = hyper.heads * hyper.key_size, (hyper.heads + hyper.groups) * hyper.key_size
-        q, k, v = np.split(_product(weight, "attn_qkv", x), ends, axis=-1)
+        q, k, v = np.split(multiply(weight, "attn_qkv", x), ends, axis=-1)
         return q.copy(), k.copy(), v
 
     def append_positions(self, layer: int, k: Floats, v: Floats) -> Cache:
@@ -229,21 +231,21 @@ class Reference:
             made[..., :half], made[..., half : 2 * half] = turned.real, turned.imag
         return made
 
-    def _forward(self, weight: _Weights, x: Floats, kind: str = "") -> Floats:
+    def _forward(self, weight: LayerWeights, x: Floats, kind: str = "") -> Floats:
         """A gated unit; `kind` is behind its tensors' names."""
         gate = self.hyper.architecture.gate
-        up = _product(weight, f"ffn_up{kind}", x)
+        up = multiply(weight, f"ffn_up{kind}", x)
         if not gate:
-            return _product(weight, f"ffn_down{kind}", activations.gelu(up))
+            return multiply(weight, f"ffn_down{kind}", activations.gelu(up))
         if f"ffn_gate{kind}.weight" in weight:
-            gated = _product(weight, f"ffn_gate{kind}", x)
+            gated = multiply(weight, f"ffn_gate{kind}", x)
         else:
             gated, up = np.split(up, 2, axis=-1)
-        return _product(weight, f"ffn_down{kind}", _GATES[gate](gated, up))
+        return multiply(weight, f"ffn_down{kind}", _GATES[gate](gated, up))
 
-    def _experts(self, weight: _Weights, x: Floats) -> Floats:
+    def _experts(self, weight: LayerWeights, x: Floats) -> Floats:
         """Tokens through their experts, by shares of the best, and through those of all tokens."""
-        hyper, logits = self.hyper, _product(weight, "ffn_gate_inp", x)
+        hyper, logits = self.hyper, multiply(weight, "ffn_gate_inp", x)
         odds = _softmax(logits) if hyper.gating == "softmax" else activations.sigmoid(logits)
         preferences = weight.find("exp_probs_b.bias")
         preferred = odds if preferences is None else odds + preferences
@@ -270,41 +272,10 @@ _GATES: Mapping[str, Callable[[Floats, Floats], Floats]] = {
 }
 
 
-class _Weights:
-    """Tensors of one prefix in float64, decoded when they are first asked for."""
-
-    def __init__(self, file: GgufFile, prefix: str, held: dict[str, Floats]) -> None:
-        self._file, self._prefix, self._held = file, prefix, held
-
-    def __contains__(self, name: str) -> bool:
-        return self._prefix + name in self._file.tensors
-
-    def __getitem__(self, name: str) -> Floats:
-        if name not in self._held:
-            self._held[name] = self._decode_weights(name)
-        return self._held[name]
-
-    def find(self, name: str) -> Floats | None:
-        """A tensor if the file has it."""
-        if name not in self:
-            return None
-        return self[name]
-
-    def expert(self, name: str, number: int) -> Floats:
-        """The matrix of one expert."""
-        return self._decode_weights(name, number)
-
-    def _decode_weights(self, name: str, expert: int | None = None) -> Floats:
-        fmt = self._file.tensor(self._prefix + name).format
-        assert fmt
-        stored = self._file.read(self._prefix + name)
-        return quants.dequantise(fmt.name, stored if expert is None else stored[expert])
-
-
 class _Expert:
     """A matrix of one expert, and its bias."""
 
-    def __init__(self, weight: _Weights, part: str, number: int) -> None:
+    def __init__(self, weight: LayerWeights, part: str, number: int) -> None:
         self._matrix = weight.expert(f"ffn_{part}_exps.weight", number)
         bias = f"ffn_{part}_exps.bias"
         self._bias = weight[bias][number] if bias in weight else 0.0
@@ -312,11 +283,6 @@ class _Expert:
     def times(self, x: Floats) -> Floats:
         """What it makes of a vector."""
         return np.asarray(self._matrix @ x + self._bias)
-
-
-def _product(weight: _Weights, name: str, x: Floats) -> Floats:
-    made = x @ weight[f"{name}.weight"].T
-    return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
 
 
 def _softmax(scores: Floats, sink: float | None = None) -> Floats:

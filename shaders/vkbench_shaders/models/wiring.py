@@ -31,6 +31,8 @@ from vkbench_shaders.models.graph import (
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import Rope
 from vkbench_shaders.models.layer_parts import LayerParts
+from vkbench_shaders.models.recurrent.mamba import MambaParts
+from vkbench_shaders.models.recurrent.rwkv import RwkvParts
 from vkbench_shaders.models.shifting import SOURCES
 
 
@@ -43,6 +45,8 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
 
 def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
+    if hyper.recurrent:
+        raise UsageError(f"{file.path}: a state is of all tokens, so that none can be dropped")
     if not hyper.rope:
         raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
     shifting = _Shifting(file, hyper.turned_back, phase)
@@ -57,34 +61,42 @@ _READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(LayerParts):
+class Wiring(LayerParts, MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
         self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
-        norm = self.hyper.architecture.forward_norm
+        wires = {"mamba": self.mamba_layer, "rwkv": self.rwkv_layer}
+        wire = wires.get(self.hyper.architecture.recurrence.rstrip("267"), self.attentive_layer)
         for layer in range(self.hyper.layers):
             self.layer = layer
-            routed = self.hyper.has_experts(layer)
-            forward = [] if routed else self.of_layer("ffn_gate", "ffn_up")
-            readers = self.of_layer(*_READERS)
-            readers += [] if norm else forward
-            x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
-            self.streams.append(x)
-            if norm:
-                x, y = self.normalise_rows(norm, x, self.attention(y), readers=forward)
-            else:
-                x = self.add_branch(x, self.attention(y))
-            branch = self.behind("post_ffw_norm", self.feed_forward(y))
+            x, branch = wire(x, branch)
         self.layer = -1
         self.head(x, branch)
+
+    def attentive_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
+        """A layer's vectors behind attention, and what is to be added to them."""
+        norm = self.hyper.architecture.forward_norm
+        routed = self.hyper.has_experts(self.layer)
+        forward = [] if routed else self.of_layer("ffn_gate", "ffn_up")
+        readers = self.of_layer(*_READERS)
+        readers += [] if norm else forward
+        x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
+        self.streams.append(x)
+        if norm:
+            x, y = self.normalise_rows(norm, x, self.attention(y), readers=forward)
+        else:
+            x = self.add_branch(x, self.attention(y))
+        return x, self.behind("post_ffw_norm", self.feed_forward(y))
 
     def embedding(self) -> str:
         x = self.rows("token_embd.weight", TOKENS, self.count)
         if self.hyper.architecture.scaled_embedding:
-            x = self.each("scale", x, {"factor": sqrt(self.hyper.width)})
+            x = self.map_numbers("scale", x, {"factor": sqrt(self.hyper.width)})
+        if "token_embd_norm.weight" in self.file.tensors:
+            x = self.normalise_rows("token_embd_norm", x)[1]
         if "position_embd.weight" in self.file.tensors:
             places = self.rows("position_embd.weight", POSITIONS, self.phase.tokens)
             shape = (self.phase.batch, 1, self.phase.tokens, self.hyper.width)
@@ -333,9 +345,9 @@ class Wiring(LayerParts):
         cap, bias = self.hyper.logit_cap, self.bias("output.bias")
         logits = self.multiply_by("output", y, weight, "" if cap else LOGITS, bias)
         if cap:
-            small = self.each("scale", logits, {"factor": 1 / cap}, self.hyper.vocabulary)
-            bent = self.each("tanh", small, {}, self.hyper.vocabulary)
-            self.each("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)
+            small = self.map_numbers("scale", logits, {"factor": 1 / cap}, self.hyper.vocabulary)
+            bent = self.map_numbers("tanh", small, {}, self.hyper.vocabulary)
+            self.map_numbers("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)
 
     def pick_wanted(self, x: str, branch: str, count: int) -> str:
         """The last layer's results of the tokens that are wanted."""

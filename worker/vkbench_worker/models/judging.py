@@ -24,7 +24,10 @@ from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import LOGITS
-from vkbench_shaders.models.reference import Cache, Floats, Reference
+from vkbench_shaders.models.recurrent.memory import SLOTS
+from vkbench_shaders.models.recurrent.sizes import States
+from vkbench_shaders.models.reference import Cache, Reference
+from vkbench_shaders.models.reference_weights import Floats
 from vkbench_shaders.quantisers import quants
 from vkbench_worker.judging.poison import guard_changes, poison_of
 from vkbench_worker.models.trial import Left, Trial
@@ -219,31 +222,108 @@ def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) ->
     def stream(layer: int) -> Floats:
         return _layer_inputs(trial, left, layer, sequence, rows)
 
+    judge_layer = _judge_recurrent_layer if model.hyper.recurrent else _judge_cached_layer
     for layer in trial.kept:
-        before, after = stream(layer), stream(layer + 1)
         if layer == 0:
             expected = reference.embed_tokens(trial.given[sequence][rows], positions)
             findings.compare(
-                "the embedding", before, expected, 1e-10, float(np.square(expected).sum())
+                "the embedding",
+                stream(layer),
+                expected,
+                1e-10,
+                float(np.square(expected).sum()),
             )
-        keys, values = (
-            _cached_values(trial, name, layer, sequence, int(positions[-1]) + 1) for name in "kv"
-        )
-        reference.caches[layer] = Cache(keys=keys, values=values)
-        expected = reference.layer(layer, before, positions)
-        added = float(np.square(expected - before).sum())
-        findings.compare(f"layer {layer}", after, expected, limit, added)
-        stored = limit + _STORED[case.cache][0]
-        for name, made, kept in zip(
-            ("keys", "values"), reference.made[layer], (keys, values), strict=True
-        ):
-            cached = kept[positions].reshape(made.shape)
-            base = float(np.square(made).sum())
-            findings.compare(f"{name} of layer {layer}", cached, made, stored, base)
+        judge_layer(findings, Place(trial, left, sequence, rows), reference, layer, limit)
     words = np.array(_spread(model.hyper.vocabulary, min(_WORDS, model.hyper.vocabulary)))
     expected = reference.head(stream(model.hyper.layers)[-1:], words)
     logits = left.numbers(-1, LOGITS, case.batch)[sequence : sequence + 1, words]
     findings.compare("the output", logits, expected, limit, float(np.square(expected).sum()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a run left of some tokens of a sequence."""
+
+    trial: Trial
+    left: Left
+    sequence: int
+    rows: NDArray[np.integer]  # of those tokens
+
+    def stream(self, layer: int, rows: NDArray[np.integer] | None = None) -> Floats:
+        """What went into a layer."""
+        rows = self.rows if rows is None else rows
+        return _layer_inputs(self.trial, self.left, layer, self.sequence, rows)
+
+
+def _judge_cached_layer(
+    findings: Findings, place: Place, reference: _Sampled, layer: int, limit: float
+) -> None:
+    """Judge some tokens behind a layer of attention, and what they left in its caches."""
+    trial, positions = place.trial, place.trial.start + place.rows
+    before, after = place.stream(layer), place.stream(layer + 1)
+    keys, values = (
+        _cached_values(trial, name, layer, place.sequence, int(positions[-1]) + 1) for name in "kv"
+    )
+    reference.caches[layer] = Cache(keys=keys, values=values)
+    expected = reference.layer(layer, before, positions)
+    added = float(np.square(expected - before).sum())
+    findings.compare(f"layer {layer}", after, expected, limit, added)
+    stored = limit + _STORED[trial.case.cache][0]
+    for name, made, kept in zip(
+        ("keys", "values"), reference.made[layer], (keys, values), strict=True
+    ):
+        cached = kept[positions].reshape(made.shape)
+        base = float(np.square(made).sum())
+        findings.compare(f"{name} of layer {layer}", cached, made, stored, base)
+
+
+def _judge_recurrent_layer(
+    findings: Findings, place: Place, reference: _Sampled, layer: int, limit: float
+) -> None:
+    """Judge all tokens of a run behind a layer, and the states that they left.
+
+    The reference goes on from the device's own states of the tokens before. Those of the first
+    layer are judged too, for they follow from the tokens alone.
+    """
+    trial, start = place.trial, place.trial.start
+    rows = np.arange(trial.case.timed)
+    before, after = (place.stream(at, rows) for at in (layer, layer + 1))
+    turns = trial.run.parts[0].turn.source, trial.run.last.turn.target
+    given, left = (_states_in(trial, layer, place.sequence, slot) for slot in turns)
+    if start and not layer:
+        positions = np.arange(start)
+        read = reference.embed_tokens(trial.tokens[place.sequence][:start], positions)
+        reference.memory.states.pop(layer, None)
+        reference.layer(layer, read, positions)
+        _compare_states(findings, "tokens before", given, reference.memory.states[layer], limit)
+    reference.memory.states[layer] = given
+    expected = reference.layer(layer, before, start + rows)
+    added = float(np.square(expected - before).sum())
+    findings.compare(f"layer {layer}", after, expected, limit, added)
+    _compare_states(findings, f"layer {layer}", left, reference.memory.states[layer], limit)
+
+
+def _compare_states(
+    findings: Findings, what: str, made: States, expected: States, limit: float
+) -> None:
+    """Hold states against the reference's own."""
+    for name, numbers in expected.items():
+        base = float(np.square(numbers).sum())
+        findings.compare(f"the states {name} of {what}", made[name], numbers, limit, base)
+
+
+def _states_in(trial: Trial, layer: int, sequence: int, slot: int) -> States:
+    """The states of a sequence that a slot of a layer has."""
+    model, states, recurrent = trial.model, {}, trial.model.hyper.recurrent
+    assert recurrent
+    for name, shape in recurrent.states.items():
+        buffer = model.made_caches()[f"state.{name}.{layer}"]
+        data = model.device.images([buffer])[0].data.view(np.float32)
+        whole = data[: SLOTS * trial.case.batch * prod(shape)]
+        states[name] = whole.reshape(SLOTS, trial.case.batch, *shape)[slot, sequence].astype(
+            np.float64
+        )
+    return states
 
 
 def _layer_inputs(

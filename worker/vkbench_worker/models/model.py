@@ -31,6 +31,7 @@ from vkbench_shaders.models.graph import (
     phase_at,
 )
 from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.recurrent.memory import Turn, Turns
 from vkbench_shaders.models.shifting import shift_arrays
 from vkbench_shaders.models.wiring import graph_of, shift_graph_of
 from vkbench_worker.closing import Closing
@@ -62,6 +63,7 @@ class Prepared:
 
     def __init__(self, model: Model, graph: Graph, scheduled: Schedule) -> None:
         self.graph, self.schedule = graph, scheduled
+        self.turn = Turn()  # where states of the next run lie
         self._model, self.device = model, model.device
         self._stack = model.stack
         self.inputs = {name: self._make_buffer(graph.sizes[name]) for name in graph.inputs}
@@ -106,7 +108,9 @@ class Prepared:
 
     def place(self, tokens: Ids, start: int) -> None:
         """Have the next run read these tokens (batch, tokens) at this position."""
-        given = Inputs(tokens=tokens, start=start)
+        if self.graph.states:
+            self.turn = self._model.turns.take(start, start + tokens.shape[1])
+        given = Inputs(tokens=tokens, start=start, turn=self.turn)
         for name, array in given.arrays(self.graph, self._model.hyper.window).items():
             self.inputs[name].upload(array)
 
@@ -180,6 +184,7 @@ class Model(Closing):
         self.stack.enter_context(device.held_pipelines())
         self.weights = Weights(device, file, self.stack)
         self._progress = progress
+        self.turns = Turns()
         self._caches: dict[str, Buffer] = {}
         self._tables: dict[str, Buffer] = {}
         self._phases: dict[tuple[Phase, int], Prepared] = {}
@@ -253,7 +258,7 @@ class Model(Closing):
         run.recording.run()
 
     def cache(self, name: str, size: int) -> Buffer:
-        """Keys or values of a layer; zeros at first, for hidden positions have to be finite."""
+        """Keys, values or states of a layer; zeros at first, as hidden positions have to be."""
         if name not in self._caches:
             self._caches[name] = self._make_buffer(size)
             self._caches[name].fill(0)

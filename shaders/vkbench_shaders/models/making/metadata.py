@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vkbench_shaders.models.making.mixtures import Mixture
-from vkbench_shaders.models.making.shapes import CENTRED, Shape
+from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, RWKV, Shape
 
 Value = bool | int | float | str  # whole numbers are stored as u32, others as f32
 
@@ -35,6 +35,10 @@ def _sizes(shape: Shape) -> dict[str, Value]:
         "feed_forward_length": shape.feed_forward,
         "attention.head_count": shape.heads,
     }
+    if shape.state:
+        return sizes | _states(shape)
+    if shape.arch in RWKV:
+        return sizes | _heads_with_states(shape)
     if shape.arch == "gpt2":
         return sizes | {"attention.layer_norm_epsilon": shape.epsilon}
     kind = "" if shape.arch in CENTRED else "rms_"
@@ -47,6 +51,38 @@ def _sizes(shape: Shape) -> dict[str, Value]:
         "rope.freq_base": shape.rope_base,
     }
     return sizes | _scaling(shape) | _experts(shape) | _windows(shape) | _latent(shape)
+
+
+def _states(shape: Shape) -> dict[str, Value]:
+    """Sizes of a model whose tokens leave states; it has no heads of queries."""
+    keys: dict[str, Value] = {
+        "attention.head_count": 0,
+        "attention.layer_norm_rms_epsilon": shape.epsilon,
+        "ssm.conv_kernel": CONVOLVED,
+        "ssm.inner_size": shape.scanned,
+        "ssm.state_size": shape.state,
+        "ssm.time_step_rank": shape.step_rank or shape.heads,
+    }
+    return keys if shape.step_rank else keys | {"ssm.group_count": shape.kv_heads}
+
+
+_RANKS: Final = {  # keys of the sizes of short vectors
+    "rwkv6": ("time_mix_extra_dim", "time_decay_extra_dim"),
+    "rwkv7": tuple(
+        f"attention.{name}_lora_rank" for name in ("decay", "iclr", "value_residual_mix", "gate")
+    ),
+}
+
+
+def _heads_with_states(shape: Shape) -> dict[str, Value]:
+    """Sizes of a model of RWKV."""
+    return {
+        "attention.head_count": 0,
+        "attention.layer_norm_epsilon": shape.epsilon,
+        "wkv.head_size": shape.head_size,
+        "token_shift_count": 2,
+        **dict(zip(_RANKS[shape.arch], shape.ranks, strict=True)),
+    }
 
 
 def _scaling(shape: Shape) -> dict[str, Value]:

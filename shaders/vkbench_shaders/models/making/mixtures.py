@@ -43,7 +43,16 @@ _TYPES: Final = (
 TYPES: Final[Mapping[str, Mixture]] = {
     name: Mixture(name=name, main=main, file_type=number) for name, main, number in _TYPES
 }
-_PLAIN_KINDS: Final = ("position_embd.weight", "ffn_gate_inp.weight")  # matrices kept in f32
+_PLAIN_KINDS: Final = (  # matrices kept in f32
+    *("position_embd.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight", "ssm_norm.weight"),
+    *(
+        f"time_mix_{name}{number}.weight"
+        for name in ("w", "a", "v", "g", "decay_w")
+        for number in "12"
+    ),
+    *("time_mix_first.weight", "time_mix_lerp_fused.weight", "time_mix_lerp_x.weight"),
+    *("channel_mix_lerp_k.weight", "channel_mix_lerp_r.weight"),
+)
 # What a row that is no whole number of blocks gets instead.
 _INSTEAD: Final = {
     **dict.fromkeys(("q2_K", "q3_K", "tq1_0", "tq2_0"), "q4_0"),
@@ -72,7 +81,7 @@ def mixture_named(name: str, pure: bool = False) -> Mixture:
 
 def format_of(tensor: TensorPlan, mixture: Mixture, shape: Shape) -> str:
     """The format that a tensor gets."""
-    if len(tensor.shape) < 2 or tensor.kind in _PLAIN_KINDS or tensor.kind.endswith(".bias"):
+    if len(tensor.shape) < 2 or tensor.kind in _PLAIN_KINDS or not tensor.kind.endswith(".weight"):
         return "f32"
     main = mixture.main
     if main in PLAIN or mixture.pure:

@@ -94,6 +94,10 @@ SEEDED: Final = (
     Seeded(like="gemma3-4b", type="q4_K_M", hash="262c7216eb95"),
     Seeded(like="gpt-oss-20b", type="mxfp4_moe", hash="d339afdd7d8a", layers=8),
     Seeded(like="deepseek-v2-lite", type="q4_K_M", hash="5607dd3e0e49", layers=8),
+    Seeded(like="mamba-2.8b", type="q4_K_M", hash="330149f9ff60"),
+    Seeded(like="mamba2-2.7b", type="q4_K_M", hash="e1b25ac3032b"),
+    Seeded(like="rwkv6-1.6b", type="q4_K_M", hash="600a08b81ec2"),
+    Seeded(like="rwkv7-1.5b", type="q4_K_M", hash="9ad2807e7a3c"),
 )
 _BY_NAME: Final[Mapping[str, Seeded]] = {each.name: each for each in SEEDED}
 

@@ -39,6 +39,11 @@ class Shape:
     rope_context: int = 0  # the context before that
     rope_log: float = 0.0  # by how much scores grow with the factor's logarithm
     window: int = 0  # tokens that a layer with a sliding window sees
+    state: int = 0  # numbers that Mamba's tokens leave for each of theirs; 0: there is attention
+    step_rank: int = 0  # of the vector that Mamba-1's step sizes are made of
+    # numbers of the short vectors that RWKV 6's shares and decays are made of, or RWKV 7's decays,
+    # rates, values and gates
+    ranks: tuple[int, ...] = ()
 
     @property
     def architecture(self) -> str:
@@ -51,6 +56,11 @@ class Shape:
         if self.rank:
             return self.head_size // 2
         return self.head_size * 2 // 5 if self.arch == "phi2" else self.head_size
+
+    @property
+    def scanned(self) -> int:
+        """Numbers of a token that Mamba scans."""
+        return 2 * self.width
 
     @property
     def query(self) -> int:
@@ -209,6 +219,35 @@ _DEEPSEEK2 = Shape(
     rope_context=4096,
     rope_log=0.0707,
 )
+_MAMBA2 = Shape(
+    arch="mamba2",
+    layers=64,
+    width=2560,
+    heads=80,
+    kv_heads=1,
+    head_size=64,
+    feed_forward=0,
+    vocabulary=50_288,
+    context=1 << 20,
+    tied=True,
+    state=128,
+)
+_MAMBA = replace(
+    _MAMBA2, arch="mamba", heads=1, head_size=5120, vocabulary=50_280, state=16, step_rank=160
+)
+_RWKV6 = Shape(
+    arch="rwkv6",
+    layers=24,
+    width=2048,
+    heads=32,
+    kv_heads=32,
+    head_size=64,
+    feed_forward=7168,
+    vocabulary=65_536,
+    context=1 << 20,
+    ranks=(32, 64),
+)
+_RWKV7 = replace(_RWKV6, arch="rwkv7", feed_forward=8192, ranks=(96, 96, 64, 256))
 _MISTRAL = replace(_llama_2("llama", 8, 14_336), context=32_768, rope_base=1e6)
 _MIXTRAL = replace(_MISTRAL, arch="mixtral", experts=8, used=2)
 _QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used=8)
@@ -216,16 +255,19 @@ _QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used
 
 def _tiny(shape: Shape) -> Shape:
     """Two layers of an architecture, in which every row is one or two blocks of 256 long."""
+    heads, scanned = min(shape.heads, 4), 512
     return replace(
         shape,
         layers=6 if shape.arch == "gemma3" else 2,  # a period of its windows
         width=256,
-        heads=4,
-        kv_heads={1: 1, shape.heads: 4}.get(shape.kv_heads, 2),
-        head_size=64,
-        feed_forward=512,
+        heads=heads,
+        head_size=scanned // heads if shape.state else 64,
+        feed_forward=0 if shape.state else 512,
+        kv_heads={shape.heads: 4, 1: 1}.get(shape.kv_heads, 2),
         vocabulary=512,
         context=512,
+        step_rank=min(shape.step_rank, 16),
+        ranks=tuple(min(rank, 32) for rank in shape.ranks),
         experts=min(shape.experts, 8),
         used=min(shape.used, 2),
         dense_forward=min(shape.dense_forward, 512),
@@ -257,8 +299,16 @@ _REAL: Final[dict[str, Shape]] = {
     "gemma3-4b": _GEMMA3,
     "gpt-oss-20b": _GPT_OSS,
     "deepseek-v2-lite": _DEEPSEEK2,
+    "mamba-130m": replace(_MAMBA, layers=24, width=768, head_size=1536, step_rank=48),
+    "mamba-2.8b": _MAMBA,
+    "mamba2-130m": replace(_MAMBA2, layers=24, width=768, heads=24),
+    "mamba2-2.7b": _MAMBA2,
+    "rwkv6-1.6b": _RWKV6,
+    "rwkv7-1.5b": _RWKV7,
 }
 CENTRED: Final = ("gpt2", "phi2")  # architectures of layer_norm, with biases everywhere
+RWKV: Final = ("rwkv6", "rwkv7")
+CONVOLVED: Final = 4  # tokens that Mamba's convolution looks at
 _OF_EXPERTS: Final = ("mixtral", "qwen3moe", "gpt-oss", "deepseek2")
 # The first model of each architecture, by which `--arch` alone goes.
 _FIRST: Final[Mapping[str, str]] = {
@@ -299,10 +349,17 @@ def resize_shape(shape: Shape, sizes: Mapping[str, int]) -> Shape:
 
 def _complaints(shape: Shape) -> list[str]:
     """What is wrong with the sizes of a shape."""
+    complaints: list[str] = []
     gaps = [name for name in SIZES if getattr(shape, name) < 1]
     if not shape.experts and not shape.used:
         gaps = [name for name in gaps if name not in ("experts", "used")]
-    complaints = [f"{name} is {getattr(shape, name)}: it has to be 1 or more" for name in gaps]
+    if shape.state:
+        gaps = [name for name in gaps if name != "feed_forward"]
+        if shape.query != shape.scanned:
+            complaints.append(
+                f"heads * head_size is {shape.query} and not {shape.scanned}, twice the width"
+            )
+    complaints += [f"{name} is {getattr(shape, name)}: it has to be 1 or more" for name in gaps]
     if not gaps and shape.heads % shape.kv_heads:
         complaints.append(f"{shape.heads} heads are no multiple of {shape.kv_heads} kv_heads")
     if shape.head_size % 2:
@@ -312,7 +369,7 @@ def _complaints(shape: Shape) -> list[str]:
     if bool(shape.experts) != (shape.arch in _OF_EXPERTS):
         has = "has" if shape.arch in _OF_EXPERTS else "has no"
         complaints.append(f"{shape.arch} {has} experts")
-    if shape.arch in ("gpt2", "phi2", "phi3") and shape.query != shape.width:
+    if shape.arch in (*RWKV, "gpt2", "phi2", "phi3") and shape.query != shape.width:
         complaints.append(
             f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it"
         )

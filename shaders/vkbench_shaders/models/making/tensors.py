@@ -13,7 +13,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
-from vkbench_shaders.models.making.shapes import CENTRED, Shape
+from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, RWKV, Shape
 
 _LOGITS = 3.0  # standard deviation of logits: the likeliest token stands out, as in real models
 _SCALED = ("gemma2", "gemma3")  # architectures that scale the embedding, with norms behind parts
@@ -62,8 +62,11 @@ def _before(shape: Shape) -> Iterator[TensorPlan]:
         yield TensorPlan(name="position_embd.weight", shape=places, deviation=deviation / 2)
     # With random signs the output is no longer nearest to the token that was read.
     yield _norm("output_norm", shape.width, is_signed=shape.tied)
-    if shape.arch in CENTRED:
+    if shape.arch in (*CENTRED, *RWKV):
         yield _bias("output_norm", shape.width)
+    if shape.arch in RWKV:
+        yield _norm("token_embd_norm", shape.width, mean=deviation)
+        yield _bias("token_embd_norm", shape.width, deviation)
     if not shape.tied:
         yield TensorPlan(name="output.weight", shape=vectors, deviation=deviation)
         if shape.arch == "phi2":
@@ -76,6 +79,10 @@ def _before(shape: Shape) -> Iterator[TensorPlan]:
 
 
 def _layer(shape: Shape, layer: int) -> Iterator[TensorPlan]:
+    if shape.state or shape.ranks:
+        parts = _scan(shape) if shape.state else _heads_with_states(shape, layer)
+        yield from (replace(made, name=f"blk.{layer}.{made.name}") for made in parts)
+        return
     attention = _latent if shape.rank else _attention
     sizes = shape
     if layer < shape.dense:
@@ -125,6 +132,71 @@ def _latent(shape: Shape) -> Iterator[TensorPlan]:
     )
     yield _matrix("attn_v_b", (heads, size, rank))
     yield _matrix("attn_output", (shape.width, heads * size), _share(shape))
+
+
+def _scan(shape: Shape) -> Iterator[TensorPlan]:
+    """A layer of Mamba: tokens are convolved, scanned and gated."""
+    wide, inner, shared = shape.width, shape.scanned, shape.kv_heads * shape.state
+    heads = inner if shape.step_rank else shape.heads
+    channels = inner if shape.step_rank else inner + 2 * shared
+    yield _norm("attn_norm", wide)
+    yield _matrix("ssm_in", (inner + channels + (0 if shape.step_rank else heads), wide))
+    yield _matrix("ssm_conv1d", (channels, CONVOLVED))
+    yield _bias("ssm_conv1d", channels)
+    if shape.step_rank:
+        yield _matrix("ssm_x", (shape.step_rank + 2 * shared, inner), gain=2.0)
+        yield _matrix("ssm_dt", (inner, shape.step_rank))
+    yield TensorPlan(name="ssm_dt.bias", shape=(heads,), deviation=1.0, mean=-4.0)
+    decays = (inner, shape.state) if shape.step_rank else (heads, 1)
+    yield TensorPlan(name="ssm_a", shape=decays, deviation=1.5, mean=-8.0)
+    direct = (inner,) if shape.step_rank else (heads, 1)
+    yield TensorPlan(name="ssm_d", shape=direct, deviation=0.1, mean=1.0)
+    if not shape.step_rank:
+        groups = (shape.kv_heads, inner // shape.kv_heads)
+        yield TensorPlan(name="ssm_norm.weight", shape=groups, deviation=0.1, mean=1.0)
+    loss = 4.0 if shape.step_rank else 1.4  # of length on the way, which the last matrix makes up
+    yield _matrix("ssm_out", (wide, inner), loss * _share(shape))
+
+
+def _heads_with_states(shape: Shape, layer: int) -> Iterator[TensorPlan]:
+    """A layer of RWKV: heads that remember, and channels."""
+    wide, inner, is_sixth = shape.width, shape.feed_forward, shape.arch == "rwkv6"
+    for norm in ("attn_norm", "attn_norm_2", "time_mix_ln"):
+        yield _norm(norm, wide)
+        yield _bias(norm, wide)
+    for name in ("key", "value", "receptance", *(["gate"] if is_sixth else [])):
+        yield _matrix(f"time_mix_{name}", (wide, wide))
+    yield _matrix("time_mix_output", (wide, wide), 2 * _share(shape))
+    yield _shares("time_mix_lerp_fused", (5 if is_sixth else 6, 1, 1, wide))
+    yield _shares("channel_mix_lerp_k", (1, 1, wide))
+    yield _matrix("channel_mix_key", (inner, wide))
+    yield _matrix("channel_mix_value", (wide, inner), _share(shape))
+    if is_sixth:
+        mixed, decayed = shape.ranks
+        yield _shares("channel_mix_lerp_r", (1, 1, wide))
+        yield _matrix("channel_mix_receptance", (wide, wide))
+        yield _shares("time_mix_lerp_x", (1, 1, wide))
+        yield _matrix("time_mix_w1", (5 * mixed, wide), 0.3)
+        yield _matrix("time_mix_w2", (5, wide, mixed), 0.3)
+        yield _shares("time_mix_first", (shape.heads, shape.head_size))
+        yield TensorPlan(name="time_mix_decay.weight", shape=(wide,), deviation=1.0, mean=-2.0)
+        yield _matrix("time_mix_decay_w1", (decayed, wide), 0.3)
+        yield _matrix("time_mix_decay_w2", (wide, decayed))
+        return
+    for name, rank in zip("wavg", shape.ranks, strict=True):
+        rank = shape.ranks[1] if name == "v" and not layer else rank  # no step reads those
+        yield _matrix(f"time_mix_{name}1", (rank, wide))
+        yield _matrix(f"time_mix_{name}2", (wide, rank))
+        if name != "g":
+            yield _shares(f"time_mix_{name}0", (wide,))
+    yield _shares("time_mix_k_k", (wide,), 0.8)
+    yield _shares("time_mix_k_a", (wide,), 0.8)
+    yield TensorPlan(name="time_mix_r_k.weight", shape=(wide,), deviation=0.1)
+
+
+def _shares(name: str, shape: tuple[int, ...], mean: float = 0.5) -> TensorPlan:
+    """Numbers about the middle between 0 and 1, as what parts of two vectors have."""
+    return TensorPlan(name=f"{name}.weight", shape=shape, deviation=0.1, mean=mean)
 
 
 def _feed_forward(shape: Shape) -> Iterator[TensorPlan]:

@@ -1,0 +1,134 @@
+"""Layers of Mamba: a convolution over the last tokens, a scan whose state goes on, and a gate."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from vkbench.case import Value
+from vkbench_shaders.models.building import Builder, Due
+from vkbench_shaders.models.recurrent.sizes import Mamba
+
+
+class MambaParts(Builder):
+    """Builds layers in which each token leaves a state to the next one."""
+
+    def mamba_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
+        """A layer's input, and what is to be added to it."""
+        x, y = self.normalise_rows("attn_norm", x, branch, readers=self.of_layer("ssm_in"))
+        self.streams.append(x)
+        scan = self.mamba if self.mamba_sizes.rank else self.mamba2
+        return x, self.postpone_product("ssm_out", scan(y))
+
+    @property
+    def mamba_sizes(self) -> Mamba:
+        """The sizes of these layers."""
+        assert isinstance(self.hyper.recurrent, Mamba)
+        return self.hyper.recurrent
+
+    def mamba(self, y: str) -> str:
+        """What the last matrix of a Mamba-1 layer reads: each number has decays of its own."""
+        sizes = self.mamba_sizes
+        x = self.convolve(self.product("ssm_in", y, 0, sizes.inner))
+        gate = self.product("ssm_in", y, sizes.inner, sizes.inner)
+        short = self.product("ssm_x", x, 0, sizes.rank)
+        b, c = (self.product("ssm_x", x, sizes.rank + at, sizes.keys) for at in (0, sizes.keys))
+        made = self.scan(x, b, c, self.product("ssm_dt", short), {"decay": "each"})
+        direct = self.step(
+            "ssm_d", "mul", self.grid(sizes.inner), {"broadcast": "row"}, a=x, b=self.factors("d")
+        )["y"]
+        return self.gate(gate, made, direct)
+
+    def mamba2(self, y: str) -> str:
+        """What the last matrix of a Mamba-2 layer reads: each head has one decay."""
+        sizes = self.mamba_sizes
+        gate = self.product("ssm_in", y, 0, sizes.inner)
+        convolved = self.convolve(self.product("ssm_in", y, sizes.inner, sizes.channels))
+        steps = self.product("ssm_in", y, sizes.inner + sizes.channels, sizes.heads)
+        row: dict[str, Value] = {"broadcast": "row"}
+        bias = self.weight(f"blk.{self.layer}.ssm_dt.bias", "f32")
+        dt = self.step("ssm_dt_bias", "add", self.grid(sizes.heads), row, a=steps, b=bias)["y"]
+        x = self.pick_columns("ssm_values", convolved, 0, sizes.inner)
+        b = self.pick_columns("ssm_b", convolved, sizes.inner, sizes.shared)
+        c = self.pick_columns("ssm_c", convolved, sizes.inner + sizes.shared, sizes.shared)
+        made = self.scan(x, b, c, dt, {})
+        heads, by = (self.count, sizes.heads, 1, sizes.head), {"broadcast": "channel"}
+        direct = self.step("ssm_d", "mul", heads, by, a=x, b=self.factors("d"))["y"]
+        return self.norm_groups(self.gate(gate, made, direct))
+
+    def factors(self, name: str) -> str:
+        """A tensor of the scan, whose name has nothing behind it."""
+        return self.weight(f"blk.{self.layer}.ssm_{name}", "f32")
+
+    def gate(self, gate: str, made: str, direct: str) -> str:
+        """What the scan made, and what goes beside it, times silu of a gate."""
+        shape = self.grid(self.mamba_sizes.inner)
+        y = self.step("ssm_sum", "add", shape, a=made, b=direct)["y"]
+        return self.step("ssm_gate", "swiglu_split", shape, a=gate, b=y)["y"]
+
+    def norm_groups(self, x: str) -> str:
+        """Each group of heads normalised, by weights of its own."""
+        sizes = self.mamba_sizes
+        if sizes.groups == 1:
+            readers = self.of_layer("ssm_out")
+            return self.normalise_rows("ssm_norm", x, width=sizes.inner, readers=readers)[1]
+        shape = self.grid(sizes.inner // sizes.groups, self.count * sizes.groups)
+        unread = self.unread_input()
+        bound = {"x": x, "weights": unread, "biases": unread}
+        y = self.step("ssm_norm", "rms_norm", shape, {"eps": self.hyper.eps}, **bound)["y"]
+        row: dict[str, Value] = {"broadcast": "row"}
+        weights = self.weight(f"blk.{self.layer}.ssm_norm.weight", "f32")
+        return self.step("ssm_norm_weights", "mul", self.grid(sizes.inner), row, a=y, b=weights)[
+            "y"
+        ]
+
+    def convolve(self, x: str) -> str:
+        """Each channel's numbers of a token and of those before it, weighed and added, by silu."""
+        sizes, phase = self.mamba_sizes, self.phase
+        channels, kept = sizes.channels, sizes.taps - 1
+        before = self.read_state("conv")
+        rows = kept + phase.tokens
+        shape = (phase.batch, 1, kept, channels, phase.tokens)
+        joined = self.step("ssm_joined", "concat", shape, {"axis": "h"}, a=before, b=x)["y"]
+        last = np.arange(phase.batch)[:, None] * rows + np.arange(phase.tokens, rows)
+        left = self.pick_rows("ssm_last", joined, phase.batch * rows, channels, last)
+        self.leave_state("conv", left)
+        turned = self.step("ssm_turned", "transpose", (phase.batch, rows, channels), x=joined)["y"]
+        return self.step(
+            "ssm_conv1d",
+            "ssm_conv",
+            (phase.batch, channels, phase.tokens, sizes.taps),
+            {"bias": "yes", "activation": "silu"},
+            x=turned,
+            weights=self.weight(f"blk.{self.layer}.ssm_conv1d.weight", "f32"),
+            bias=self.weight(f"blk.{self.layer}.ssm_conv1d.bias", "f32"),
+        )["y"]
+
+    def scan(self, x: str, b: str, c: str, dt: str, params: dict[str, Value]) -> str:
+        """What a scan makes of tokens; it goes on from the state, and leaves another."""
+        sizes, phase = self.mamba_sizes, self.phase
+        made = self.step(
+            "ssm_scan",
+            "ssm_scan",
+            (phase.batch, phase.tokens, sizes.heads, sizes.groups, sizes.head, sizes.keys),
+            params,
+            v=x,
+            state=self.read_state("scan"),
+            b=b,
+            c=c,
+            dt=dt,
+            a=self.factors("a"),
+            ids=self.fixed_ids("sequences", np.arange(phase.batch)),
+        )
+        self.leave_state("scan", made["next_state"])
+        return made["y"]
+
+    def pick_columns(self, label: str, x: str, first: int, width: int) -> str:
+        """Some numbers of each token: whole parts of its vector, as rows of a table of parts."""
+        sizes = self.mamba_sizes
+        part = gcd(sizes.inner, sizes.keys)
+        whole = sizes.channels // part
+        parts = np.arange(first // part, (first + width) // part)
+        ids = np.arange(self.count)[:, None] * whole + parts
+        return self.pick_rows(label, x, self.count * whole, part, ids)

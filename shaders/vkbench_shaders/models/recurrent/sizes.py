@@ -1,0 +1,169 @@
+"""Sizes of layers with states, from a file's keys, and the tensors that those layers have."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench_shaders.kernels.recurrent.recurrence import KEYS
+from vkbench_shaders.models.keys import Keys
+
+States = dict[str, NDArray[np.float64]]  # what tokens leave in a layer to the next ones
+_FOUR: Final = 4  # values of a head are multiples of
+_RWKV: Final = (
+    *(f"{norm}.{part}" for norm in ("attn_norm", "attn_norm_2") for part in ("weight", "bias")),
+    *(f"time_mix_{name}.weight" for name in ("key", "value", "receptance", "output", "lerp_fused")),
+    *("time_mix_ln.weight", "time_mix_ln.bias", "channel_mix_lerp_k.weight"),
+    *("channel_mix_key.weight", "channel_mix_value.weight"),
+)
+TENSORS: Final[Mapping[str, tuple[str, ...]]] = {  # of a layer, by recurrence
+    "mamba": (
+        *("attn_norm.weight", "ssm_in.weight", "ssm_conv1d.weight", "ssm_conv1d.bias"),
+        *("ssm_x.weight", "ssm_dt.weight", "ssm_dt.bias", "ssm_a", "ssm_d", "ssm_out.weight"),
+    ),
+    "mamba2": (
+        *("attn_norm.weight", "ssm_in.weight", "ssm_conv1d.weight", "ssm_conv1d.bias"),
+        *("ssm_dt.bias", "ssm_a", "ssm_d", "ssm_norm.weight", "ssm_out.weight"),
+    ),
+    "rwkv6": (
+        *_RWKV,
+        *(f"time_mix_{name}.weight" for name in ("w1", "w2", "lerp_x", "first", "decay", "gate")),
+        *("time_mix_decay_w1.weight", "time_mix_decay_w2.weight"),
+        *("channel_mix_lerp_r.weight", "channel_mix_receptance.weight"),
+    ),
+    "rwkv7": (
+        *_RWKV,
+        *(f"time_mix_{name}{number}.weight" for name in "wav" for number in range(3)),
+        *(f"time_mix_{name}.weight" for name in ("g1", "g2", "k_k", "k_a", "r_k")),
+    ),
+}
+# What a model has besides outside of layers.
+OUTER: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
+    ("rwkv6", "rwkv7"), ("token_embd_norm.weight", "token_embd_norm.bias")
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recurrent(ABC):
+    """Sizes of layers in which each token leaves states to the next one."""
+
+    @property
+    @abstractmethod
+    def states(self) -> Mapping[str, tuple[int, ...]]:
+        """What a sequence's tokens leave in a layer: names, and sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rwkv(Recurrent):
+    """Sizes of RWKV's layers."""
+
+    width: int
+    head: int  # numbers of a head
+    rescaled: int  # behind each so many layers vectors are halved; 0: never
+
+    @property
+    def heads(self) -> int:
+        """Parts of a token's vector that have a state each."""
+        return self.width // self.head
+
+    @property
+    def states(self) -> Mapping[str, tuple[int, ...]]:
+        """What a sequence leaves: the last token before either part, and what heads remember."""
+        return {
+            "time": (1, self.width),
+            "channels": (1, self.width),
+            "wkv": (self.heads, self.head, self.head),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mamba(Recurrent):
+    """Sizes of Mamba's layers."""
+
+    taps: int  # tokens that the convolution before the scan looks at
+    inner: int  # numbers of a token that are scanned
+    heads: int  # that they are parts of; in Mamba-1 each number is one
+    groups: int  # of heads that share what goes into the state, and what comes out
+    keys: int  # numbers of the state for each of a token's
+    rank: int  # of the vector that step sizes are made of; 0: they are made at once
+
+    @property
+    def head(self) -> int:
+        """Numbers of a head."""
+        return self.inner // self.heads
+
+    @property
+    def states(self) -> Mapping[str, tuple[int, ...]]:
+        """What a sequence's tokens leave in a layer: the last ones, and what was scanned."""
+        return {
+            "conv": (self.taps - 1, self.channels),
+            "scan": (self.heads, self.head, self.keys),
+        }
+
+    @property
+    def shared(self) -> int:
+        """Numbers of a token that go into the state, and as many that come out."""
+        return self.groups * self.keys
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a token that the convolution is of."""
+        return self.inner + (0 if self.rank else 2 * self.shared)
+
+
+@dataclass(kw_only=True)
+class Memory:
+    """What tokens left in each layer of a reference, and what its first layer tells the others."""
+
+    states: dict[int, States] = field(default_factory=dict)
+    first_values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+    def states_of(self, layer: int, sizes: Recurrent) -> States:
+        """A layer's states: zeros where no token was read."""
+        zeros = {name: np.zeros(shape) for name, shape in sizes.states.items()}
+        return self.states.get(layer, zeros)
+
+
+def recurrent_of(keys: Keys, recurrence: str) -> Recurrent:
+    """The sizes that a file's keys tell; UsageError names one that no kernel has."""
+    return _rwkv_of(keys) if recurrence in OUTER else _mamba_of(keys, recurrence)
+
+
+def _rwkv_of(keys: Keys) -> Rwkv:
+    width, head = keys.size("embedding_length"), keys.size("wkv.head_size")
+    if head not in KEYS:
+        known = ", ".join(map(str, KEYS))
+        raise keys.refusal_of("wkv.head_size", f"is {head}; supported are {known}")
+    if width % head:
+        raise keys.refusal_of("wkv.head_size", f"is {head}, which does not divide {width}")
+    if (shifted := keys.size("token_shift_count", 2)) != 2:
+        raise keys.refusal_of("token_shift_count", f"is {shifted}; supported is 2")
+    return Rwkv(width=width, head=head, rescaled=keys.count("rescale_every_n_layers"))
+
+
+def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
+    inner, state = keys.size("ssm.inner_size"), keys.size("ssm.state_size")
+    rank = keys.size("ssm.time_step_rank")
+    if keys.value("ssm.dt_b_c_rms"):
+        raise keys.refusal_of("ssm.dt_b_c_rms", "is true: norms within the scan are not supported")
+    if state not in KEYS:
+        known = ", ".join(map(str, KEYS))
+        raise keys.refusal_of("ssm.state_size", f"is {state}; supported are {known}")
+    if recurrence == "mamba":
+        sizes = {"heads": inner, "groups": 1, "rank": rank}
+        whole = inner % _FOUR == 0
+    else:
+        sizes = {"heads": rank, "groups": keys.size("ssm.group_count"), "rank": 0}
+        whole = inner % rank == 0 and inner // rank % _FOUR == 0
+    if not whole:
+        raise keys.refusal_of("ssm.inner_size", f"is {inner}: heads have a multiple of 4 numbers")
+    if sizes["heads"] % sizes["groups"]:
+        raise keys.refusal_of(
+            "ssm.group_count", f"is {sizes['groups']}, which does not divide {rank} heads"
+        )
+    return Mamba(taps=keys.size("ssm.conv_kernel"), inner=inner, keys=state, **sizes)
