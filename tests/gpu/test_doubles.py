@@ -49,6 +49,19 @@ def test_what_works_on_bits_is_numpy_s_to_the_bit(
     np.testing.assert_array_equal(y.view(np.uint64)[~nan], wanted.view(np.uint64)[~nan])
 
 
+def test_halves_go_away_from_zero(lavapipe: VulkanDevice, bundle: Bundle) -> None:
+    x = numbers()
+    posed = problem(f"round/f64/b1_c1_h{SIDE}_w{SIDE}/ties=away")
+    y = compute(lavapipe, bundle, posed, "auto", {"x": x})[0]["y"]
+    size = np.abs(x)
+    with np.errstate(invalid="ignore"):
+        wanted = np.where(size < 2.0**52, np.floor(size) + (size - np.floor(size) >= 0.5), size)
+    nan = np.isnan(x)
+    assert np.isnan(y[nan]).all()
+    np.testing.assert_array_equal(y[~nan], np.copysign(wanted, x)[~nan])
+    assert (np.signbit(y) == np.signbit(x))[~nan].all()
+
+
 def test_a_root_is_off_by_its_last_bits_at_most(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     x = np.abs(numbers())
     x[~(x > 1e-290)] = 2.0

@@ -10,7 +10,7 @@ from vkbench_shaders.kernel import Problem
 # The names of operations, by the types of what they read.
 _NAMES = {
     # data are moved by the width of an element alone
-    "f32 f16 u8 i64 bf16 i32 u32 f64": (
+    "f32 f16 u8 i64 bf16 i32 u32 f64 i16": (
         "index_select gather scatter copy2d cont transpose concat repeat pad roll"
     ),
     "f32 f16 bf16": (

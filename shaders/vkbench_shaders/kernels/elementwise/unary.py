@@ -45,7 +45,7 @@ _MOVED = (4, 16, 512, 512)
 
 
 def launch(operation: UnaryOperation, problem: Problem, device: DeviceFacts) -> Launch:
-    values = [float(problem.params[name]) for name in operation.params]
+    values = operation.numbers(problem)
     plain = strided.launch(problem, operation.pushed(*values))
     return replace(plain, constants={**plain.constants, **operation.constants(*values)})
 
@@ -66,7 +66,7 @@ def reference(
     x = read_sample(problem, "x", inputs, rows)
     with np.errstate(all="ignore"):
         single = np.float64 if problem.types["x"] == "f64" else np.float32
-        values = [np.float64(single(problem.params[name])) for name in operation.params]
+        values = [np.float64(single(number)) for number in operation.numbers(problem)]
         return {"y": operation.function(x, *values)}
 
 
@@ -111,10 +111,7 @@ def kernel(operation: UnaryOperation) -> Kernel:
 
 
 def _variant_of_f64(operation: UnaryOperation) -> Variant:
-    def parameters(problem: Problem) -> list[float]:
-        return [float(problem.params[name]) for name in operation.params]
-
-    return doubles.variant(operation.struct("f64"), parameters, operation.name)
+    return doubles.variant(operation.struct("f64"), operation.numbers, operation.name)
 
 
 def _cases(operation: UnaryOperation, fmt: str) -> Iterator[Case]:
