@@ -78,7 +78,7 @@ OPERATIONS = (
     UnaryOperation(
         name="round",
         description="y = the integer nearest to x; of two, the even one or the one away from 0.",
-        function=activations.rounded,
+        function=activations.round_halves,
         path="exact",
         params={
             "ties": Param(

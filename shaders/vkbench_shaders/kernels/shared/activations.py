@@ -72,7 +72,7 @@ def xielu(x: Values, alpha_n: float, alpha_p: float, beta: float, eps: float) ->
     return np.asarray(np.where(x > 0, above, below) + beta * x)
 
 
-def rounded(x: Values, away: float) -> Values:
+def round_halves(x: Values, away: float) -> Values:
     """The nearest integers: halves go to even ones, or away from 0."""
     whole = np.trunc(x)
     with np.errstate(invalid="ignore"):
