@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import pow as power_of
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,19 @@ def test_what_works_on_bits_is_numpy_s_to_the_bit(
     np.testing.assert_array_equal(y.view(np.uint64)[~nan], wanted.view(np.uint64)[~nan])
 
 
+def test_halves_go_away_from_zero(lavapipe: VulkanDevice, bundle: Bundle) -> None:
+    x = numbers()
+    posed = problem(f"round/f64/b1_c1_h{SIDE}_w{SIDE}/ties=away")
+    y = compute(lavapipe, bundle, posed, "auto", {"x": x})[0]["y"]
+    size = np.abs(x)
+    with np.errstate(invalid="ignore"):
+        wanted = np.where(size < 2.0**52, np.floor(size) + (size - np.floor(size) >= 0.5), size)
+    nan = np.isnan(x)
+    assert np.isnan(y[nan]).all()
+    np.testing.assert_array_equal(y[~nan], np.copysign(wanted, x)[~nan])
+    assert (np.signbit(y) == np.signbit(x))[~nan].all()
+
+
 def test_a_root_is_off_by_its_last_bits_at_most(lavapipe: VulkanDevice, bundle: Bundle) -> None:
     x = np.abs(numbers())
     x[~(x > 1e-290)] = 2.0
@@ -55,3 +70,86 @@ def test_a_root_is_off_by_its_last_bits_at_most(lavapipe: VulkanDevice, bundle: 
     finite = np.isfinite(wanted)
     assert (np.abs(y - wanted)[finite] <= wanted[finite] * 2.0**-50).all()
     assert np.isinf(y[~finite]).all()
+
+
+def spread_numbers() -> Array:
+    """Magnitudes from 2^-60 to 2^20, numbers beside 1 and multiples of pi / 2, of both signs."""
+    random = np.random.Generator(np.random.Philox(key=6))
+    count = SIDE * SIDE // 4
+    sizes = 2.0 ** random.uniform(-60, 20, count)
+    near_one = 1 + random.uniform(-1, 1, count) * 2.0 ** random.integers(-52, 0, count)
+    quarters = np.rint(random.uniform(0, 1 << 20, count)) * (np.pi / 2)
+    moderate = random.uniform(0, 50, SIDE * SIDE - 3 * count)
+    x = np.concatenate([sizes, near_one, quarters, moderate])
+    return (x * random.choice([-1.0, 1.0], x.size)).reshape(1, 1, SIDE, SIDE)
+
+
+EDGES = (0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 2.3e-308, 1.7e308, -1.7e308, 1e22)
+UNITS = {"exp": 1, "exp2": 1, "expm1": 2, "log": 1, "log2": 2, "sin": 1, "cos": 1, "tanh": 2}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_curve_is_off_by_its_last_places_at_most(
+    lavapipe: VulkanDevice, bundle: Bundle, name: str
+) -> None:
+    """Denormal results of exponentials, large angles and edges among them."""
+    any_bits = numbers()
+    x = np.concatenate([spread_numbers(), any_bits], axis=2)[:, :, ::2]
+    x[0, 0, 0, : len(EDGES)] = EDGES
+    x[0, 0, 1] = (
+        np.linspace(-746, -700, SIDE) if name != "exp2" else np.linspace(-1076, -1000, SIDE)
+    )
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(x)
+    y = found(lavapipe, bundle, name, x)
+    nan = np.isnan(wanted)
+    assert (np.isnan(y) == nan).all()
+    is_finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(y[~is_finite & ~nan], wanted[~is_finite & ~nan])
+    assert (np.signbit(y) == np.signbit(wanted))[~nan].all()
+    spacing = np.spacing(np.abs(wanted[is_finite]))
+    off = np.abs(y[is_finite] - wanted[is_finite]) / spacing
+    at = off.argmax()
+    assert off.max() <= UNITS[name], f"{off.max()} at {x[is_finite][at]!r}: {y[is_finite][at]!r}"
+
+
+EXPONENTS = (2.5, -1.5, 0.0, 1.0, 2.0, 7.0, -3.0, 0.5, -0.0, 3.3e5, 1e300)
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_a_power_is_off_by_its_last_places_at_most(
+    lavapipe: VulkanDevice, bundle: Bundle, exponent: float
+) -> None:
+    """Of any magnitude, of either sign, beside 1, and of edges; -Inf has C's power."""
+    random = np.random.Generator(np.random.Philox(key=7))
+    x = 2.0 ** random.uniform(-1000, 1000, (1, 1, SIDE, SIDE))
+    x[0, 0, 50:100] *= -1
+    x[0, 0, 100:150] = 1 + random.uniform(-1, 1, (50, SIDE)) * 2.0**-18
+    x[0, 0, 150:] = random.uniform(-40, 40, (50, SIDE))
+    x[0, 0, 0, : len(EDGES)] = EDGES
+    posed = problem(f"powf/f64/b1_c1_h{SIDE}_w{SIDE}/exponent={exponent}")
+    y = compute(lavapipe, bundle, posed, "auto", {"x": x})[0]["y"]
+    with np.errstate(all="ignore"):
+        wanted = np.power(x, exponent)
+    wanted[x == -np.inf] = power_of(-np.inf, exponent)
+    nan = np.isnan(wanted)
+    assert (np.isnan(y) == nan).all()
+    is_finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(y[~is_finite & ~nan], wanted[~is_finite & ~nan])
+    off = np.abs(y[is_finite] - wanted[is_finite]) / np.spacing(np.abs(wanted[is_finite]))
+    assert off.max() <= 2, f"{off.max()} at {x[is_finite][off.argmax()]!r}"
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "softplus", "silu", "gelu_quick", "elu"])
+def test_a_gate_loses_no_digits_of_small_results(
+    lavapipe: VulkanDevice, bundle: Bundle, name: str
+) -> None:
+    x = np.clip(spread_numbers(), -700, 700)
+    y = found(lavapipe, bundle, name, x)
+    posed = problem(f"{name}/f64/b1_c1_h{SIDE}_w{SIDE}")
+    wanted = posed.kernel.check.reference(posed, {"x": x}, None)["y"]
+    counts = np.abs(wanted) > 1e-290
+    assert counts.mean() > 0.8
+    assert (
+        np.abs(y - wanted)[counts] <= np.abs(wanted)[counts] * (4 + np.abs(x)[counts]) * 2**-52
+    ).all()

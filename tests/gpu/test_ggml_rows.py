@@ -123,6 +123,8 @@ SHARED = (
     "acc/f32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
     "add_id/f32/n5_u2_m33_e4",
     "add1/f32/b1_c1_h5_w33",
+    "round/f32/b1_c2_h3_w40/ties=away",
+    "concat/i16/b2_c3_h5_w19_n7",
     "solve_tri/f32/b2_n32_k16",
     "zeros/f32/n1000",
     "arange/f32/n513",

@@ -68,3 +68,16 @@ def test_numbers_of_f64_go_on_where_they_were(lavapipe: VulkanDevice, bundle: Bu
     whole, _ = numbers(lavapipe, bundle, "rand_uniform/f64/n4001", STATE)
     np.testing.assert_array_equal(np.concatenate([first, second]), whole)
     assert ((whole >= 0) & (whole < 1)).all()
+
+
+def test_normal_numbers_of_f64_are_spread_as_they_should(
+    lavapipe: VulkanDevice, bundle: Bundle
+) -> None:
+    first, between = numbers(lavapipe, bundle, "rand_normal/f64/n30000", STATE)
+    second, _ = numbers(lavapipe, bundle, "rand_normal/f64/n10001", between)
+    whole, _ = numbers(lavapipe, bundle, "rand_normal/f64/n40001", STATE)
+    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+    assert abs(whole.mean()) < 0.03
+    assert abs(whole.std() - 1) < 0.02
+    assert abs((whole**4).mean() - 3) < 0.2
+    assert 3.5 < np.abs(whole).max() < 6

@@ -29,7 +29,7 @@ from vkbench_worker.runtime.discovery.matrices import KINDS
 
 FEATURES = {
     "subgroup_arithmetic", "int_dot", "fp16", "storage16", "int8", "storage8", "int64", "fp64",
-    "bda", "coopmat", "coopmat2", "bf16", "subgroup_size_control", "subgroup_shuffle",
+    "bda", "coopmat", "bf16", "subgroup_size_control", "subgroup_shuffle",
     "subgroup_vote", "subgroup_basic", "device_scope", "timeline", *KINDS,
 }  # fmt: skip
 SMALLEST = DeviceFacts(

@@ -10,19 +10,20 @@ from vkbench_shaders.kernel import Problem
 # The names of operations, by the types of what they read.
 _NAMES = {
     # data are moved by the width of an element alone
-    "f32 f16 u8 i64 bf16 i32 u32 f64": (
+    "f32 f16 u8 i64 bf16 i32 u32 f64 i16": (
         "index_select gather scatter copy2d cont transpose concat repeat pad roll"
     ),
     "f32 f16 bf16": (
         "cumsum argsort top_k cross_entropy cross_entropy_back im2col1d im2col"
-        " rand_normal avg_pool1d avg_pool2d max_pool1d max_pool2d"
+        " avg_pool1d avg_pool2d max_pool1d max_pool2d"
         " upsample_nearest1d upsample_nearest2d upsample_bilinear2d"
     ),
     "f32 f16 bf16 i32 f64": "scatter_add index_add",
     "f32 bf16": "sgd adam adamw muon",
     "f32 f16 bf16 f64": (
-        "rand_uniform scale affine abs neg sign step relu floor ceil round trunc clamp sqr"
-        " leaky_relu sqrt hardsigmoid hardswish"
+        "rand_uniform rand_normal scale affine abs neg sign step relu floor ceil round trunc clamp"
+        " sqr leaky_relu sqrt hardsigmoid hardswish exp exp2 expm1 log log2 sin cos tanh sigmoid"
+        " softplus powf silu gelu gelu_quick gelu_erf elu"
     ),
     "f32 f16 bf16 u8 u32 i32 i64 f64": "where_cond",
 }

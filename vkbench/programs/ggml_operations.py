@@ -150,7 +150,7 @@ UNARY: Final[Known] = {
     "XIELU": ("xielu",),
     "FLOOR": ("floor",),
     "CEIL": ("ceil",),
-    "ROUND": "halves go away from zero, and those of our `round` to even numbers",
+    "ROUND": ("round",),
     "TRUNC": ("trunc",),
 }
 GATED: Final[Known] = {

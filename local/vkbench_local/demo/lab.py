@@ -46,7 +46,7 @@ class Machine:
         facts = replace(recorded, key=device_key(self.host, uuid), **identity)  # type: ignore[arg-type]
         if not self.name:
             return facts
-        lacks = {"coopmat", "coopmat2", "bf16"} if MATRICES[0] not in self.paths else set()
+        lacks = {"coopmat", "bf16"} if MATRICES[0] not in self.paths else set()
         return replace(
             facts,
             name=self.name,

@@ -95,7 +95,7 @@ _STRIDES: Final = tuple(
 _ONES: Final = ("[1,1]", "[1,1,1,1]", "1")
 _UNARY: Final = (
     *("abs", "neg", "step", "tanh", "elu", "relu", "sigmoid", "gelu", "gelu_quick", "silu"),
-    *("hardswish", "hardsigmoid", "exp", "gelu_erf", "floor", "ceil", "round", "trunc"),
+    *("hardswish", "hardsigmoid", "exp", "gelu_erf", "floor", "ceil", "trunc"),
 )
 
 ROWS: Final[Mapping[str, _Row]] = {
@@ -103,6 +103,13 @@ ROWS: Final[Mapping[str, _Row]] = {
         name.upper(): _Row(kernel=name, sizes=_bchw("ne_a"), named=("ne_a",), usual={"v": ("0",)})
         for name in _UNARY
     },
+    "ROUND": _Row(
+        kernel="round",
+        sizes=_bchw("ne_a"),
+        named=("ne_a",),
+        params=lambda given: {"ties": "away"},
+        usual={"v": ("0",)},
+    ),
     **{name.upper(): _in_rows(name) for name in ("sqr", "sqrt", "sin", "cos", "log")},
     **{
         name.upper(): _Row(

@@ -2,7 +2,7 @@
 
 Uniform numbers have 24 bits. Normal ones come two at a time by Box and Muller from a radius and an
 angle, whose functions are polynomials and Newton's steps here: float32 sums and products alone,
-which every device and numpy round alike.
+which every device and numpy round alike. Those of f64 are numpy's, and devices' own in last places.
 """
 
 from __future__ import annotations
@@ -76,6 +76,19 @@ def uniform_f64(bits: Words) -> NDArray[np.float64]:
     first, second = (bits[:, place::2].astype(np.uint64) for place in (0, 1))
     whole = ((first >> np.uint64(5)) << np.uint64(26)) + (second >> np.uint64(6))
     return whole.astype(np.float64) * 2.0**-53
+
+
+def normal_f64(bits: Words) -> NDArray[np.float64]:
+    """Mean 0 and deviation 1, two from four words, within a few units of the last place."""
+    radius, turn = uniform_f64(bits).T
+    length = np.sqrt(-2 * np.log(1 - radius))
+    quarter = np.rint(4 * turn)
+    angle = (4 * turn - quarter) * (np.pi / 2)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    which = quarter.astype(np.int64) % 4
+    across = np.choose(which, [cosine, -sine, -cosine, sine])
+    up = np.choose(which, [sine, cosine, -sine, -cosine])
+    return np.stack([length * across, length * up], axis=1)
 
 
 def normal(bits: Words) -> Floats:

@@ -192,8 +192,8 @@ ROWS: Mapping[str, Row] = {
     **{
         operation.name: Row(
             function=operation.name,
-            arguments=_unary(tuple(operation.params)),
-            params=frozenset(operation.params),
+            arguments=_unary(operation.measures),
+            params=frozenset(operation.measures),
             path="f32" if operation.path == "f32_each" else operation.path,
         )
         for operation in OPERATIONS

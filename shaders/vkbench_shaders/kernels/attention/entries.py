@@ -27,13 +27,17 @@ from vkbench_shaders.kernels.attention import caches, flash, flash_coop, flash_p
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
 ROUNDED = ("f16", "q8_0", "q4_0")  # of caches with which results may be rounded to bytes
-MIXED = {  # of keys: other formats of values; keys bear fewer bits less well
+_MIXED = {  # of keys: other formats of values; keys bear fewer bits less well
     "f16": ("q8_0", "q5_1", "q4_0"),
     "q8_0": ("f16", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"),
     "q5_1": ("q4_1", "q4_0"),
     "q5_0": ("q4_0",),
     "q4_0": ("f16", "q8_0"),
 }
+PAIRS = (
+    *((keys, values) for keys, others in _MIXED.items() for values in others),
+    *(("f16", "bf16"), ("bf16", "f16"), ("bf16", "q8_0"), ("bf16", "q4_0"), ("q8_0", "bf16")),
+)
 DIMS = ("s", "h", "g", "q", "n", "d", "e")
 
 
@@ -63,7 +67,7 @@ def _accepts(types: Mapping[str, str]) -> bool:
     """Values as the keys, or in one of few other formats; results may be bytes with some alone."""
     keys, values = types["k"], types["v"]
     if keys != values:
-        return types["y"] == "f32" and values in MIXED.get(keys, ())
+        return types["y"] == "f32" and (keys, values) in PAIRS
     return types["y"] == "f32" or keys in ROUNDED
 
 
@@ -250,9 +254,7 @@ def _list_cases(kernel: str) -> Iterator[Case]:
         plain = not format_named(fmt).quantised
         for shape in (*(_RAGGED if plain else ()), *_SHAPES, *_MORE.get(fmt, ())):
             yield parse(f"{kernel}/{fmt}/{shape}")
-    for number, (keys, values) in enumerate(
-        (keys, values) for keys, others in MIXED.items() for values in others
-    ):
+    for number, (keys, values) in enumerate(PAIRS):
         shapes = (_SHAPES[number % len(_SHAPES)], *_UNLIKE.get((keys, values), ()))
         yield from (parse(f"{kernel}/{keys}:v={values}/{shape}") for shape in shapes)
     for fmt in ROUNDED:

@@ -1,8 +1,8 @@
 """Functions of one f64, element by element: the code paths and launches of unary_64.slang.
 
 What compares, selects or rounds to integers works on bits and runs everywhere; what multiplies,
-adds or takes a root needs a device with fp64. There are no exponentials, logarithms and sines:
-Vulkan has none of f64, and those of f32 are no answer.
+adds or takes a root needs a device with fp64. Exponentials, logarithms and angles, of which Vulkan
+has none of f64, are the shader library's, within two units of the last place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from vkbench_shaders.kernels.shared import places
 
 BY_BITS = {"abs", "neg", "sign", "step", "relu", "floor", "ceil", "round", "trunc", "clamp"}
 ROUNDED_ONCE = {"sqr", "leaky_relu"}  # one product, as every device rounds it
-ROUNDED_OFTEN = {"sqrt", "hardsigmoid", "hardswish"}
+CURVES = {
+    *("exp", "exp2", "expm1", "log", "log2", "sin", "cos", "tanh", "sigmoid", "softplus"),
+    *("silu", "gelu", "gelu_quick", "gelu_erf", "elu"),
+}
+ROUNDED_OFTEN = {"sqrt", "hardsigmoid", "hardswish", "powf"} | CURVES
 ALL = BY_BITS | ROUNDED_ONCE | ROUNDED_OFTEN
 _THREADS = 128
 _STEPS = 4  # numbers a thread
@@ -46,7 +50,7 @@ def variant(
         module="unary_64",
         launch=launch,
         arithmetic="f64" if name in ROUNDED_OFTEN else "exact",
-        arguments=lambda types: (struct,),
+        arguments=lambda types: (f"Curve<{struct}>" if name in CURVES else struct,),
         requires=() if name in BY_BITS else ("fp64",),
         accepts=lambda types: types["x"] == "f64",
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
@@ -33,6 +35,15 @@ from vkbench_shaders.quantisers import quants
 THREADS = 128
 WORKGROUP_BYTES = THREADS * 64
 _CARRY = 100  # numbers before the counter's two lower words begin anew: in the middle of cases
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """How random words become numbers, as the shaders call it and as numpy does it."""
+
+    name: str
+    of_singles: Callable[[philox.Words], philox.Floats]
+    of_f64: Callable[[philox.Words], NDArray[np.float64]]
 
 
 def layout(problem: Problem, binding: str) -> Layout:
@@ -88,14 +99,14 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 
 def reference(
-    distribution: Callable[[philox.Words], philox.Floats],
+    distribution: Distribution,
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
-    """The random numbers as numpy makes them, which are compared bit for bit."""
+    """The random numbers as numpy makes them."""
 
     def make_numbers(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
         n, state, is_wide = problem.shape["n"], inputs["state"], problem.types["y"] == "f64"
         count = -(-n // (2 if is_wide else 4))
-        make = philox.uniform_f64 if is_wide else distribution
+        make = distribution.of_f64 if is_wide else distribution.of_singles
         numbers: Array = make(philox.blocks(state, count)).reshape(-1)[:n]
         least, scale, most = (numbers.dtype.type(value) for value in span(problem))
         numbers = np.minimum(numbers * scale + least, most)
@@ -124,24 +135,27 @@ def _cases(name: str, formats: tuple[str, ...], changed: Mapping[str, Value]) ->
     )
 
 
-_OF_F64 = Variant(
-    name="fp64",
-    module="random_f64",
-    launch=launch,
-    arithmetic="exact",
-    requires=("fp64",),
-    accepts=lambda types: types["y"] == "f64",
-)
+def _variant_of_f64(distribution: Distribution) -> Variant:
+    """The code path that makes f64: uniform numbers to the bit, others within last places."""
+    return Variant(
+        name="fp64",
+        module="random_f64",
+        launch=launch,
+        arithmetic="exact" if distribution.name == "uniform" else "f64",
+        arguments=lambda types: (distribution.name,),
+        requires=("fp64",),
+        accepts=lambda types: types["y"] == "f64",
+    )
 
 
 def _kernel(
     name: str,
     description: str,
-    distribution: Callable[[philox.Words], philox.Floats],
+    distribution: Distribution,
     params: Mapping[str, Param],
     changed: Mapping[str, Value],
 ) -> Kernel:
-    formats = ("f32", "f16", "bf16", *(("f64",) if name == "rand_uniform" else ()))
+    formats = ("f32", "f16", "bf16", "f64")
     return Kernel(
         name=name,
         description=description,
@@ -160,6 +174,7 @@ def _kernel(
                 ("u32",),
                 ("n",),
                 "the state for the numbers behind these: the counter goes on by n/4, or n/2 of f64",
+                exact=True,
             ),
         ),
         params=params,
@@ -170,10 +185,10 @@ def _kernel(
                 module="random",
                 launch=launch,
                 arithmetic="exact",
-                arguments=lambda types: (name.removeprefix("rand_"), types["y"]),
+                arguments=lambda types: (distribution.name, types["y"]),
                 accepts=lambda types: types["y"] != "f64",
             ),
-            *((_OF_F64,) if name == "rand_uniform" else ()),
+            _variant_of_f64(distribution),
         ),
         inputs=inputs,
         check=Check(reference=reference(distribution)),
@@ -194,7 +209,7 @@ RANDOM = (
         "rand_uniform",
         "Random numbers that are evenly spread from low to high, high left out; 24 bits of each, of"
         " f64 53.",
-        philox.uniform,
+        Distribution(name="uniform", of_singles=philox.uniform, of_f64=philox.uniform_f64),
         {
             "low": Param(default=0.0, description="least number, as a number of y's format"),
             "high": Param(default=1.0, description="bound that all numbers stay below, likewise"),
@@ -204,8 +219,8 @@ RANDOM = (
     _kernel(
         "rand_normal",
         "Normally distributed random numbers, by Box and Muller's method, whose"
-        " functions are of singles.",
-        philox.normal,
+        " functions are of singles, or of f64.",
+        Distribution(name="normal", of_singles=philox.normal, of_f64=philox.normal_f64),
         {
             "mean": Param(default=0.0, description="mean"),
             "deviation": Param(default=1.0, description="standard deviation"),

@@ -9,7 +9,7 @@ from math import exp, log1p
 import numpy as np
 
 from vkbench.case import Value
-from vkbench_shaders.kernel import Array, Param
+from vkbench_shaders.kernel import Array, Param, Problem
 from vkbench_shaders.kernels.shared import activations
 
 Spans = Mapping[str, tuple[float, float]]
@@ -39,6 +39,19 @@ class UnaryOperation:
         name = self.name.title().replace("_", "")
         return f"OfHalves<{name}>" if fmt == "f16" else name
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Those of its parameters that are numbers, and no choices."""
+        return tuple(name for name, param in self.params.items() if not param.choices)
+
+    def numbers(self, problem: Problem) -> list[float]:
+        """The values of its parameters; of one that is a choice, which choice it is."""
+        return [
+            float(param.choices.index(value) if param.choices else value)
+            for name, param in self.params.items()
+            for value in (problem.params[name],)
+        ]
+
     def range(self, fmt: str) -> tuple[float, float]:
         """Where the inputs of a format lie."""
         return self.spans.get(fmt) or self.spans[""]
@@ -62,7 +75,18 @@ OPERATIONS = (
     _exact("relu", "y = max(x, 0).", activations.relu),
     _exact("floor", "y = the integer at or below x.", np.floor),
     _exact("ceil", "y = the integer at or above x.", np.ceil),
-    _exact("round", "y = the integer nearest to x, ties to even.", np.rint),
+    UnaryOperation(
+        name="round",
+        description="y = the integer nearest to x; of two, the even one or the one away from 0.",
+        function=activations.round_halves,
+        path="exact",
+        params={
+            "ties": Param(
+                default="even", choices=("even", "away"), description="where halves are rounded to"
+            )
+        },
+        others=({"ties": "away"},),
+    ),
     _exact("trunc", "y = x without its fraction.", np.trunc),
     UnaryOperation(
         name="clamp",

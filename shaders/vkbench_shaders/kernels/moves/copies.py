@@ -137,7 +137,9 @@ CONT = Kernel(
                 [(1, 1, 1, 1), (2, 3, 67, 130)],
                 [{}, {"order": "bcwh"}],
             ),
-            *mapping.list_cases("cont", ("u32", "f64"), [(2, 3, 67, 13)], [{"order": "bcwh"}]),
+            *mapping.list_cases(
+                "cont", ("u32", "f64", "i16"), [(2, 3, 67, 13)], [{"order": "bcwh"}]
+            ),
             *mapping.list_cases("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
             *mapping.list_cases(
                 "cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]

@@ -17,7 +17,7 @@ from vkbench_shaders.kernels.shared.places import DIMS
 from vkbench_shaders.launch import divisor
 
 TYPES = ("f32", "f16", "u8", "i64")  # items of 4, 2, 1 and 8 bytes
-MORE_TYPES = ("bf16", "i32", "u32", "f64")  # as wide as others: the same code moves them
+MORE_TYPES = ("bf16", "i32", "u32", "f64", "i16")  # as wide as others: the same code moves them
 ANY_TYPES = (*TYPES, *MORE_TYPES)
 THREADS = 128
 SHARE = THREADS * 4 * 16  # bytes of y that a workgroup makes

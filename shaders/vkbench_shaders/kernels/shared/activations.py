@@ -72,6 +72,14 @@ def xielu(x: Values, alpha_n: float, alpha_p: float, beta: float, eps: float) ->
     return np.asarray(np.where(x > 0, above, below) + beta * x)
 
 
+def round_halves(x: Values, away: float) -> Values:
+    """The nearest integers: halves go to even ones, or away from 0."""
+    whole = np.trunc(x)
+    with np.errstate(invalid="ignore"):
+        is_half = np.abs(x - whole) == 0.5
+    return np.where(is_half & (away != 0), whole + np.copysign(1.0, x), np.rint(x))
+
+
 def clamp(x: Values, low: float, high: float) -> Values:
     """NaN stays; -0 lies below +0."""
     x = np.where((x < low) | ((x == low) & np.signbit(x)), low, x)

@@ -25,6 +25,10 @@ def _leaky_relu(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["x"], float(problem.params["slope"]), False, views["y"]
 
 
+def _away_alone(problem: Problem) -> str:
+    return "" if problem.params["ties"] == "away" else "of halves to even numbers"
+
+
 def _snake(problem: Problem, views: Views) -> tuple[object, ...]:
     """Channels are rows, whose numbers have one rate and one share."""
     b, c, h, w = problem.shape.values()
@@ -65,6 +69,12 @@ ROWS: Final[Mapping[str, Row]] = {
         name: Row(function=name, arguments=of_arrays("a", "b"))
         for name in ("add", "sub", "mul", "div")
     },
+    "round": Row(
+        function="round",
+        arguments=of_arrays("x"),
+        params=frozenset({"ties"}),
+        fits=_away_alone,
+    ),
     "add1": Row(function="add1", arguments=of_arrays("a", "b")),
     "add_id": Row(function="add_id", arguments=of_arrays("x", "biases", "ids")),
     "snake": Row(function="snake", arguments=_snake, path=_snake_path),
