@@ -325,7 +325,7 @@ def test_several_processes_make_the_same_board(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vkbench_web.board.site.LEAST_PAGES", 2)
-    monkeypatch.setattr("vkbench_web.board.building.FILES_OF_PART", 2)
+    monkeypatch.setattr("vkbench_web.board.building.MOST_FILES", 2)
     kinds = {0: "lab.jsonl", 10: "b.jsonl.gz", 11: "c.jsonl", 20: "d.jsonl", 21: "e.jsonl"}
     for number, name in kinds.items():
         path = tmp_path / "exports" / name

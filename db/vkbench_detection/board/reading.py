@@ -28,7 +28,7 @@ from vkbench_detection.board.lines import (
     check_word,
 )
 
-SHOWN = (RunKind.WORK, RunKind.CALIBRATION, RunKind.IMPORT)
+SHOWN = (None, RunKind.WORK, RunKind.CALIBRATION, RunKind.IMPORT)  # files of old name none
 NOT_COLD_METRIC = "cold, maybe cached"
 _MODES = (Mode.PERFORMANCE, Mode.PEER)
 _STATES = (JobState.PASSED, JobState.WRONG)
@@ -146,7 +146,7 @@ class _Gathering:
         """Take a job's timings, if they may count; ImportRefused for what is wrong with them."""
         if job.mode not in _MODES or job.state not in _STATES:
             return
-        if section.run.kind not in (None, *SHOWN) or not (attempt := job.settling):
+        if section.run.kind not in SHOWN or not (attempt := job.settling):
             return
         try:
             self._add_timings(job, attempt, section)

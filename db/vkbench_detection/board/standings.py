@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -201,11 +201,12 @@ def _make_standings(made: _Gathered, words: Words) -> Iterator[Standing]:
     for metric, keys in sorted(by_metric.items(), key=lambda item: words.text(item[0])):
         whole = _make_group("all", keys, made)
         bytes_moved, flops = made.amounts[metric]
-        parts = {
-            "driver": _split(keys, made, words, lambda key: key.driver),
-            "build": _split(keys, made, words, lambda key: key.build),
-            "code path": _split(keys, made, words, lambda key: key.variant),
+        numbers = {
+            "driver": [key.driver for key in keys],
+            "build": [key.build for key in keys],
+            "code path": [key.variant for key in keys],
         }
+        parts = {name: _split(keys, own, made, words, whole) for name, own in numbers.items()}
         yield Standing(
             metric=words.text(metric),
             whole=whole,
@@ -217,13 +218,17 @@ def _make_standings(made: _Gathered, words: Words) -> Iterator[Standing]:
 
 
 def _split(
-    keys: Iterable[_Key], made: _Gathered, words: Words, part: Callable[[_Key], int]
+    keys: Sequence[_Key], numbers: Sequence[int], made: _Gathered, words: Words, whole: Group
 ) -> list[Group]:
-    """The groups by one thing in which timings differ, those with most timings first."""
-    by_part: dict[int, list[_Key]] = defaultdict(list)
-    for key in keys:
-        by_part[part(key)].append(key)
-    groups = [_make_group(words.text(one) or "unknown", own, made) for one, own in by_part.items()]
+    """The groups of keys that have the same number, those with most timings first."""
+    by_number: dict[int, list[_Key]] = defaultdict(list)
+    for key, number in zip(keys, numbers, strict=True):
+        by_number[number].append(key)
+    if len(by_number) == 1:
+        return [replace(whole, name=words.text(numbers[0]) or "unknown")]
+    groups = [
+        _make_group(words.text(number) or "unknown", own, made) for number, own in by_number.items()
+    ]
     return sorted(groups, key=lambda group: (-group.count, group.name))
 
 
