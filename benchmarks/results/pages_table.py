@@ -26,8 +26,8 @@ The figures are older than the home page. On 28 November 2026 some pages were as
 5,080,000 results in PostgreSQL, builds and 48,000 canaries among them. The machine was not idle:
 ten other processes wanted its two cores, so answers took ten times as long, and even processor time
 was three to four times that of the table below, by pages that are in both (`/roofline` by bytes
-186 ms, `/results` of a run 109 ms). So these are upper bounds: milliseconds of a core, the median of
-three.
+186 ms, `/results` of a run 109 ms). So these are upper bounds: milliseconds of a core, the median
+of three.
 
 | page | web | PostgreSQL |
 |---|--:|--:|
