@@ -140,6 +140,7 @@ def build(exports: Path, out: Path) -> dict[str, float]:
         "files": len(pages),
         "largest_bytes": max(pages),
         "all_bytes": sum(pages),
+        "index_bytes": out.with_name(f"{out.name}.board.sqlite").stat().st_size,
     }
 
 
@@ -172,14 +173,17 @@ def main() -> int:
     parser.add_argument("--exports", type=int, default=1000)
     parser.add_argument("--results", type=int, default=5000)
     parser.add_argument("--ending", default="jsonl.gz")
+    parser.add_argument("--reuse", action="store_true", help="exports that are there")
     chosen = parser.parse_args()
     exports, out = chosen.folder / "exports", chosen.folder / "site"
     begin = time.monotonic()
-    write_exports(exports, range(chosen.exports), chosen.results, chosen.ending)
+    if not chosen.reuse:
+        write_exports(exports, range(chosen.exports), chosen.results, chosen.ending)
     print(f"exports written in {time.monotonic() - begin:.0f} s", flush=True)
     whole = build(exports, out)
     print(
-        f"{chosen.exports} exports: {whole['seconds']:.0f} s, {whole['all_bytes'] / 1e6:.0f} MB of "
+        f"{chosen.exports} exports: {whole['seconds']:.0f} s, "
+        f"{whole['cpu_seconds']:.0f} s of a core, {whole['all_bytes'] / 1e6:.0f} MB of "
         f"pages, the largest {whole['largest_bytes'] / 1e3:.0f} kB, "
         f"{whole['memory_bytes'] / 1e6:.0f} MB of memory\n{json.dumps(whole)}",
         flush=True,

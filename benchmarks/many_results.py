@@ -16,29 +16,24 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from many_devices import DAY, DEVICES, bundle_sha, make_calibrations, make_canaries, make_devices
 from sqlalchemy import MetaData, Table, create_engine, text
 
 from vkbench.case import Case
-from vkbench.messages.wire import to_builtins
 from vkbench.programs.program import GGML_VULKAN as PROGRAM
 from vkbench.result import pack_samples
 from vkbench_db import schema
 from vkbench_db.database import parse_url, upgrade
-from vkbench_db.demonstration import MARK
-from vkbench_local.demo.lab import MACHINES
-from vkbench_local.demo.recording import load
 from vkbench_shaders.catalogue import KERNELS
 
-DEVICES = 4
 METRICS = ("hot", "cold")
 REGRESSIONS = 400  # a tenth of them open
 CHANGES = 1600
 BEGAN = 1_778_000_000
-DAY = 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +103,7 @@ def statements(dialect: str, size: Size) -> Iterator[str]:
     """What fills the tables, a statement each."""
     moment, numbers = _functions(dialect)
     series = 2 * DEVICES * size.cases
-    yield from _devices(moment(f"{size.nights} * {DAY}"))
+    yield from make_devices(moment(f"{size.nights} * {DAY}"))
     yield (
         "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params) VALUES "
         + ", ".join(_case_row(number, case) for number, case in enumerate(cases(size.cases), 1))
@@ -170,7 +165,8 @@ def statements(dialect: str, size: Size) -> Iterator[str]:
         f" (SELECT job.id, job.finished_at, m.i, {of_series} AS series,"
         f" {level} * (1 + {noise}) AS s FROM job CROSS JOIN {numbers(2)}) AS made"
     )
-    yield from _calibrations(moment("0"))
+    yield from make_calibrations(moment("0"))
+    yield make_canaries(numbers, moment, size.nights)
     yield from _regressions(numbers(CHANGES), numbers(REGRESSIONS), moment(f"i * {DAY}"), size)
     if size.builds:
         yield from _builds(dialect, size)
@@ -267,48 +263,12 @@ def cases(count: int) -> list[Case]:
     return list(islice(turns, count))
 
 
-def _devices(seen: str) -> Iterator[str]:
-    recording, sha = load(), bundle_sha("1")
-    machines = [machine.facts(recording.device) for machine in MACHINES[:DEVICES]]
-    hosts = list(dict.fromkeys([MARK, *(facts.host for facts in machines)]))
-    for number, host in enumerate(hosts, 1):
-        yield f"INSERT INTO host (id, name) VALUES ({number}, '{host}')"
-    for number, facts in enumerate(machines, 1):
-        values = f"{number}, '{facts.key}', {hosts.index(facts.host) + 1}, '{facts.name}'"
-        facts_json = json.dumps(to_builtins(facts))
-        yield (
-            "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle,"
-            " environment, last_run, last_seen)"
-            f" VALUES ({values}, '{facts_json}', false, '', '{sha}', '{sha}', 0, {seen})"
-        )
-    for digit in range(2):
-        facts = json.dumps(asdict(recording.environment))
-        yield (
-            "INSERT INTO environment (hash, driver, driver_version, facts) VALUES"
-            f" ('{bundle_sha(str(digit))}', 'driver', '{digit}', '{facts}')"
-        )
-
-
 def _case_row(number: int, case: Case) -> str:
     _, _, shape, *params = case.name.split("/")
     types = ",".join(f"{binding}={kind}" for binding, kind in sorted(case.types.items()))
     values = (case.name, case.kernel, case.format, types, shape, "".join(params))
     quoted = ", ".join(f"'{value}'" for value in values).replace(":", "\\:")  # no parameter
     return f"({number}, {quoted})"
-
-
-def _calibrations(moment: str) -> Iterator[str]:
-    """One of each device and environment, so that there are roofs."""
-    rates = "4.2e12, 3.8e12, 6.4e13, 1.2e14, 2.5e14"
-    matrices = json.dumps({"f16_f32": 6.4e14, "bf16_f32": 6.4e14, "i8_i32": 1.3e15})
-    for number in range(2 * DEVICES):
-        environment = bundle_sha(str(number // DEVICES))
-        yield (
-            "INSERT INTO calibration (device_id, environment, measured_at, run_id, read_bytes,"
-            " copy_bytes, fma_f32, fma_f16, dot_i8, matrices, launch_seconds, tick_seconds, noise)"
-            f" VALUES ({number % DEVICES + 1}, '{environment}', {moment},"
-            f" {number + 1}, {rates}, '{matrices}', 2e-6, 1e-9, 0.004)"
-        )
 
 
 def _regressions(changes: str, regressions: str, at: str, size: Size) -> Iterator[str]:
@@ -355,11 +315,6 @@ _WORDS = {
         "samples": f"decode('{SAMPLES.hex()}', 'hex')",
     },
 }
-
-
-def bundle_sha(digit: str) -> str:
-    """A hash that is easy to say."""
-    return digit * 64
 
 
 def _screen() -> str:

@@ -72,6 +72,7 @@ class Taken:
     seconds: list[float] = field(default_factory=list)
     size: int = 0
     busy: float = 0.0  # seconds of the server's CPU, a request
+    database_busy: float = 0.0  # of PostgreSQL's, where its process is given
     refused: str = ""
 
     @property
@@ -94,7 +95,7 @@ def main() -> None:
         print(f"{url.partition(':')[0]}: {options.times} times each\n{_HEAD}", flush=True)
         alone = []
         for page in pages(url):
-            alone.append(_alone(origin, page, values, options.times, server))
+            alone.append(_alone(origin, page, values, options.times, server, options.postmaster))
             print(_line(alone[-1]), flush=True)
         good = [taken.page for taken in alone if not taken.refused]
         crowd = _crowd(origin, good, values, options)
@@ -182,15 +183,20 @@ def _filled(page: str, values: Mapping[str, Sequence[str]], random: Random) -> s
 
 
 def _alone(
-    origin: str, page: str, values: Mapping[str, Sequence[str]], times: int, server: int
+    origin: str,
+    page: str,
+    values: Mapping[str, Sequence[str]],
+    times: int,
+    server: int,
+    postmaster: int,
 ) -> Taken:
     """A page, asked for again and again by one reader."""
     random, taken = Random(1), Taken(page=page)
     connection = _connected(origin)
-    busy = 0.0
+    busy = database_busy = 0.0
     for number in range(times + 1):
         if number == 1:
-            busy = _busy(server)
+            busy, database_busy = _busy(server), _busy_children(postmaster)
         path = _filled(page, values, random)
         answer = _ask(connection, path)
         if answer.status != 200:
@@ -198,6 +204,7 @@ def _alone(
         taken.seconds.append(answer.seconds)
         taken.size = max(taken.size, answer.size)
     taken.busy = (_busy(server) - busy) / times
+    taken.database_busy = (_busy_children(postmaster) - database_busy) / times
     connection.close()
     return taken
 
@@ -236,12 +243,23 @@ def _busy(process: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _busy_children(process: int) -> float:
+    """Seconds of CPU that the children of a process have had; 0 of none."""
+    if not process:
+        return 0.0
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return sum(map(_busy, map(int, children)))
+
+
 def _write(path: Path, measured: Sequence[Taken]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["page", "requests", "median_ms", "p95_ms", "worst_ms", "cpu_ms", "kB"])
+        writer.writerow(
+            ["page", "requests", "median_ms", "p95_ms", "worst_ms", "cpu_ms", "sql_ms", "kB"]
+        )
         for taken in measured:
-            times = (taken.median, taken.share(0.95), taken.share(1.0), taken.busy)
+            times = (taken.median, taken.share(0.95), taken.share(1.0))
+            times += (taken.busy, taken.database_busy)
             cells = [f"{1000 * seconds:.0f}" for seconds in times]
             writer.writerow([taken.page, len(taken.seconds), *cells, f"{taken.size / 1000:.0f}"])
 
@@ -287,7 +305,7 @@ def _share(seconds: Sequence[float], fraction: float) -> float:
     return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * fraction))]
 
 
-_HEAD = f"{'':62} {'median':>7} {'p95':>7} {'worst':>7} {'CPU':>5}  ms {'kB':>6}"
+_HEAD = f"{'':62} {'median':>7} {'p95':>7} {'worst':>7} {'CPU':>5} {'SQL':>5}  ms {'kB':>6}"
 
 
 def _line(taken: Taken) -> str:
@@ -295,13 +313,17 @@ def _line(taken: Taken) -> str:
         return f"{taken.page:62} refused: {taken.refused}"
     times = (taken.median, taken.share(0.95), taken.share(1.0))
     cells = " ".join(f"{1000 * seconds:7.0f}" for seconds in times)
-    return f"{taken.page:62} {cells} {1000 * taken.busy:5.0f}     {taken.size / 1000:6.0f}"
+    busy = f"{1000 * taken.busy:5.0f} {1000 * taken.database_busy:5.0f}"
+    return f"{taken.page:62} {cells} {busy}     {taken.size / 1000:6.0f}"
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("database", help="a SQLite file, or a URL")
     parser.add_argument("--times", type=int, default=20)
+    parser.add_argument(
+        "--postmaster", type=int, default=0, help="PostgreSQL's process, to tell its CPU too"
+    )
     parser.add_argument("--csv", type=Path, default=None, help="write the figures to this file")
     parser.add_argument("--readers", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=30.0, help="that they read")

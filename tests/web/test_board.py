@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import runpy
 import threading
@@ -321,11 +322,27 @@ def test_pages_are_readable_for_all_without_scripts(
         assert not visit.faults
 
 
+def test_lines_that_are_written_otherwise_count_as_the_same(
+    exports: Path, capsys: Captured
+) -> None:
+    build(capsys, exports)
+    page = read_case(exports)
+    body = [
+        line.replace('{"job":', ' { "\\u006aob" : ').replace("\n", " \n")
+        for line in lines_of_lab(10)[:-1]
+    ]
+    sha = hashlib.sha256("".join(body).encode()).hexdigest()
+    end = json.dumps({"end": {"jobs": 4, "sha256": sha}}) + "\n"
+    write(exports / "lab-10.jsonl", [*body, end])
+    assert "1 file read, 2 known, 0 gone, 0 left out" in build(capsys, exports)[0]
+    assert read_case(exports) == page
+
+
 def test_several_processes_make_the_same_board(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vkbench_web.board.site.LEAST_PAGES", 2)
-    monkeypatch.setattr("vkbench_web.board.building.FILES_OF_PART", 2)
+    monkeypatch.setattr("vkbench_web.board.building.MOST_FILES", 2)
     kinds = {0: "lab.jsonl", 10: "b.jsonl.gz", 11: "c.jsonl", 20: "d.jsonl", 21: "e.jsonl"}
     for number, name in kinds.items():
         path = tmp_path / "exports" / name
@@ -334,7 +351,8 @@ def test_several_processes_make_the_same_board(
             file.writelines(lines_of_lab(number))
     (tmp_path / "exports" / "f.jsonl").write_text("no export\n")
     made = []
-    for cores in (1, 2):
+    for cores, held in ((1, 12_000), (2, 3)):
+        monkeypatch.setattr("vkbench_detection.board.reading.MOST_HELD", held)
         told: list[str] = []
         site = Site(folder=tmp_path / f"site{cores}", title="board")
         state = tmp_path / f"{cores}.sqlite"

@@ -97,10 +97,12 @@ def _check_signature(number: int, statement: str, signature: str) -> SignatureLi
     return SignatureLine(signature=signature, key=key)
 
 
+_LONGEST_KIND: Final = 20  # characters
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 _decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+_line_decoders: dict[tuple[str, type[Any]], msgspec.json.Decoder[Any]] = {}
 
 
 def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
@@ -109,7 +111,25 @@ def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
     return _decoders[record]
 
 
+def _line_decoder(kind: str, record: type[Any]) -> msgspec.json.Decoder[Any]:
+    """What reads a whole line at once: an object whose only field is its kind."""
+    if (decoder := _line_decoders.get((kind, record))) is None:
+        line = msgspec.defstruct("Line", [(kind, record)], forbid_unknown_fields=True)
+        decoder = _line_decoders[kind, record] = msgspec.json.Decoder(line)
+    return decoder
+
+
 def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
+    kind = text[2 : text.find('"', 2, _LONGEST_KIND)]  # of lines as exports write them
+    if record_type := kinds.get(kind):
+        try:
+            return Line(number, kind, getattr(_line_decoder(kind, record_type).decode(text), kind))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            pass  # whatever is odd about a line is looked at step by step
+    return _parse_in_steps(number, text, kinds)
+
+
+def _parse_in_steps(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
     try:
         kind, raw = _only_field(_fields.decode(text))
         record = _decoder(kinds[kind]).decode(raw)

@@ -1,6 +1,7 @@
 """The index of a board: one SQLite file with each timing of each export, read once.
 
-It can be deleted at any time: the next build reads all exports again.
+The timings of one run and one page are one row. It can be deleted at any time: the next build reads
+all exports again.
 """
 
 from __future__ import annotations
@@ -15,13 +16,11 @@ from typing import Any, Final
 from uuid import uuid4
 
 from vkbench.device import DeviceFacts
-from vkbench_db.batches import batches
-from vkbench_detection.board.lines import Apart
-from vkbench_detection.board.merging import MERGING
-from vkbench_detection.board.reading import Section, TimingRow, read_sections
+from vkbench_detection.board.merging import CLEARING, MERGING
+from vkbench_detection.board.packing import RunNumbers, pack_numbers, renumber
+from vkbench_detection.board.reading import Bunches, Section, read_sections
 
-VERSION: Final = 1
-BATCH: Final = 2000
+VERSION: Final = 2
 _CACHED: Final = 20_000  # words whose numbers are kept in memory
 _SCHEMA: Final = """
 CREATE TABLE file (
@@ -29,22 +28,21 @@ CREATE TABLE file (
   first INT DEFAULT 0, last INT DEFAULT -1);
 CREATE TABLE section (
   id INTEGER PRIMARY KEY, file INT REFERENCES file, uuid TEXT, sha TEXT, key TEXT, made_at REAL,
-  jobs INT, timings INT, first INT, last INT, hidden INT DEFAULT 0, same_as TEXT DEFAULT '');
+  jobs INT, timings INT, first INT, last INT, words BLOB, devices BLOB,
+  hidden INT DEFAULT 0, same_as TEXT DEFAULT '');
 CREATE INDEX section_file ON section (file);
 CREATE TABLE class (id INTEGER PRIMARY KEY, name TEXT UNIQUE, roofs TEXT DEFAULT '');
 CREATE TABLE device (
   id INTEGER PRIMARY KEY, key TEXT, class INT, llc_bytes INT, is_cpu INT, UNIQUE (key, class));
 CREATE TABLE page (id INTEGER PRIMARY KEY, class INT, case_name TEXT, UNIQUE (class, case_name));
 CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
-CREATE TABLE timing (
-  id INTEGER PRIMARY KEY, section INT, page INT, device INT, variant INT, driver INT, build INT,
-  metric INT, path INT, seconds REAL, bytes_moved INT, flops INT, apart INT);
+CREATE TABLE bunch (
+  id INTEGER PRIMARY KEY, section INT, page INT, kinds BLOB, places BLOB, seconds BLOB);
 CREATE TABLE identity (text TEXT);
 CREATE TABLE dirty (page INTEGER PRIMARY KEY);
 CREATE TABLE shown (
   page INTEGER PRIMARY KEY, timings INT, devices INT, metric TEXT, median REAL, apart INT);
 """
-APARTS: Final = tuple(Apart)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +60,7 @@ class Index:
         self.connection = connection
         self._word = lru_cache(maxsize=_CACHED)(self._find_word)
         self._page = lru_cache(maxsize=_CACHED)(self._find_page)
-        self._device = lru_cache(maxsize=_CACHED)(self._find_device)
+        self._class = lru_cache(maxsize=_CACHED)(self._find_class)
 
     @property
     def folder(self) -> Path:
@@ -81,26 +79,22 @@ class Index:
         rows = self.connection.execute("SELECT name, size, changed FROM file")
         return {name: Stamp(size=size, changed=changed) for name, size, changed in rows}
 
-    def add(self, name: str, stamp: Stamp, lines: Iterable[str]) -> int:
-        """Take a file's timings, all or none; return how many. ImportRefused says what is wrong."""
+    def add(self, name: str, stamp: Stamp, lines: Iterable[str]) -> None:
+        """Take a file's timings, all or none; ImportRefused says what is wrong."""
         self.remove(name)
         with self._transaction():
             file = self._insert_file(name, stamp)
-            first = self._next_timing()
-            count = 0
-            for batch in batches(self._number_rows(file, read_sections(lines)), BATCH):
-                marks = ", ".join("?" * len(batch[0]))
-                self.connection.executemany(f"INSERT INTO timing VALUES (NULL, {marks})", batch)
-                count += len(batch)
-            changes = (first, first + count - 1, file)
+            first = self._next("bunch")
+            self._insert_sections(file, read_sections(lines))
+            last = self._next("bunch") - 1
+            changes = (first, last, file)
             self.connection.execute("UPDATE file SET first = ?, last = ? WHERE id = ?", changes)
-            self._mark_range(first, first + count - 1)
-        return count
+            self._mark_range(first, last)
 
     def merge(self, part: Path) -> None:
         """Take all files of another index, which read them, and forget what this one had of them.
 
-        Their timings, sections and files move up by a number each, and so stay in their ranges.
+        Their bunches, sections and files move up by a number each, and so stay in their ranges.
         """
         with closing(_connect(part)) as other:
             names = other.execute("SELECT name FROM file").fetchall()
@@ -110,6 +104,9 @@ class Index:
         try:
             with self._transaction():
                 for statement in MERGING:
+                    self.connection.execute(statement)
+                self._renumber()
+                for statement in CLEARING:
                     self.connection.execute(statement)
         finally:
             self.connection.execute("DETACH part")
@@ -130,7 +127,7 @@ class Index:
         file, first, last = row
         with self._transaction():
             self._mark_range(first, last)
-            self.connection.execute("DELETE FROM timing WHERE id BETWEEN ? AND ?", (first, last))
+            self.connection.execute("DELETE FROM bunch WHERE id BETWEEN ? AND ?", (first, last))
             self.connection.execute("DELETE FROM section WHERE file = ?", (file,))
             self.connection.execute("DELETE FROM file WHERE id = ?", (file,))
 
@@ -188,40 +185,65 @@ class Index:
         )
         return int(made.lastrowid or 0)
 
-    def _next_timing(self) -> int:
-        [newest] = self.connection.execute("SELECT coalesce(max(id), 0) FROM timing").fetchone()
-        return int(newest) + 1
+    def _next(self, table: str) -> int:
+        """The number that the next row of a table gets."""
+        sql = f"SELECT coalesce(max(id), 0) + 1 FROM {table}"
+        [number] = self.connection.execute(sql).fetchone()
+        return int(number)
 
-    def _number_rows(
-        self, file: int, rows: Iterable[tuple[Section, TimingRow | None]]
-    ) -> Iterator[tuple[Any, ...]]:
-        """The rows of the table of timings; a run is stored when its last timing was."""
-        section, count, at = self._next_section(), 0, self._next_timing()
-        for run, row in rows:
-            if row is None:
-                made = (section, file, run.run.uuid, run.sha, run.key, run.run.created_at, run.jobs)
-                self.connection.execute(
-                    "INSERT INTO section VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')",
-                    (*made, count, at, at + count - 1),
-                )
-                section, at, count = section + 1, at + count, 0
+    def _insert_sections(self, file: int, pieces: Iterable[tuple[Section, Bunches | None]]) -> None:
+        """Store bunches of runs, and each run when its last bunch is there."""
+        section, first, count, numbers = self._next("section"), self._next("bunch"), 0, RunNumbers()
+        for run, bunches in pieces:
+            if bunches is not None:
+                count += self._insert_bunches(section, run, bunches, numbers)
                 continue
-            count += 1
-            device, kind = self._device(row.device.key, row.device.name, *_cache_of(row.device))
-            yield (
-                *(section, self._page(kind, row.case), device, self._word(row.variant)),
-                *(self._word(row.driver), self._word(row.build), self._word(row.metric)),
-                *(self._word(row.path), row.seconds, row.bytes_moved, row.flops),
-                APARTS.index(row.apart),
+            last = self._next("bunch") - 1
+            made = (section, file, run.run.uuid, run.sha, run.key, run.run.created_at, run.jobs)
+            words = pack_numbers([self._word(text) for text in numbers.words])
+            devices = [self._store_device(run.devices[key]) for key in numbers.devices]
+            self.connection.execute(
+                "INSERT INTO section VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')",
+                (*made, count, first, last, words, pack_numbers(devices)),
             )
+            section, first, count, numbers = section + 1, last + 1, 0, RunNumbers()
 
-    def _next_section(self) -> int:
-        [newest] = self.connection.execute("SELECT coalesce(max(id), 0) FROM section").fetchone()
-        return int(newest) + 1
+    def _insert_bunches(
+        self, section: int, run: Section, bunches: Bunches, numbers: RunNumbers
+    ) -> int:
+        """Store bunches of a run; return how many timings they have."""
+        count, rows = 0, []
+        for (name, case), bunch in bunches.items():
+            if not bunch.seconds:  # of jobs without timings
+                continue
+            count += len(bunch.seconds)
+            page = self._page(self._class(name), case)
+            rows.append((section, page, *numbers.pack(bunch)))
+        self.connection.executemany("INSERT INTO bunch VALUES (NULL, ?, ?, ?, ?, ?)", rows)
+        return count
+
+    def _renumber(self) -> None:
+        """Have the runs of another index, which is being merged, name words by this one's numbers.
+
+        Devices likewise.
+        """
+        words, devices = (
+            dict(self.connection.execute(f"SELECT old, new FROM {table}_of"))
+            for table in ("word", "device")
+        )
+        moved = [
+            (renumber(own_words, words), renumber(own_devices, devices), section)
+            for section, own_words, own_devices in self.connection.execute(
+                "SELECT id + top.section, words, devices FROM part.section CROSS JOIN top"
+            )
+        ]
+        self.connection.executemany(
+            "UPDATE main.section SET words = ?, devices = ? WHERE id = ?", moved
+        )
 
     def _mark_range(self, first: int, last: int) -> None:
         self.connection.execute(
-            "INSERT OR IGNORE INTO dirty SELECT DISTINCT page FROM timing WHERE id BETWEEN ? AND ?",
+            "INSERT OR IGNORE INTO dirty SELECT DISTINCT page FROM bunch WHERE id BETWEEN ? AND ?",
             (first, last),
         )
 
@@ -231,13 +253,17 @@ class Index:
     def _find_page(self, kind: int, case: str) -> int:
         return self._find("page", ("class", "case_name"), (kind, case))
 
-    def _find_device(self, key: str, name: str, llc_bytes: int, is_cpu: bool) -> tuple[int, int]:
-        kind = self._find("class", ("name",), (name,))
-        device = self._find("device", ("key", "class"), (key, kind))
+    def _find_class(self, name: str) -> int:
+        return self._find("class", ("name",), (name,))
+
+    def _store_device(self, facts: DeviceFacts) -> int:
+        """The number of a device, of which the newest export says how large its cache is."""
+        device = self._find("device", ("key", "class"), (facts.key, self._class(facts.name)))
         self.connection.execute(
-            "UPDATE device SET llc_bytes = ?, is_cpu = ? WHERE id = ?", (llc_bytes, is_cpu, device)
+            "UPDATE device SET llc_bytes = ?, is_cpu = ? WHERE id = ?",
+            (facts.llc_bytes, facts.type == "cpu", device),
         )
-        return device, kind
+        return device
 
     def _find(self, table: str, columns: Sequence[str], values: Sequence[Any]) -> int:
         """The number of a row, which is made if it is not there."""
@@ -256,14 +282,10 @@ class Index:
             yield
         except BaseException:
             self.connection.execute("ROLLBACK")
-            for cached in (self._word, self._page, self._device):  # numbers of rows that are gone
+            for cached in (self._word, self._page, self._class):  # numbers of rows that are gone
                 cached.cache_clear()
             raise
         self.connection.execute("COMMIT")
-
-
-def _cache_of(device: DeviceFacts) -> tuple[int, bool]:
-    return device.llc_bytes, device.type == "cpu"
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
+
+from msgspec import Struct
 
 from vkbench.bounds import MOST_NAME_BYTES, UNSHOWN
 from vkbench.case import parse
@@ -29,8 +30,7 @@ class Apart(StrEnum):
     BEYOND = "beyond the roof: faster than this device can be"
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoardTiming:
+class BoardTiming(Struct, frozen=True, kw_only=True, gc=False):
     """A timing of a job, without its samples."""
 
     metric: str
@@ -41,8 +41,7 @@ class BoardTiming:
     side: Side = Side.OURS
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoardAttempt:
+class BoardAttempt(Struct, frozen=True, kw_only=True, gc=False):
     """An attempt at a job, as far as a board tells it."""
 
     token: int
@@ -52,15 +51,13 @@ class BoardAttempt:
     telemetry: Mapping[str, float]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoardVerdict:
+class BoardVerdict(Struct, frozen=True, kw_only=True, gc=False):
     """The arithmetic that judged a result."""
 
     path: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoardJob:
+class BoardJob(Struct, frozen=True, kw_only=True, gc=False):
     """A job, as far as a board tells it."""
 
     position: int

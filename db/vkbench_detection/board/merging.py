@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-_MOVED: Final = ("file", "section", "timing")
-_WORDS: Final = ("variant", "driver", "build", "metric", "path")
+_MOVED: Final = ("file", "section", "bunch")
+_TABLES: Final = ("word_of", "class_of", "device_of", "page_of", "top")
 
 
 def _list_statements() -> Iterator[str]:
@@ -49,25 +49,21 @@ def _list_statements() -> Iterator[str]:
     tops = ", ".join(f"(SELECT coalesce(max(id), 0) FROM main.{name}) AS {name}" for name in _MOVED)
     yield f"CREATE TEMP TABLE top AS SELECT {tops}"
     yield (
-        "INSERT INTO file SELECT id + top.file, name, size, changed, fault, first + top.timing,"
-        " last + top.timing FROM part.file CROSS JOIN top"
+        "INSERT INTO file SELECT id + top.file, name, size, changed, fault, first + top.bunch,"
+        " last + top.bunch FROM part.file CROSS JOIN top"
     )
     yield (
         "INSERT INTO section SELECT id + top.section, one.file + top.file, uuid, sha, key, made_at,"
-        " jobs, timings, first + top.timing, last + top.timing, hidden, same_as"
+        " jobs, timings, first + top.bunch, last + top.bunch, words, devices, hidden, same_as"
         " FROM part.section AS one CROSS JOIN top"
     )
-    joins = " ".join(f"CROSS JOIN word_of AS {name} ON {name}.old = one.{name}" for name in _WORDS)
-    words = ", ".join(f"{name}.new" for name in _WORDS)
-    yield (  # in their order, each word, page and device by its number
-        "INSERT INTO timing SELECT one.id + top.timing, one.section + top.section, page_of.new,"
-        f" device_of.new, {words}, seconds, bytes_moved, flops, apart"
-        " FROM top CROSS JOIN part.timing AS one CROSS JOIN page_of ON page_of.old = one.page"
-        f" CROSS JOIN device_of ON device_of.old = one.device {joins} ORDER BY one.id"
+    yield (  # in their order, each page by its number
+        "INSERT INTO bunch SELECT one.id + top.bunch, one.section + top.section, page_of.new,"
+        " kinds, places, seconds FROM top CROSS JOIN part.bunch AS one"
+        " CROSS JOIN page_of ON page_of.old = one.page ORDER BY one.id"
     )
     yield "INSERT OR IGNORE INTO dirty SELECT new FROM page_of"
-    for table in ("word_of", "class_of", "device_of", "page_of", "top"):
-        yield f"DROP TABLE temp.{table}"
 
 
 MERGING: Final = tuple(_list_statements())
+CLEARING: Final = tuple(f"DROP TABLE temp.{table}" for table in _TABLES)

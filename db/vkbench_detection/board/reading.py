@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -27,28 +28,39 @@ from vkbench_detection.board.lines import (
     check_word,
 )
 
-SHOWN = (RunKind.WORK, RunKind.CALIBRATION, RunKind.IMPORT)
+SHOWN = (None, RunKind.WORK, RunKind.CALIBRATION, RunKind.IMPORT)  # files of old name none
 NOT_COLD_METRIC = "cold, maybe cached"
 _MODES = (Mode.PERFORMANCE, Mode.PEER)
 _STATES = (JobState.PASSED, JobState.WRONG)
+MOST_HELD = 12_000  # timings, or jobs without one, that are in memory at once
 _DIGITS = 12  # of a hash that people read
 _UNKNOWN = ("", "unknown")
 
 
-class TimingRow(NamedTuple):
-    """A timing as the index keeps it; texts are interned there."""
+class Kind(NamedTuple):
+    """What timings of one run and one page have in common."""
 
-    device: DeviceFacts
-    case: str
+    device: str  # key
     variant: str
     driver: str
     build: str
     metric: str
     path: str  # arithmetic; "" of other programs, which no roof judges
-    seconds: float
     bytes_moved: int
     flops: int
     apart: Apart
+
+
+@dataclass(frozen=True)
+class Bunch:
+    """Timings of one run and one page in their order: seconds, and the place of each one's kind."""
+
+    kinds: dict[Kind, int] = field(default_factory=dict)  # places, which count up from 0
+    places: array[int] = field(default_factory=lambda: array("I"))
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+
+
+Bunches = Mapping[tuple[str, str], Bunch]  # by name of the class of devices, and case
 
 
 @dataclass(kw_only=True)
@@ -65,26 +77,38 @@ class Section:
     key: str = ""  # fingerprint of the key that signed the run; "" if it is unsigned
 
 
-def read_sections(lines: Iterable[str]) -> Iterator[tuple[Section, TimingRow | None]]:
-    """The timings of a file one by one, each with its run; no timing at the end of a run.
+def read_sections(lines: Iterable[str]) -> Iterator[tuple[Section, Bunches | None]]:
+    """The timings of a file in bunches, each with its run; no bunches at the end of a run.
 
     ImportRefused names the first line that is wrong: nothing of the file is to be used then.
     """
     section: Section | None = None
+    gathering = _Gathering()
     for line in read_records(lines, BOARD_KINDS):
         if isinstance(line.record, BoardJob):
             assert section
-            yield from ((section, row) for row in _read_job(line, line.record, section))
+            gathering.add(line, line.record, section)
+            if gathering.count >= MOST_HELD:
+                yield section, gathering.bunches
+                gathering = _Gathering()
             continue
         record = check_record(line.number, line.record)
         if isinstance(record, RunLine):
             if section:
-                yield section, None
-            section = Section(run=record)
+                yield from _end_section(section, gathering)
+            section, gathering = Section(run=record), _Gathering()
         elif section:
             _add_record(section, record)
     if section is None:
         raise ImportRefused("the file is empty")
+    yield from _end_section(section, gathering)
+
+
+def _end_section(
+    section: Section, gathering: _Gathering
+) -> Iterator[tuple[Section, Bunches | None]]:
+    if gathering.bunches:
+        yield section, gathering.bunches
     yield section, None
 
 
@@ -103,41 +127,81 @@ def _add_record(section: Section, record: object) -> None:
             section.key = record.key
 
 
-def _read_job(line: Line, job: BoardJob, section: Section) -> Iterator[TimingRow]:
-    if job.mode not in _MODES or job.state not in _STATES:
-        return
-    if section.run.kind not in (None, *SHOWN) or not (attempt := job.settling):
-        return
-    try:
-        check_case(job.case)
-        device = section.devices[job.device]
+class _Work(NamedTuple):
+    """Jobs that differ in their seconds alone: their bunch, and the places of their kinds."""
+
+    bunch: Bunch
+    places: dict[tuple[object, ...], int]  # by what a timing says beside its seconds
+
+
+class _Gathering:
+    """Timings of a run while they are read. What jobs have in common is looked at once."""
+
+    def __init__(self) -> None:
+        self.bunches: dict[tuple[str, str], Bunch] = {}
+        self.count = 0
+        self._works: dict[tuple[object, ...], _Work] = {}
+
+    def add(self, line: Line, job: BoardJob, section: Section) -> None:
+        """Take a job's timings, if they may count; ImportRefused for what is wrong with them."""
+        if job.mode not in _MODES or job.state not in _STATES:
+            return
+        if section.run.kind not in SHOWN or not (attempt := job.settling):
+            return
+        try:
+            self._add_timings(job, attempt, section)
+        except KeyError:
+            raise ImportRefused(
+                f"line {line.number}: no line tells the device {job.device!a}"
+            ) from None
+        except (ValueError, UsageError) as error:
+            raise ImportRefused(f"line {line.number}: {error}") from error
+
+    def _add_timings(self, job: BoardJob, attempt: BoardAttempt, section: Section) -> None:
+        work = self._find_work(job, attempt, section)
+        places, seconds = work.bunch.places, work.bunch.seconds
         for timing in job.timings:
-            yield _make_row(device, job, attempt, timing, section)
-    except KeyError:
-        raise ImportRefused(
-            f"line {line.number}: no line tells the device {job.device!a}"
-        ) from None
-    except (ValueError, UsageError) as error:
-        raise ImportRefused(f"line {line.number}: {error}") from error
+            facts = (
+                *(timing.metric, timing.bytes_moved, timing.flops, timing.warnings, timing.side),
+                timing.seconds > 0,
+            )
+            if (place := work.places.get(facts)) is None:
+                kind = _describe_kind(job, attempt, timing, section)
+                place = work.places[facts] = work.bunch.kinds.setdefault(
+                    kind, len(work.bunch.kinds)
+                )
+            places.append(place)
+            seconds.append(timing.seconds)
+        self.count += max(1, len(job.timings))
+
+    def _find_work(self, job: BoardJob, attempt: BoardAttempt, section: Section) -> _Work:
+        facts = (  # all that `_describe_kind` reads of a job and its attempt
+            *(job.device, job.case, job.variant, job.bundle, job.state, job.arm_kind),
+            *(job.verdict and job.verdict.path, attempt.variant, attempt.kernel_sha),
+            *(attempt.environment, bool(attempt.telemetry.get(BOUNDS_CHECKED))),
+        )
+        if (work := self._works.get(facts)) is None:
+            case = check_case(job.case)
+            page = (section.devices[job.device].name, case)
+            work = self._works[facts] = _Work(self.bunches.setdefault(page, Bunch()), {})
+        return work
 
 
-def _make_row(
-    device: DeviceFacts, job: BoardJob, attempt: BoardAttempt, timing: BoardTiming, section: Section
-) -> TimingRow:
+def _describe_kind(
+    job: BoardJob, attempt: BoardAttempt, timing: BoardTiming, section: Section
+) -> Kind:
     if not (0 <= timing.bytes_moved <= MOST_BYTES and 0 <= timing.flops <= MOST_BYTES):
         raise ValueError("bytes and operations are counts of 63 bits")
     environment = section.environments.get(attempt.environment)
     is_theirs = timing.side is Side.THEIRS
     is_ours = not is_theirs and job.arm_kind is ArmKind.BUNDLE and section.run.track != PEERS
-    return TimingRow(
-        device=device,
-        case=job.case,
+    return Kind(
+        device=job.device,
         variant=check_word(job.variant if is_theirs else attempt.variant),
         driver=_find_driver(section, attempt.environment),
         build="" if is_theirs else _name_build(job, attempt, section.builds),
         metric=_name_metric(timing),
         path=check_word(job.verdict.path if job.verdict and is_ours else ""),
-        seconds=timing.seconds,
         bytes_moved=timing.bytes_moved,
         flops=timing.flops,
         apart=_find_apart(job, attempt, timing, environment),

@@ -15,21 +15,18 @@ from vkbench.case import parse
 from vkbench.configuration import variant_of
 from vkbench.errors import UsageError
 from vkbench_detection.board.index import Index
+from vkbench_detection.board.packing import unpack_timings
+from vkbench_detection.board.words import Words
 from vkbench_detection.series.calibrations import name_rates
 from vkbench_detection.series.impossible import MARGIN, least_seconds
 from vkbench_detection.series.roofs import RoofLoad, Roofs, numbers_of
 
 _KERNELS: Final = ("read_bandwidth", "copy", "fma", "dot_i8", "matrix_rate")
-_RATES = """
-SELECT page.class, timing.device, page.case_name, variant.text, device.llc_bytes, device.is_cpu,
-  max(CASE WHEN metric.text = 'hot' THEN flops WHEN flops = 0 THEN bytes_moved END / seconds)
-FROM timing
-JOIN section ON section.id = timing.section AND NOT section.hidden
-JOIN page ON page.id = timing.page JOIN device ON device.id = timing.device
-JOIN word AS metric ON metric.id = timing.metric
-JOIN word AS variant ON variant.id = timing.variant
-WHERE timing.apart = 0 AND timing.page IN (SELECT id FROM page WHERE {kernels})
-GROUP BY timing.device, page.case_name, timing.variant
+_BUNCHES: Final = """
+SELECT page.class, page.case_name, section, kinds, places, seconds
+FROM bunch JOIN page ON page.id = bunch.page
+WHERE page IN (SELECT id FROM page WHERE {kernels})
+  AND section NOT IN (SELECT id FROM section WHERE hidden)
 """
 
 
@@ -50,23 +47,40 @@ def _find_roofs(index: Index) -> list[tuple[int, Roofs]]:
 
     So one lab's wrong calibration neither lifts nor lowers the roof for all others.
     """
-    kernels = " OR ".join(f"case_name LIKE '{kernel}/%'" for kernel in _KERNELS)
     by_device: dict[tuple[int, int], dict[tuple[str, str], float]] = {}
-    facts: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    for kind, device, case, variant, llc, is_cpu, rate in index.query(
-        _RATES.format(kernels=kernels)
-    ):
-        if not rate:
-            continue
-        facts[kind].append((llc, bool(is_cpu)))
+    for (kind, device, case, variant), rate in _find_rates(index).items():
         kept = by_device.setdefault((kind, device), {})
         key = (case.partition("/")[0], variant_of(variant))
         kept[key] = max(kept.get(key, 0.0), rate)
+    caches = dict[int, tuple[int, bool]](
+        (device, (llc_bytes, bool(is_cpu)))
+        for device, llc_bytes, is_cpu in index.query("SELECT id, llc_bytes, is_cpu FROM device")
+    )
+    facts: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+    for kind, device in by_device:
+        facts[kind].append(caches[device])
     rates: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for (kind, _), own in by_device.items():
         for key, rate in own.items():
             rates[kind][key].append(rate)
     return [(kind, _make_roofs(rates[kind], facts[kind])) for kind in rates]
+
+
+def _find_rates(index: Index) -> dict[tuple[int, int, str, str], float]:
+    """The greatest rate of each class, device, case and code path, of those that have one."""
+    words, rates = Words(index), dict[tuple[int, int, str, str], float]()
+    kernels = " OR ".join(f"case_name LIKE '{kernel}/%'" for kernel in _KERNELS)
+    rows = index.query(_BUNCHES.format(kernels=kernels))
+    for kind, case, section, packed, places, seconds in rows:
+        parts = words.kinds(section, packed)
+        for place, value in unpack_timings(places, seconds):
+            part = parts[place]
+            is_hot = words.text(part.metric) == "hot"
+            amount = part.flops if is_hot else 0 if part.flops else part.bytes_moved
+            if amount and not part.apart:
+                key = (kind, part.device, case, words.text(part.variant))
+                rates[key] = max(rates.get(key, 0.0), amount / value)
+    return rates
 
 
 def _make_roofs(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from vkbench_detection.board.index import APARTS, Index
+from vkbench_detection.board.index import Index
 from vkbench_detection.board.lines import Apart
+from vkbench_detection.board.packing import APARTS, PackedKind, unpack_timings
 from vkbench_detection.board.roofs import Measured, least_of, read_roofs
+from vkbench_detection.board.words import Export, Words
 from vkbench_detection.series.roofs import Roofs
 
 SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -21,13 +23,14 @@ MOST_EXPORTS: Final = 200  # that a page names
 MOST_METRICS: Final = 6
 PREFERRED: Final = ("cold", "hot")  # what a case's badge and its row in lists say
 _ROWS: Final = """
-SELECT timing.page, class.id, class.name, page.case_name, section, device, variant, driver, build,
-  metric, path, seconds, bytes_moved, flops, apart
-FROM timing
-JOIN section ON section.id = timing.section AND NOT section.hidden
-JOIN page ON page.id = timing.page JOIN class ON class.id = page.class
-WHERE timing.page BETWEEN ? AND ? AND timing.page IN (SELECT page FROM dirty)
-ORDER BY timing.page, section
+SELECT page, section, kinds, places, seconds FROM bunch
+WHERE page BETWEEN ? AND ? AND page IN (SELECT page FROM dirty)
+  AND section NOT IN (SELECT id FROM section WHERE hidden)
+ORDER BY page, section, id
+"""
+_PAGE: Final = """
+SELECT class.id, class.name, case_name FROM page JOIN class ON class.id = page.class
+WHERE page.id = ?
 """
 
 
@@ -67,16 +70,6 @@ class Standing:
     flops_per_second: float
     parts: Mapping[str, Sequence[Group]]  # by "driver", "build", "code path"; most results first
     left_out: Mapping[str, int]  # groups beyond MOST_GROUPS
-
-
-@dataclass(frozen=True, kw_only=True)
-class Export:
-    """A run of a file, as a page names it."""
-
-    file: str
-    key: str  # fingerprint of the key that signed it; "" if it is unsigned
-    made_at: float
-    timings: int  # on the page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +114,14 @@ class _Gathered:
     apart_sections: dict[Apart, dict[int, None]] = field(default_factory=lambda: defaultdict(dict))
     sections: Counter[int] = field(default_factory=Counter)
 
+    def array_of(self, kind: PackedKind) -> array[float]:
+        """The array for seconds of a kind that count; its amounts are its metric's if it is new."""
+        key = _Key(kind.metric, kind.variant, kind.driver, kind.build, kind.device)
+        if (values := self.seconds.get(key)) is None:
+            values = self.seconds[key] = array("d")
+            self.amounts[kind.metric] = (kind.bytes_moved, kind.flops)
+        return values
+
     def set_apart(self, reason: Apart, section: int, seconds: float) -> None:
         """Count a timing that does not count, and remember its export."""
         count, least, most = self.apart.get(reason, (0, seconds, seconds))
@@ -130,9 +131,10 @@ class _Gathered:
 
 def read_pages(index: Index, first: int, last: int) -> Iterator[CasePage]:
     """The pages that changed since the last build, of these numbers, one at a time."""
-    roofs, words = read_roofs(index), _Words(index)
+    roofs, words = read_roofs(index), Words(index)
     rows: Iterable[Any] = index.query(_ROWS, (first, last))
-    for (page, kind, device, case), group in groupby(rows, key=itemgetter(0, 1, 2, 3)):
+    for page, group in groupby(rows, key=itemgetter(0)):
+        kind, device, case = index.query(_PAGE, (page,)).fetchone()
         gathered = _gather(group, case, roofs.get(kind), words)
         exports = gathered.sections.most_common(MOST_EXPORTS)
         yield CasePage(
@@ -147,55 +149,64 @@ def read_pages(index: Index, first: int, last: int) -> Iterator[CasePage]:
         )
 
 
-def _gather(rows: Iterable[Any], case: str, roofs: Roofs | None, words: _Words) -> _Gathered:
+def _gather(rows: Iterable[Any], case: str, roofs: Roofs | None, words: Words) -> _Gathered:
     made = _Gathered()
     floors: dict[tuple[int, ...], float] = {}  # seconds that a roof allows, by what it judges
-    keys: dict[tuple[int, ...], array[float]] = {}
-    for row in rows:
-        section, device, variant, driver, build, metric, path, seconds, *amounts, apart = row[4:]
-        made.sections[section] += 1
-        if roofs and not apart:
-            judged = (variant, metric, path, *amounts)
-            if (floor := floors.get(judged)) is None:
-                floor = floors[judged] = _find_floor(case, judged, roofs, words)
-            apart = seconds < floor and APARTS.index(Apart.BEYOND)
-        if apart:
-            made.set_apart(APARTS[apart], section, seconds)
-            continue
-        key = (metric, variant, driver, build, device)
-        if (values := keys.get(key)) is None:
-            values = keys[key] = array("d")
-            made.amounts[metric] = (amounts[0], amounts[1])
-        values.append(seconds)
-    made.seconds = {_Key(*key): values for key, values in keys.items()}
+    for _, section, packed, places, seconds in rows:
+        kinds = words.kinds(section, packed)
+        least = [_find_floor(case, kind, roofs, words, floors) for kind in kinds]
+        arrays: list[array[float] | None] = [None] * len(kinds)
+        for place, value in unpack_timings(places, seconds):
+            made.sections[section] += 1
+            kind = kinds[place]
+            if kind.apart or value < least[place]:
+                made.set_apart(APARTS[kind.apart] or Apart.BEYOND, section, value)
+                continue
+            if (values := arrays[place]) is None:
+                values = arrays[place] = made.array_of(kind)
+            values.append(value)
     return made
 
 
-def _find_floor(case: str, judged: tuple[int, ...], roofs: Roofs, words: _Words) -> float:
-    variant, metric, path, bytes_moved, flops = judged
-    measured = Measured(
-        case=case,
-        variant=words.text(variant),
-        metric=words.text(metric),
-        path=words.text(path),
-        bytes_moved=bytes_moved,
-        flops=flops,
-    )
-    return least_of(measured, roofs)
+def _find_floor(
+    case: str,
+    kind: PackedKind,
+    roofs: Roofs | None,
+    words: Words,
+    floors: dict[tuple[int, ...], float],
+) -> float:
+    """The seconds below which timings of a kind are beyond the roof; each is reckoned once."""
+    if roofs is None or kind.apart:
+        return 0.0
+    judged = (kind.variant, kind.metric, kind.path, kind.bytes_moved, kind.flops)
+    if (floor := floors.get(judged)) is None:
+        floor = floors[judged] = least_of(
+            Measured(
+                case=case,
+                variant=words.text(kind.variant),
+                metric=words.text(kind.metric),
+                path=words.text(kind.path),
+                bytes_moved=kind.bytes_moved,
+                flops=kind.flops,
+            ),
+            roofs,
+        )
+    return floor
 
 
-def _make_standings(made: _Gathered, words: _Words) -> Iterator[Standing]:
+def _make_standings(made: _Gathered, words: Words) -> Iterator[Standing]:
     by_metric: dict[int, list[_Key]] = defaultdict(list)
     for key in made.seconds:
         by_metric[key.metric].append(key)
     for metric, keys in sorted(by_metric.items(), key=lambda item: words.text(item[0])):
         whole = _make_group("all", keys, made)
         bytes_moved, flops = made.amounts[metric]
-        parts = {
-            "driver": _split(keys, made, words, lambda key: key.driver),
-            "build": _split(keys, made, words, lambda key: key.build),
-            "code path": _split(keys, made, words, lambda key: key.variant),
+        numbers = {
+            "driver": [key.driver for key in keys],
+            "build": [key.build for key in keys],
+            "code path": [key.variant for key in keys],
         }
+        parts = {name: _split(keys, own, made, words, whole) for name, own in numbers.items()}
         yield Standing(
             metric=words.text(metric),
             whole=whole,
@@ -207,13 +218,17 @@ def _make_standings(made: _Gathered, words: _Words) -> Iterator[Standing]:
 
 
 def _split(
-    keys: Iterable[_Key], made: _Gathered, words: _Words, part: Callable[[_Key], int]
+    keys: Sequence[_Key], numbers: Sequence[int], made: _Gathered, words: Words, whole: Group
 ) -> list[Group]:
-    """The groups by one thing in which timings differ, those with most timings first."""
-    by_part: dict[int, list[_Key]] = defaultdict(list)
-    for key in keys:
-        by_part[part(key)].append(key)
-    groups = [_make_group(words.text(one) or "unknown", own, made) for one, own in by_part.items()]
+    """The groups of keys that have the same number, those with most timings first."""
+    by_number: dict[int, list[_Key]] = defaultdict(list)
+    for key, number in zip(keys, numbers, strict=True):
+        by_number[number].append(key)
+    if len(by_number) == 1:
+        return [replace(whole, name=words.text(numbers[0]) or "unknown")]
+    groups = [
+        _make_group(words.text(number) or "unknown", own, made) for number, own in by_number.items()
+    ]
     return sorted(groups, key=lambda group: (-group.count, group.name))
 
 
@@ -239,36 +254,8 @@ def _take_share(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def _list_apart(made: _Gathered, words: _Words) -> Iterator[SetApart]:
+def _list_apart(made: _Gathered, words: Words) -> Iterator[SetApart]:
     for reason, (count, least, most) in sorted(made.apart.items()):
         files = [words.export(section, 0).file for section in made.apart_sections[reason]]
         names = [*dict.fromkeys(files)][:5]
         yield SetApart(reason=reason, count=count, least=least, most=most, files=names)
-
-
-class _Words:
-    """The texts and exports that an index names by numbers, of which it has few."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._texts: dict[int, str] = {}
-        self._exports: dict[int, tuple[str, str, float]] = {}
-
-    def text(self, number: int) -> str:
-        """The text of a number."""
-        if (known := self._texts.get(number)) is not None:
-            return known
-        [text] = self._index.query("SELECT text FROM word WHERE id = ?", (number,)).fetchone()
-        self._texts[number] = text
-        return str(text)
-
-    def export(self, section: int, timings: int) -> Export:
-        """A run of a file, of which a page shows so many timings."""
-        if section not in self._exports:
-            self._exports[section] = self._index.query(
-                "SELECT file.name, key, made_at FROM section JOIN file ON file.id = section.file "
-                "WHERE section.id = ?",
-                (section,),
-            ).fetchone()
-        file, key, made_at = self._exports[section]
-        return Export(file=file, key=key, made_at=made_at, timings=timings)
