@@ -71,7 +71,7 @@ def make_build(product: Product, logs: Path, options: MakeOptions) -> Build:
         repository=options.repository,
         logs=logs,
         tell=tell,
-        limit_seconds=options.minutes * 60,
+        limit_seconds=options.limit_seconds,
     )
     chosen = find_revision(options.repository, options.revision)
     if is_changed(options.repository):

@@ -84,11 +84,15 @@ def describe_list() -> str:
     )
 
 
-def class_table(devices: Sequence[DeviceFacts]) -> Table:
-    """The classes of devices: what is tuned for each, and by what other choices are estimated."""
+def class_table(devices: Sequence[DeviceFacts], calibrated: Sequence[DeviceFacts] = ()) -> Table:
+    """The classes of devices: what is tuned for each, and by what other choices are estimated.
+
+    `devices` are those of this machine, `calibrated` those whose calibrations the database has.
+    """
     from vkbench_shaders.tuning.classes import class_of
 
     here = [class_of(device).name for device in devices]
+    known = {class_of(device).name for device in calibrated}
     rows: list[dict[str, Cell]] = []
     for kind, installed, shipped in _read_tables():
         tables = (installed, shipped)
@@ -102,7 +106,7 @@ def class_table(devices: Sequence[DeviceFacts]) -> Table:
                 "tuned": len(shipped.tuned),
                 "installed": len(installed.tuned),
                 "thresholds": ", ".join(sorted(thresholds)),
-                "choices": _describe_choices(installed, shipped),
+                "choices": _describe_choices(installed, shipped, is_calibrated=kind.name in known),
                 "sources": sorted({f"{each.device}, {each.driver_version}" for each in sources}),
             }
         )
@@ -118,13 +122,17 @@ def _read_tables() -> Iterator[tuple[DeviceClass, TuningTable, TuningTable]]:
         yield kind, read_installed(kind.name), read_shipped(kind.name)
 
 
-def _describe_choices(installed: TuningTable, shipped: TuningTable) -> str:
-    """By what a class chooses where no case was tuned, and no threshold of its own is known."""
+def _describe_choices(installed: TuningTable, shipped: TuningTable, *, is_calibrated: bool) -> str:
+    """By what a class chooses where no case was tuned, and no threshold of its own is known.
+
+    A calibration in the database counts from when a table that has it is installed.
+    """
     if installed.peaks or shipped.peaks:
         return "estimated from its calibration"
     if installed.thresholds or shipped.thresholds:
         return "estimated from its thresholds"
-    return "estimated as on an H200: not calibrated"
+    why = "calibrated, but its table is not installed" if is_calibrated else "not calibrated"
+    return f"estimated as on an H200: {why}"
 
 
 def describe_tuned() -> str:

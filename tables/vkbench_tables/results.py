@@ -90,13 +90,15 @@ def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> T
     return Table(columns=columns, rows=rows)
 
 
-def rows_of(results: Iterable[ResultRow], made_of: Mapping[str, str] = {}) -> list[dict[str, Cell]]:
+def rows_of(
+    results: Iterable[ResultRow], made_of: Mapping[str, list[str]] = {}
+) -> list[dict[str, Cell]]:
     """A row a job; the results of one job stand together, as queries give them.
 
     `made_of` are the git revisions of bundles by their hashes.
     """
     jobs = (list(of_job) for _, of_job in groupby(results, key=lambda row: row.job))
-    return [_row(of_job) | {"made_of": made_of.get(of_job[0].bundle, "")} for of_job in jobs]
+    return [_row(of_job) | {"made_of": made_of.get(of_job[0].bundle, [])} for of_job in jobs]
 
 
 def _token_rate(case: str, timed: ResultRow | None) -> float | None:

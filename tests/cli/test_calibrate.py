@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+import planted_runs
 from commands import Captured, read_rows, run_command
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_detection.series.canaries import CanaryReading, note
 from vkbench_detection.series.placing import place
+from vkbench_shaders.tuning.classes import class_of
 
 GIGA = 10**9
 
@@ -127,3 +129,14 @@ def test_devices_say_whether_their_canary_is_steady(capsys: Captured, filled: Da
     assert off["canary"] == "off"
     assert off["canary_sigmas"] == pytest.approx(31.77, rel=1e-3)
     assert "off" in run_command(capsys, "devices")[0].split()
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_a_class_that_was_calibrated_lacks_only_its_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("vkbench_local.machine.all_devices", list)
+    rows = {row["class"]: row["choices"] for row in read_rows(capsys, "kernels", "--classes")}
+    calibrated = rows.pop(class_of(planted_runs.DEVICE).name)
+    assert calibrated == "estimated as on an H200: calibrated, but its table is not installed"
+    assert set(rows.values()) == {"estimated as on an H200: not calibrated"}

@@ -55,7 +55,7 @@ def test_a_revision_becomes_a_build_that_says_of_which_commit(
     assert err.endswith(f"v1: bench of v1 {sha[:10]} the first one\n")
     [row] = builds(type_build_words)
     assert (row["sha"], row["name"]) == (out.strip(), "v1")
-    assert row["commit"] == f"{sha[:10]} the first one"
+    assert row["commit"] == [f"{sha[:10]} the first one"]
     (repository / "bench.c").write_text("changed")
     code, again, err = type_build_words("make", "bench", *from_there)
     assert (code, again) == (0, out)

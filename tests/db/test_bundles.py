@@ -48,7 +48,7 @@ def test_a_bundle_tells_the_revisions_that_it_was_made_of(lab: Lab) -> None:
         store.store_bundle(tx, edited, lab.now)
     with lab.database.reading() as tx:
         told = read_revisions(tx, [edited.sha, other.sha, "0" * 64, ""])
-        assert told == {edited.sha: ", ".join(f"{number} more" for number in range(2, 10))}
+        assert told == {edited.sha: [f"{number} more" for number in range(2, 10)]}
         kept = store.load_bundle(tx, edited.sha)
         assert kept
         assert kept.made_of == tuple(f"{number} more" for number in range(2, 10))

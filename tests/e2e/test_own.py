@@ -42,7 +42,7 @@ def test_one_s_own_kernel_is_checked_and_timed(vkbench: Vkbench, tmp_path: Path)
     commit(path.parent, "the first one")
     ended = vkbench("run", "--kernel-file", str(path), "--seconds", "0.05", "--all", "--json")
     assert ended.code == 0, ended.err
-    assert {row["made_of"][10:] for row in ended.rows} == {" the first one"}
+    assert {row["made_of"][0][10:] for row in ended.rows} == {" the first one"}
     assert "4 passed" in ended.err
     timed = [row for row in ended.rows if row["hot_seconds"]]
     assert [row["case"] for row in timed] == [TIMED]
@@ -357,6 +357,8 @@ def test_the_revision_that_made_a_kernel_slow_is_found(vkbench: Vkbench, tmp_pat
     assert [row["label"].split()[-1] for row in ended.rows] == ["plain", "broken", "slow"]
     assert "undefined identifier" in ended.rows[1]["note"]
     assert [row["is_first_bad"] for row in ended.rows] == [False, False, True]
+    measured = vkbench("results", "--kernel", NAME, "--mode", "paired", "--json").rows
+    assert [row["made_of"][0][11:] for row in measured] == ["slow"]
 
 
 def test_what_declares_no_case_is_not_bisected(vkbench: Vkbench, tmp_path: Path) -> None:

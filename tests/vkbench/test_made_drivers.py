@@ -105,6 +105,23 @@ def test_equal_files_are_one_driver_and_names_are_told_apart(
         make("v1", "x-v1", command="touch never-run")
 
 
+def test_a_declaration_says_how_long_its_command_may_take(
+    repository: Path, store: DriverStore, tmp_path: Path
+) -> None:
+    commit_driver(repository, "one", 1)
+    patient = DriverRecipe(command="sleep 100", folder="out", minutes=600)
+    hasty = replace(patient, minutes=0.02)
+    maker = Maker(
+        product=DriverProduct(declared=replace(DECLARED, build=hasty), store=store),
+        repository=repository,
+        logs=tmp_path / "logs",
+        tell=lambda _: None,
+    )
+    with pytest.raises(NotBuilt, match="the command took over 1 second"):
+        maker.make(find_revision(repository, "HEAD"))
+    assert hasty.sha == patient.sha  # what was made by one is not made anew by the other
+
+
 @pytest.mark.parametrize(
     ("command", "icd", "why"),
     [
@@ -136,6 +153,10 @@ def test_what_leaves_no_driver_is_told(
         (
             'name = "x"\n[build]\ncommand = "a"\nfolder = "b"\nicd = "a/b"',
             "{path}: build: icd 'a/b' is no name of a manifest below the folder",
+        ),
+        (
+            'name = "x"\n[build]\ncommand = "a"\nfolder = "b"\nminutes = 0',
+            "{path}: build: minutes 0 are none: after how many the command is ended, up to 10000",
         ),
         (
             'name = "x"\n[build]\ncommand = "a"\nfolder = "b"\nicds = "a"',

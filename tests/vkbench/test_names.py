@@ -47,3 +47,9 @@ def test_nearest_keeps_spelling_and_is_bounded() -> None:
     assert names.nearest("iq2_xs", KNOWN) == ("IQ2_xxs",)
     assert len(names.nearest("q4_0", KNOWN, most=2)) == 2
     assert names.nearest("nothing like it", KNOWN) == ()
+
+
+def test_texts_with_commas_stand_between_semicolons() -> None:
+    assert names.join_items([]) == ""
+    assert names.join_items(["a1 first", "b2 second"]) == "a1 first, b2 second"
+    assert names.join_items(["a1 first, with changes", "b2"]) == "a1 first, with changes; b2"

@@ -77,20 +77,27 @@ def test_regressions_of_the_night_come_first_and_the_worst_of_them(
     assert re.findall(r'<li data-word="(\w+)"><a href="/regressions', text) == [
         *("wrong", "slower", "faster"),
     ]
-    assert "2 new regressions" in text
+    assert "1 regression wrong (1 new), 1 regression failed, 1 new regression slower" in text
     assert "All 4 to look at" in text
     assert "New regressions</h2>" in text
 
 
-def test_a_ratio_to_a_peer_that_fell_is_shown(pages: TestClient, lab: Lab) -> None:
+def test_a_ratio_to_a_peer_that_fell_is_shown_after_what_is_wrong(
+    pages: TestClient, lab: Lab, planted_regression: Plant
+) -> None:
     lab.now = time.time() - 600
     device = lab.add_device()
     for theirs in (4e-3, 4.04e-3, 3.96e-3, 4e-3, 2.5e-3):
         lab.now += 60
         compare(lab, device, theirs, 2e-3)
     judge(lab.database, lab.now)
+    regression = planted_regression(device, "copy/f32/n1", "a", "b")
+    with lab.database.transaction() as tx:
+        table = schema.regression
+        old = {"direction": "wrong", "opened_at": time.time() - 3 * NIGHT_SECONDS}
+        tx.execute(update(table).where(table.c.id == regression).values(**old))
     text = pages.get("/").text
-    assert "1 ratio to peers fell" in text
+    assert ">1 regression wrong, 1 ratio to peers fell, 1 device to look at, 2 jobs not" in text
     assert f"{CASE}</a> on llvmpipe: 2.00 times numpy before, 1.25 now" in text
 
 

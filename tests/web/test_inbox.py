@@ -79,7 +79,7 @@ def test_a_bundle_of_a_git_revision_says_so_wherever_it_ran(
     pages: TestClient, regressed: Lab
 ) -> None:
     assert "evision" not in pages.get("/regressions/1").text
-    revisions = (("aa" * 32, ("a1 first", "a2 <second>")), ("bb" * 32, ("b1 third",)))
+    revisions = (("aa" * 32, ("a1 first, with changes", "a2 <second>")), ("bb" * 32, ("b1 third",)))
     with regressed.database.transaction() as tx:
         for sha, made_of in revisions:
             row = {"sha": sha, "name": "", "manifest": "{}", "created_at": 1.0}
@@ -89,11 +89,11 @@ def test_a_bundle_of_a_git_revision_says_so_wherever_it_ran(
             ran = schema.attempt.c.job_id == job
             tx.execute(update(schema.attempt).where(ran).values(bundle=sha))
     page = pages.get("/regressions/1").text
-    assert "<dt>Old revision</dt><dd>a1 first, a2 &lt;second&gt;</dd>" in page
+    assert "<dt>Old revision</dt><dd>a1 first, with changes; a2 &lt;second&gt;</dd>" in page
     assert "<dt>New revision</dt><dd>b1 third</dd>" in page
     assert f"{'b' * 12}</span> of b1 third" in pages.get("/jobs/2").text
     rows = pages.get("/results?format=json").json()["rows"]
-    assert [row["made_of"] for row in rows] == ["b1 third"]
+    assert [row["made_of"] for row in rows] == [["b1 third"]]
     assert pages.get("/api/results").json()["rows"][0]["made_of"]
 
 

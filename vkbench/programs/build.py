@@ -68,9 +68,9 @@ class Build:
         return self.name or self.sha[:12]
 
     @property
-    def made_of(self) -> str:
+    def made_of(self) -> list[str]:
         """The commits that gave these files, if it was made on this machine."""
-        return ", ".join(f"{commit.sha[:10]} {commit.subject}" for commit in self.commits)
+        return [f"{commit.sha[:10]} {commit.subject}" for commit in self.commits]
 
     @property
     def is_name_alone(self) -> bool:

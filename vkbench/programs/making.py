@@ -126,7 +126,7 @@ class Maker:
     repository: Path
     logs: Path  # folder
     tell: Tell
-    limit_seconds: float = LIMIT_SECONDS
+    limit_seconds: float | None = None  # of the command; None: what its recipe says
     is_over: Callable[[], bool] = never  # whether the build is not wanted any more
 
     def find_made(self, revision: Revision) -> Build | None:
@@ -177,7 +177,8 @@ class Maker:
                 process.wait()
 
     def _wait(self, process: subprocess.Popen[bytes], log: Path) -> str:
-        deadline = time.monotonic() + self.limit_seconds
+        limit = self._find_limit()
+        deadline = time.monotonic() + limit
         while not self.is_over():
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(_LOOK_SECONDS)
@@ -185,10 +186,17 @@ class Maker:
                     return f"the command was ended by {signal.Signals(-status).name}"
                 return f"the command ended with status {status}" if status else ""
             if time.monotonic() > deadline:
-                return f"the command took over {span(self.limit_seconds)}"
+                return f"the command took over {span(limit)}"
             if log.stat().st_size > MOST_LOG_BYTES:
                 return f"the command printed over {MOST_LOG_BYTES >> 20} MiB"
         raise MakingStopped
+
+    def _find_limit(self) -> float:
+        """Seconds after which the command is ended."""
+        if self.limit_seconds is not None:
+            return self.limit_seconds
+        minutes = self.product.recipe.minutes
+        return LIMIT_SECONDS if minutes is None else minutes * 60
 
     def _commit_of(self, revision: Revision) -> Commit:
         return Commit(

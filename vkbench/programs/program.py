@@ -29,6 +29,7 @@ class Recipe:
 
     command: str  # for sh -e, in the checkout
     folder: str  # where the build's files lie afterwards, below the checkout
+    minutes: float | None = None  # after which the command is ended; None: after an hour
 
     @property
     def sha(self) -> str:

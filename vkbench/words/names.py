@@ -71,3 +71,8 @@ def nearest(typed: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:
     by_folded = {name.casefold(): name for name in known}
     close = get_close_matches(typed.casefold(), by_folded, n=most, cutoff=0.5)
     return tuple(by_folded[name] for name in close)
+
+
+def join_items(items: Sequence[str]) -> str:
+    """Texts in a row, between commas; between semicolons where a comma is part of one of them."""
+    return ("; " if any(", " in item for item in items) else ", ").join(items)

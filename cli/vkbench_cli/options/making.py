@@ -23,5 +23,15 @@ class MakeOptions:
         str, Option(metavar="NAME", help="What to call it; default: by the tag, or the hash.")
     ] = ""
     minutes: Annotated[
-        float, Option(metavar="M", min=0.01, help="End the command after M minutes.")
-    ] = 60.0
+        float | None,
+        Option(
+            metavar="M",
+            min=0.01,
+            help="End the command after M minutes; default: what its file says, or 60.",
+        ),
+    ] = None
+
+    @property
+    def limit_seconds(self) -> float | None:
+        """How long the command may take; None: as long as its file says."""
+        return None if self.minutes is None else self.minutes * 60

@@ -154,7 +154,7 @@ def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
     return sorted(rows, key=lambda row: places[row.job])
 
 
-def read_revisions_of(tx: Connection, rows: Iterable[ResultRow]) -> dict[str, str]:
+def read_revisions_of(tx: Connection, rows: Iterable[ResultRow]) -> dict[str, list[str]]:
     """The git revisions that the bundles of results were made of, by these bundles' hashes."""
     return read_revisions(tx, {row.bundle for row in rows})
 

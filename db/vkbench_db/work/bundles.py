@@ -86,11 +86,11 @@ def note_revisions(tx: Connection, sha: str, made_of: Sequence[str]) -> None:
         tx.execute(update(schema.bundle).where(bundle.sha == sha).values(made_of=noted))
 
 
-def read_revisions(tx: Connection, shas: Iterable[str]) -> dict[str, str]:
+def read_revisions(tx: Connection, shas: Iterable[str]) -> dict[str, list[str]]:
     """The git revisions that bundles were made of, by the hashes of those where they are known."""
     bundle = schema.bundle.c
     return {
-        row.sha: ", ".join(row.made_of)
+        row.sha: row.made_of
         for part in batches(sorted({*shas} - {""}))
         for row in tx.execute(select(bundle.sha, bundle.made_of).where(bundle.sha.in_(part)))
         if row.made_of

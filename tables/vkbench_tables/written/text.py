@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from vkbench.words import markdown, units
+from vkbench.words.names import join_items
 from vkbench.words.visible import visible
 from vkbench_tables.table import Cell, Column, Table, ValueKind
 
@@ -101,7 +102,7 @@ def text(column: Column, row: Mapping[str, Cell]) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return visible(", ".join(str(_name(item)) for item in value))
+            return visible(join_items([str(_name(item)) for item in value]))
     return visible(" ".join(str(value).split()))
 
 

@@ -18,7 +18,7 @@ from vkbench_db.ask.nights import Night, last_nights
 from vkbench_db.ask.queries import DeviceRow
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep.attendance import attendance
-from vkbench_detection.peers.standings import Standing, fallen_since
+from vkbench_detection.peers.standings import fallen_since
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import RegressionRow
 from vkbench_detection.regress.stages import TO_DO
@@ -96,11 +96,12 @@ def home(request: Request) -> Response:
         in_flight=sum(row.in_flight for row in devices),
         waits=waits,
         summary=_summarise(
-            fresh,
-            troubles,
-            falls,
-            _count_worse(nights) if nights else (),
-            sum(map(_waiting, devices)) if waits else 0,
+            [
+                *count_worse(regressions, nights),
+                f"{count_of(len(falls), 'ratio')} to peers fell" if falls else "",
+                f"{count_of(len(troubles), 'device')} to look at" if troubles else "",
+                _describe_stuck(sum(map(_waiting, devices)) if waits else 0),
+            ]
         ),
         most=MOST_SHOWN,
     )
@@ -177,28 +178,32 @@ def _waiting(row: DeviceRow) -> int:
     return row.queued + row.in_flight
 
 
-def _count_worse(nights: tuple[Night, Night]) -> Iterator[str]:
-    """Words for results that went wrong, or failed, more often than in the night before."""
+def count_worse(
+    regressions: Sequence[RegressionRow], nights: tuple[Night, Night] | None
+) -> Iterator[str]:
+    """Words for what is wrong, then for what fails, then for what became slower last night.
+
+    A regression that is wrong or fails counts until it is closed, a slower one in its first night.
+    """
+    began = nights[0].began if nights else 0.0
     for state in (JobState.WRONG, JobState.FAILED):
-        last, before = (night.count(state) for night in nights)
+        opened_at = [row.opened_at for row in regressions if row.direction == state]
+        if opened_at:
+            fresh = sum(moment > began for moment in opened_at)
+            words = f" ({fresh} new)" if fresh else ""
+            yield f"{count_of(len(opened_at), 'regression')} {state}{words}"
+        last, before = (night.count(state) for night in nights) if nights else (0, 0)
         if last > before:
             yield f"{count_of(last, 'result')} {state} ({before} the night before)"
+    slower = [row for row in regressions if row.direction == "slower" and row.opened_at > began]
+    if slower:
+        yield f"{count_of(len(slower), 'new regression')} slower"
 
 
-def _summarise(
-    fresh: Sequence[RegressionRow],
-    troubles: Sequence[Trouble],
-    falls: Sequence[Standing],
-    worse_results: Iterable[str],
-    stuck: int,
-) -> str:
-    """What needs somebody, in a few words; "" if nothing does."""
-    worse = [row for row in fresh if row.direction != "faster"]
-    parts = [
-        count_of(len(worse), "new regression") if worse else "",
-        *worse_results,
-        f"{count_of(len(troubles), 'device')} to look at" if troubles else "",
-        f"{count_of(stuck, 'job')} not ended, which nobody works on" if stuck else "",
-        f"{count_of(len(falls), 'ratio')} to peers fell" if falls else "",
-    ]
+def _describe_stuck(jobs: int) -> str:
+    return f"{count_of(jobs, 'job')} not ended, which nobody works on" if jobs else ""
+
+
+def _summarise(parts: Iterable[str]) -> str:
+    """What needs somebody, in a few words, the gravest first; "" if nothing does."""
     return ", ".join(filter(None, parts))

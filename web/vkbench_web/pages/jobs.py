@@ -19,6 +19,7 @@ from vkbench.configuration import PIECES, SHARDS
 from vkbench.device import DRIVER_NAME
 from vkbench.job import MAIN, PEERS, PROPERTIES, ArmKind, Mode
 from vkbench.programs.build import SHA_SHOWN, name_build
+from vkbench.words.names import join_items
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
 from vkbench_db.ask.replays import list_gone
@@ -84,7 +85,7 @@ def job_page(request: Request, job: Number) -> Response:
         environment=_software(story),
         differences=differences(story, builds),
         builds=builds,
-        made_of=", ".join(made_of.values()),
+        made_of=join_items(next(iter(made_of.values()), [])),
         attempts=[(attempt, phases(attempt), readings(attempt)) for attempt in story.attempts],
         timings=[(timing, histogram(timing.samples), _rates(timing)) for timing in story.timings],
         replay=replay(story),

@@ -13,6 +13,7 @@ from vkbench.errors import UsageError
 from vkbench.programs.program import REPOSITORIES
 from vkbench.programs.store import BuildStore
 from vkbench.settings import Settings
+from vkbench.words.names import join_items
 from vkbench.words.units import list_counts
 from vkbench_db.ask.contents import Difference, differ_builds, differ_bundles
 from vkbench_db.ask.timings import seconds_of
@@ -232,7 +233,7 @@ def list_revisions(
     sides = (("Old revision", worst.before_bundle), ("New revision", worst.after_bundle))
     if not worst.program:
         made_of = read_revisions(tx, [sha for _, sha in sides])
-        return [(heading, made_of[sha], "") for heading, sha in sides if sha in made_of]
+        return [(heading, join_items(made_of[sha]), "") for heading, sha in sides if sha in made_of]
     if not settings.build_folder().is_dir():
         return []
     store, repository = BuildStore(settings.build_folder()), REPOSITORIES.get(worst.program)

@@ -78,7 +78,8 @@ def kernels(
     --own shows the newest bundle of each kernel that was run with --kernel-file.
 
     --classes shows how many cases the tuning table of each class of devices has, and by what tiles,
-    threads and variants are estimated where it has none.
+    threads and variants are estimated where it has none. A calibration counts there once a table
+    that has it is installed: `vkbench tune --export FILE`, then `--install FILE`.
 
     --missing ggml shows those operations of a release of ggml that no kernel computes: some move no
     data, some are not for GPUs, and those that a kernel should compute are "missing".
@@ -89,7 +90,7 @@ def kernels(
     if grid + formats + own + classes + bool(missing) > 1:
         raise UsageError("give only one of --grid, --formats, --own, --classes and --missing")
     if classes:
-        _show_classes([*kernel, *format], output)
+        _show_classes([*kernel, *format], store, output)
         return
     if missing:
         _show_missing(missing, [*kernel, *format], output)
@@ -116,10 +117,17 @@ def kernels(
         tell(note)
 
 
-def _show_classes(chosen: list[str], output: Output) -> None:
+def _show_classes(chosen: list[str], store: Store, output: Output) -> None:
+    from vkbench_db.ask import queries
+    from vkbench_detection.series.calibrations import latest
+
     if chosen:
         raise UsageError("--classes lists classes of devices: it takes no --kernel and no --format")
-    show(class_table(devices_if_any("none of these classes has one here")), output)
+    with reading(store.settings()) as tx:
+        keys = {reached.device for reached in latest(tx)}
+        calibrated = [row.facts for row in queries.devices(tx) if row.key in keys]
+    here = devices_if_any("none of these classes has one here")
+    show(class_table(here, calibrated), output)
 
 
 def _show_missing(program: str, chosen: list[str], output: Output) -> None:

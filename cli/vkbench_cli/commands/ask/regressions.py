@@ -187,7 +187,7 @@ def show_(
     show(members, output)
     for side, sha in (("old", worst.before_bundle), ("new", worst.after_bundle)):
         if sha in made_of:
-            say(f"{side} bundle of {made_of[sha]}")
+            say(f"{side} bundle of {names.join_items(made_of[sha])}")
     say("")
     for what, command in (commands := list_commands(story)):
         say_command(what, command)

@@ -238,7 +238,7 @@ def _print(
     nothing: str = "",
     *,
     models: Mapping[int, ModelResult] = {},
-    made_of: Mapping[str, str] = {},
+    made_of: Mapping[str, list[str]] = {},
 ) -> None:
     rows = rows_of(result_rows, made_of)
     shown = table(rows[:most] if form else rows)

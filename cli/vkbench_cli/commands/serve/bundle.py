@@ -117,7 +117,7 @@ def _check_folder(out: Path | None) -> None:
 def _row(kept: BundleStore, sha: str) -> dict[str, Cell]:
     try:
         bundle = kept.get(sha).check()
-        return _describe_bundle(bundle) | {"commit": ", ".join(kept.list_origins(bundle.sha))}
+        return _describe_bundle(bundle) | {"commit": kept.list_origins(bundle.sha)}
     except VkbenchError as error:
         return {"sha": sha, "name": "" if sha else "packaged", "trouble": str(error)}
 
