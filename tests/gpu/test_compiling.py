@@ -57,6 +57,8 @@ def test_each_sample_is_of_a_runner_with_empty_caches(
     assert (files.name, files.unit) == (FILES, "bytes")
     assert files.value is not None
     assert files.value > 1000
+    assert files.spread is not None
+    assert files.spread >= files.value / 1000  # caches vary by bytes: no later one is a change
     assert (energy.unit, energy.note) == ("J", "a CPU driver shares the processor")
     assert [sorted(names) for _, names in given] == [["cache", "tmp"]] * SAMPLES  # both empty
     assert len({folder for folder, _ in given}) == SAMPLES
