@@ -109,8 +109,13 @@ def test_a_single_product_of_blocks_of_bytes_is_computed() -> None:
     assert not obstacle(posed, variant(OF_BLOCKS), DEVICE)
 
 
-def test_auto_takes_it_for_blocks_alone_and_after_all_others() -> None:
-    rounded = [each.name for each in for_auto(problem("mul_mat/q4_0/m64_n512_k64"), DEVICE)]
-    assert ROUNDING not in rounded
-    blocks = [each.name for each in for_auto(problem("mul_mat/q4_0:x=q8_1/m64_n512_k64"), DEVICE)]
-    assert blocks == ["int_dot", "portable", OF_BLOCKS]
+def names_for_auto(case: str, device: DeviceFacts = DEVICE) -> list[str]:
+    return [each.name for each in for_auto(problem(f"mul_mat/{case}"), device)]
+
+
+def test_auto_takes_it_for_large_products_of_blocks_alone() -> None:
+    assert ROUNDING not in names_for_auto("q4_0/m4096_n512_k14336")
+    large, small = "q4_0:x=q8_1/m4096_n512_k14336", "q4_0:x=q8_1/m64_n512_k64"
+    assert names_for_auto(large) == [OF_BLOCKS, "int_dot", "portable"]
+    assert names_for_auto(small) == ["int_dot", "portable", OF_BLOCKS]
+    assert names_for_auto(large, CPU) == ["int_dot", "portable", OF_BLOCKS]
