@@ -39,6 +39,8 @@ def attempts(parent: int, port: int, folder: Path) -> dict[str, Callable[[], obj
         "limits its parent": lambda: resource.prlimit(
             parent, resource.RLIMIT_CORE, resource.prlimit(parent, resource.RLIMIT_CORE)
         ),
+        "writes its own memory": lambda: Path("/proc/self/mem").open("r+b").close(),
+        "sets its own memory score": lambda: _rewrite(Path("/proc/self/oom_score_adj")),
         "sets its parent's memory score": lambda: _rewrite(Path(f"/proc/{parent}/oom_score_adj")),
         "reads the database": (settings().data / "vkbench.db").read_bytes,
         "reads another's file": (folder / "secret").read_bytes,

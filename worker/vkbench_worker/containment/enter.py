@@ -70,6 +70,8 @@ def contain(settings: Settings, parts: Support, reads: list[Path], writes: list[
     kernel.forgo_privileges()
     limits.limit()
     if parts.landlock:
+        # The kernel could forget the folder, and the rule with it, if nothing had it open.
+        os.set_inheritable(os.open(places.THREADS, os.O_PATH), True)
         landlock.restrict(allowed, parts.landlock)
     user.change()
     limits.drop_capabilities(keep=kept)

@@ -63,10 +63,9 @@ WRITE: Final = (
     | Access.REMOVE_FILE
     | Access.REFER
 )
-DEVICE: Final = (
-    Access.READ_FILE | Access.READ_DIR | Access.WRITE_FILE | Access.TRUNCATE | Access.IOCTL_DEV
-)
+# of files that are there
 CHANGE: Final = Access.READ_FILE | Access.READ_DIR | Access.WRITE_FILE | Access.TRUNCATE
+DEVICE: Final = CHANGE | Access.IOCTL_DEV
 SHARED: Final = DEVICE | Access.MAKE_REG | Access.REMOVE_FILE
 _OF_FILES: Final = (
     Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV

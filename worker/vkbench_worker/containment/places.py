@@ -31,6 +31,10 @@ _DEVICES: Final = (
     *("/dev/nvidia*", "/dev/dri", "/dev/kfd", "/dev/accel", "/dev/dxg", "/dev/mali*"),
     *("/dev/kgsl-3d0", "/dev/udmabuf", "/dev/dma_heap"),
 )
+# A driver names its threads by files there, and CUDA does not begin without. The folder is of this
+# process alone: a CUDA program that it starts is refused. Memory and OOM score of the threads lie
+# there too, which are the process's own.
+THREADS: Final = Path("/proc/self/task")
 # Variables of the loader and the linker that name files or folders; `:` between them.
 _NAMING: Final = (
     *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"),
@@ -71,8 +75,7 @@ def rules(
         own.append(listed)
     for path in (*system, *_pythons(), *own, *_paths_named_by(variables), *reads):
         yield path, landlock.READ
-    # Drivers name threads other than the caller's by files there: CUDA does not begin without.
-    yield Path(f"/proc/{os.getpid()}/task"), landlock.CHANGE
+    yield THREADS, landlock.CHANGE
     for pattern in _DEVICES:
         for name in glob(pattern):
             yield Path(name), landlock.DEVICE
