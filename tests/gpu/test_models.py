@@ -245,7 +245,7 @@ def test_states_are_of_the_tokens_before(
         once, again = (model.logits(PROMPT[5:], 5) for _ in range(2))
         with pytest.raises(UsageError, match="no states are behind 7 tokens, only behind 5 and 13"):
             model.logits(PROMPT[:1], 7)
-        with pytest.raises(UsageError, match="a state is of all tokens, so that none can be dropp"):
+        with pytest.raises(UsageError, match="keep one state of all tokens, so no token can"):
             model.shift(2, 9)
     np.testing.assert_array_equal(once, again)
     assert nmse(np.concatenate([first[:5], once]), reference.logits(PROMPT)) < 1e-8
