@@ -19,7 +19,7 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import ModelCase, model_case, name_of
 from vkbench_shaders.models.graph import POSITIONS, ROWS, Phase, Weight
 from vkbench_shaders.models.hyper import hyper_of
-from vkbench_shaders.models.recurrent.memory import Turn, Turns
+from vkbench_shaders.models.recurrent.memory import StateSlots, Turn
 from vkbench_shaders.models.shifting import shift_arrays
 from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.execute import execute_model
@@ -102,7 +102,7 @@ def test_states_are_judged_and_timed(
     result = done(lavapipe, bundle, job_of(path, case, Mode.PERFORMANCE))
     assert result.outcome is Outcome.PASSED, result.reason
     assert len(result.timings) == 1
-    monkeypatch.setattr(Turns, "take", lambda turns, start, end: Turn())
+    monkeypatch.setattr(StateSlots, "choose_slots", lambda turns, start, end: Turn())
     wrong = done(lavapipe, bundle, job_of(path, case))
     assert wrong.outcome is Outcome.WRONG
 

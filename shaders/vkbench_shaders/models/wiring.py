@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from math import sqrt
 
@@ -72,8 +73,11 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
-        wires = {Mamba: self.mamba_layer, Rwkv: self.rwkv_layer, type(None): self.attentive_layer}
-        wire = wires[type(self.hyper.recurrent)]
+        wires: dict[type, Callable[[str, str | Due], tuple[str, str | Due]]] = {
+            Mamba: self.mamba_layer,
+            Rwkv: self.rwkv_layer,
+        }
+        wire = wires.get(type(self.hyper.recurrent), self.attentive_layer)
         for layer in range(self.hyper.layers):
             self.layer = layer
             x, branch = wire(x, branch)
