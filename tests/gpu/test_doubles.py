@@ -171,6 +171,6 @@ def test_gelu_by_erf_loses_no_digits_of_small_results(
     rest = (exact - rounded).astype(np.float64)
     near = np.vectorize(erfc)(rounded)
     complement = near - 2 / np.sqrt(np.pi) * np.exp(-(rounded**2)) * rest
-    wanted = 0.5 * x * complement
-    off = np.abs(y - wanted) / np.spacing(np.abs(wanted))
+    expected = 0.5 * x * complement
+    off = np.abs(y - expected) / np.spacing(np.abs(expected))
     assert off.max() <= 16, f"{off.max()} at {x.reshape(-1)[off.argmax()]!r}"

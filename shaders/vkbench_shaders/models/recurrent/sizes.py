@@ -95,26 +95,26 @@ class Rwkv(Recurrent):
     def shapes(self, stored: StoredShapes) -> StoredShapes:
         """Matrices of the width and of the ranks of products; all else has a number for each."""
         width, inner = self.width, stored["channel_mix_key.weight"][0]
-        found: dict[str, tuple[int, ...]] = dict.fromkeys(stored, (width,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(stored, (width,))
         for name in ("key", "value", "receptance", "output", "gate"):
-            found[f"time_mix_{name}.weight"] = (width, width)
-        found["channel_mix_receptance.weight"] = (width, width)
-        found["channel_mix_key.weight"] = (inner, width)
-        found["channel_mix_value.weight"] = (width, inner)
+            shapes[f"time_mix_{name}.weight"] = (width, width)
+        shapes["channel_mix_receptance.weight"] = (width, width)
+        shapes["channel_mix_key.weight"] = (inner, width)
+        shapes["channel_mix_value.weight"] = (width, inner)
         if self.is_sixth:
             rank, pairs = stored["time_mix_w2.weight"][-1], [("decay_w1", "decay_w2")]
-            found["time_mix_lerp_fused.weight"] = (5, width)
-            found["time_mix_w1.weight"] = (5 * rank, width)
-            found["time_mix_w2.weight"] = (5, width, rank)
-            found["time_mix_first.weight"] = (self.heads, self.head)
+            shapes["time_mix_lerp_fused.weight"] = (5, width)
+            shapes["time_mix_w1.weight"] = (5 * rank, width)
+            shapes["time_mix_w2.weight"] = (5, width, rank)
+            shapes["time_mix_first.weight"] = (self.heads, self.head)
         else:
             pairs = [(f"{name}1", f"{name}2") for name in "wavg"]
-            found["time_mix_lerp_fused.weight"] = (6, width)
+            shapes["time_mix_lerp_fused.weight"] = (6, width)
         for first, second in pairs:
             rank = stored[f"time_mix_{first}.weight"][0]
-            found[f"time_mix_{first}.weight"] = (rank, width)
-            found[f"time_mix_{second}.weight"] = (width, rank)
-        return found
+            shapes[f"time_mix_{first}.weight"] = (rank, width)
+            shapes[f"time_mix_{second}.weight"] = (width, rank)
+        return shapes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,15 +231,15 @@ def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
 
 def check_shapes(path: Path, prefix: str, sizes: Recurrent, stored: StoredShapes) -> None:
     """UsageError that names the first tensor of a layer whose shape is not what its sizes need."""
-    wanted = sizes.shapes(stored)
+    shapes = sizes.shapes(stored)
     for name, shape in stored.items():
-        needed = wanted[name]
+        needed = shapes[name]
         if len(needed) == 1:
             fits = prod(shape) == needed[0]
         else:
             fits = shape == needed or [n for n in shape if n > 1] == [n for n in needed if n > 1]
         if not fits:
-            found, asked = (" x ".join(map(str, sides)) for sides in (shape, needed))
+            has, by_keys = (" x ".join(map(str, sides)) for sides in (shape, needed))
             raise UsageError(
-                f"{path}: tensor {prefix}{name} has the shape {found}; the keys ask for {asked}"
+                f"{path}: tensor {prefix}{name} has the shape {has}; the keys ask for {by_keys}"
             )
