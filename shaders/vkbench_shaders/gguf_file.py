@@ -112,6 +112,11 @@ class GgufFile:
         tensor = self.tensor(name)
         fmt = tensor.format
         assert fmt
+        has, end = prod(tensor.shape[:-1]), first + count
+        if not 0 <= first <= end <= has:
+            raise BadGguf(
+                f"{self.path}: tensor {name} has {has} rows; {first} to {end} are asked for"
+            )
         row = fmt.items(tensor.shape[-1])
         stored = np.empty((count, row), fmt.dtype)
         with _open_gguf(self.path) as file:

@@ -19,13 +19,14 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import ModelCase, model_case, name_of
 from vkbench_shaders.models.graph import POSITIONS, ROWS, Phase, Weight
 from vkbench_shaders.models.hyper import hyper_of
-from vkbench_shaders.models.recurrent.memory import Turn, Turns
+from vkbench_shaders.models.recurrent.memory import StateSlots, Turn
 from vkbench_shaders.models.shifting import shift_arrays
 from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.execute import execute_model
-from vkbench_worker.models.model import Ids, Prepared
+from vkbench_worker.models.model import Ids, Model, Prepared
 from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.models.weights import Weights
+from vkbench_worker.runtime.device import Buffer
 from vkbench_worker.runtime.program import Program
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.runtime.vulkan.pipeline import VulkanPipeline
@@ -101,9 +102,37 @@ def test_states_are_judged_and_timed(
     result = done(lavapipe, bundle, job_of(path, case, Mode.PERFORMANCE))
     assert result.outcome is Outcome.PASSED, result.reason
     assert len(result.timings) == 1
-    monkeypatch.setattr(Turns, "take", lambda turns, start, end: Turn())
+    monkeypatch.setattr(StateSlots, "choose_slots", lambda turns, start, end: Turn())
     wrong = done(lavapipe, bundle, job_of(path, case))
     assert wrong.outcome is Outcome.WRONG
+
+
+def test_a_prompt_that_begins_from_other_states_than_zeros_is_wrong(
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vkbench_worker.models.judging._WORK", 1)
+    make_zeros = Model.cache
+
+    def fill_with_ones(model: Model, name: str, size: int) -> Buffer:
+        is_new, buffer = name not in model.made_caches(), make_zeros(model, name, size)
+        if is_new and name.startswith("state."):
+            buffer.fill(int(np.float32(1).view(np.uint32)))
+        return buffer
+
+    monkeypatch.setattr(Model, "cache", fill_with_ones)
+    path = write_model(tmp_path / "tiny.gguf", Tiny.of("mamba2"))
+    wrong = done(lavapipe, bundle, job_of(path, "pp9"))
+    assert wrong.outcome is Outcome.WRONG
+    assert wrong.reason == "the states before the first token of layer 0 are not zeros"
+
+
+def test_a_model_without_a_cache_of_keys_refuses_formats_of_one(
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+) -> None:
+    path = write_model(tmp_path / "tiny.gguf", Tiny.of("mamba"))
+    refused = done(lavapipe, bundle, job_of(path, "pp9/cache=q4_0"))
+    assert refused.outcome is Outcome.ERROR
+    assert "has states and no cache of keys and values: leave --cache out" in refused.reason
 
 
 @pytest.mark.parametrize(("cache", "remarks"), [(0, 0), (1 << 10, 0), (1 << 30, 1)])

@@ -15,6 +15,7 @@ from vkbench_shaders import formats
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.architectures import ARCHITECTURES
+from vkbench_shaders.models.cases import VARIANTS
 from vkbench_shaders.models.graph import CACHES, Products
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.reference import Reference
@@ -245,10 +246,33 @@ def test_states_are_of_the_tokens_before(
         once, again = (model.logits(PROMPT[5:], 5) for _ in range(2))
         with pytest.raises(UsageError, match="no states are behind 7 tokens, only behind 5 and 13"):
             model.logits(PROMPT[:1], 7)
-        with pytest.raises(UsageError, match="a state is of all tokens, so that none can be dropp"):
+        with pytest.raises(UsageError, match="keep one state of all tokens, so no token can"):
             model.shift(2, 9)
     np.testing.assert_array_equal(once, again)
     assert nmse(np.concatenate([first[:5], once]), reference.logits(PROMPT)) < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("arch", "variant", "limit"),
+    [
+        ("mamba", "joined", 1e-3),
+        ("mamba2", "joined", 1e-3),
+        ("rwkv6", "joined", 1e-6),
+        ("rwkv7", "joined", 1e-6),
+        ("mamba", "via_q8_1", 1e-2),
+    ],
+)
+def test_quantised_weights_beside_states_are_right(
+    lavapipe: VulkanDevice,
+    bundle: Bundle,
+    tmp_path: Path,
+    arch: str,
+    variant: str,
+    limit: float,
+) -> None:
+    """Matrices of q4_0; vectors that those read may be rounded to bytes, states stay f32."""
+    options = Options(context=32, products=VARIANTS[variant])
+    check(lavapipe, bundle, tmp_path, Tiny.wide(arch=arch, fmt="q4_0"), options, limit)
 
 
 def test_learnt_positions_cannot_be_shifted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planted_edit import edited
+from planted_edit import compile_edited_kernel
 from vkbench.job import Job, Mode, Outcome
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
@@ -47,7 +47,7 @@ WRONG = {
 @pytest.mark.parametrize("mistake", WRONG)
 def test_a_mistake_in_one_expression_is_seen(lavapipe: VulkanDevice, mistake: str) -> None:
     case, right, wrong = WRONG[mistake]
-    planted = edited(case, "portable", right, wrong)
+    planted = compile_edited_kernel(case, "portable", right, wrong)
     job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant="portable")
     result = execute(lavapipe, planted, job)
     assert result.outcome is Outcome.WRONG, result.reason

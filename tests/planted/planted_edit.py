@@ -12,7 +12,7 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.compile.tree import TREE, source_of
 
 
-def edited(case: str, variant: str, right: str, wrong: str) -> Bundle:
+def compile_edited_kernel(case: str, variant: str, right: str, wrong: str) -> Bundle:
     """The kernel of a case by one variant, with `wrong` in place of `right` in its module."""
     posed = problem(case)
     chosen = posed.kernel.variant(variant)

@@ -136,7 +136,7 @@ def _keys(tiny: Tiny) -> Keys:
     if tiny.arch == "phi2":
         found["rope.dimension_count"] = tiny.head // 2
     if tiny.arch in ("rwkv6", "rwkv7"):
-        return {name: found[name] for name in (*_ALL[:3], "feed_forward_length")} | {
+        return {name: found[name] for name in (*_SHARED_KEYS[:3], "feed_forward_length")} | {
             "attention.layer_norm_epsilon": 1e-5,
             "attention.head_count": 0,
             "wkv.head_size": tiny.head,
@@ -144,7 +144,7 @@ def _keys(tiny: Tiny) -> Keys:
             **(_SIXTH if tiny.arch == "rwkv6" else _SEVENTH),
         }
     if tiny.arch in ("mamba", "mamba2"):
-        return {name: found[name] for name in _ALL} | _scan_keys(tiny)
+        return {name: found[name] for name in _SHARED_KEYS} | _scan_keys(tiny)
     if tiny.experts:
         found |= {"expert_count": tiny.experts, "expert_used_count": 2}
     if tiny.arch == "phi3":
@@ -158,7 +158,12 @@ def _keys(tiny: Tiny) -> Keys:
     return found
 
 
-_ALL = (*("block_count", "context_length", "embedding_length", "attention.layer_norm_rms_epsilon"),)
+_SHARED_KEYS = (
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "attention.layer_norm_rms_epsilon",
+)
 
 
 _SIXTH: Keys = {"time_mix_extra_dim": 8, "time_decay_extra_dim": 12}

@@ -122,6 +122,13 @@ def test_an_unknown_type_is_said_when_it_is_asked_for(gguf_file: Written) -> Non
         file.tensor("odd")
 
 
+def test_rows_behind_a_tensor_are_refused(gguf_file: Written) -> None:
+    file = open_gguf(gguf_file({"w": ("f32", VALUES), "next": ("f32", VALUES)}))
+    assert len(file.rows("w", 4, 2)) == 2
+    with pytest.raises(BadGguf, match="tensor w has 6 rows; 4 to 7 are asked for"):
+        file.rows("w", 4, 3)
+
+
 def test_a_wrong_name_gets_the_nearest(model: Path) -> None:
     with pytest.raises(UsageError, match=r"'blk\.q4_0\.wieght'; did you mean 'blk\.q4_0\.weight'"):
         open_gguf(model).tensor("blk.q4_0.wieght")

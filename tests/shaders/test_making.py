@@ -13,11 +13,18 @@ from gguf import GGUFReader
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.kernels.recurrent.recurrence import KEYS
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.making import weights
 from vkbench_shaders.models.making.making import ModelPlan, make
 from vkbench_shaders.models.making.mixtures import format_of, mixture_named
-from vkbench_shaders.models.making.shapes import ARCHITECTURES, SHAPES, resize_shape, shape_named
+from vkbench_shaders.models.making.shapes import (
+    ARCHITECTURES,
+    SHAPES,
+    STATE_SIZES,
+    resize_shape,
+    shape_named,
+)
 from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.quantisers.quants import dequantise
@@ -138,6 +145,11 @@ def test_no_tensor_is_ever_held_whole(way: str) -> None:
     assert max(sizes) <= 1 << 25 < tensor.count
 
 
+NARROW = {"width": 240, "heads": 80, "head_size": 6}
+TWO = {"heads": 2, "kv_heads": 2, "head_size": 768}
+SMALL = {"heads": 256, "kv_heads": 256, "head_size": 8}
+
+
 @pytest.mark.parametrize(
     ("arch", "like", "sizes", "hint"),
     [
@@ -152,6 +164,10 @@ def test_no_tensor_is_ever_held_whole(way: str) -> None:
         ("llama", "", {"experts": 4, "used": 2}, "llama has no experts"),
         ("mixtral", "", {"used": 9}, "a token cannot use 9 of 8 experts"),
         ("gpt2", "", {"width": 512}, "heads * head_size is 768 and not width"),
+        ("", "mamba-130m", TWO, "mamba has 1 for heads and 1 for kv_heads"),
+        ("mamba2", "", NARROW, "6: it has to be a multiple of 4"),
+        ("rwkv7", "", SMALL, "head_size is 8; rwkv7 has one of 16, 32, 64, 128, 256"),
+        ("rwkv6", "", {"kv_heads": 8}, "rwkv6 has as many kv_heads as heads"),
     ],
 )
 def test_wrong_words_are_told(arch: str, like: str, sizes: dict[str, int], hint: str) -> None:
@@ -159,6 +175,10 @@ def test_wrong_words_are_told(arch: str, like: str, sizes: dict[str, int], hint:
         resize_shape(shape_named(arch, like)[1], sizes)
     assert hint in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_heads_of_states_have_sizes_that_kernels_have() -> None:
+    assert STATE_SIZES == KEYS
 
 
 def test_the_first_model_of_an_architecture_is_meant_by_it() -> None:

@@ -16,6 +16,7 @@ from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.architectures import ARCHITECTURES, MISSING, features_of
 from vkbench_shaders.models.graph import Phase, Products, Step
 from vkbench_shaders.models.hyper import Hyper, check_tensors, hash_of, hyper_of
+from vkbench_shaders.models.recurrent.sizes import Rwkv
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.models.wiring import graph_of
 
@@ -70,6 +71,14 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("rwkv6", {"wkv.head_size": 24}, "is 24; supported are 16, 32, 64, 128, 256"),
         ("rwkv7", {"wkv.head_size": 128}, "is 128, which does not divide 64"),
         ("rwkv7", {"token_shift_count": 1}, "is 1; supported is 2"),
+        ("mamba", {"ssm.conv_kernel": 1}, "ssm.conv_kernel is 1; it has to be 2 or more"),
+        ("mamba", {"ssm.conv_kernel": 3}, "ssm_conv1d.weight has the shape 128 x 4; the keys ask"),
+        ("mamba", {"ssm.inner_size": 64}, "blk.0.ssm_in.weight has the shape 256 x 64; the keys"),
+        ("mamba", {"ssm.time_step_rank": 2}, "36 x 128; the keys ask for 34 x 128"),
+        ("mamba2", {"ssm.state_size": 32}, "blk.0.ssm_in.weight has the shape 324 x 64; the keys"),
+        ("mamba2", {"ssm.group_count": 1}, "blk.0.ssm_in.weight has the shape 324 x 64; the keys"),
+        ("mamba2", {"ssm.time_step_rank": 2}, "324 x 64; the keys ask for 322 x 64"),
+        ("rwkv6", {"wkv.head_size": 32}, "time_mix_first.weight has the shape 4 x 16; the keys"),
         ("gemma3", {"attention.sliding_window_pattern": "yes"}, "has to be a size"),
     ],
 )
@@ -79,6 +88,35 @@ def test_a_feature_is_refused_by_its_key(
     with pytest.raises(UsageError, match=re.escape(complaint)) as error:
         hyper(tmp_path, Tiny.of(arch), changes)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arch", "part", "shape", "complaint"),
+    [
+        ("rwkv6", "time_mix_w1", (35, 64), "35 x 64; the keys ask for 40 x 64"),
+        ("rwkv7", "time_mix_lerp_fused", (5, 1, 1, 64), "5 x 1 x 1 x 64; the keys ask for 6 x 64"),
+        ("rwkv7", "time_mix_a2", (64, 3), "64 x 3; the keys ask for 64 x 4"),
+        ("rwkv7", "time_mix_k_k", (32,), "32; the keys ask for 64"),
+    ],
+)
+def test_a_tensor_of_another_shape_is_refused(
+    tmp_path: Path, arch: str, part: str, shape: tuple[int, ...], complaint: str
+) -> None:
+    """Of layers with states, whose steps would read what lies behind it."""
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.of(arch)))
+    name = f"blk.1.{part}.weight"
+    wrong = replace(file.tensor(name), shape=shape)
+    with pytest.raises(UsageError, match=f"tensor {name} has the shape {complaint}"):
+        hyper_of(replace(file, tensors={**file.tensors, name: wrong}))
+
+
+def test_rwkv_7_is_not_rescaled(tmp_path: Path) -> None:
+    """In llama.cpp only RWKV 6 reads that key."""
+    keys: Keys = {"rescale_every_n_layers": 2}
+    for arch, every in (("rwkv6", 2), ("rwkv7", 0)):
+        sizes = hyper(tmp_path, Tiny.of(arch), keys).recurrent
+        assert isinstance(sizes, Rwkv)
+        assert sizes.rescaled == every
 
 
 def test_latent_attention_of_one_matrix_is_refused(tmp_path: Path) -> None:

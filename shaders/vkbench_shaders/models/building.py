@@ -356,7 +356,8 @@ class Builder:
     def fixed_ids(self, name: str, ids: NDArray[np.integer]) -> str:
         """An input of numbers that are always the same."""
         made = self.input(name, "i32", ids.size)
-        self.constants[made] = ids.astype(np.int32).reshape(-1)
+        numbers = ids.astype(np.int32).reshape(-1)
+        assert np.array_equal(self.constants.setdefault(made, numbers), numbers), made
         return made
 
     def read_state(self, name: str) -> str:

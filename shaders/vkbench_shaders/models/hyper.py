@@ -31,7 +31,13 @@ from vkbench_shaders.models.keys import (
     shares_of,
     windows_of,
 )
-from vkbench_shaders.models.recurrent.sizes import OUTER, TENSORS, Recurrent, recurrent_of
+from vkbench_shaders.models.recurrent.sizes import (
+    OUTER,
+    TENSORS,
+    Recurrent,
+    check_shapes,
+    recurrent_of,
+)
 
 _EXPERT: Final = ("gate", "up", "down")
 _HEAD_BIASES: Final = ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_qkv.bias")
@@ -210,6 +216,12 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
             known.add(name)
             if name not in file.tensors:
                 raise UsageError(f"{file.path}: tensor {name} is missing")
+        if hyper.recurrent:
+            prefix = f"blk.{layer}."
+            stored = {
+                part: file.tensors[prefix + part].shape for part in _parts(file, hyper, layer)
+            }
+            check_shapes(file.path, prefix, hyper.recurrent, stored)
     unused = [name for name in file.tensors if name not in known and _counts(name)]
     if unused:
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from math import sqrt
 
@@ -33,6 +34,7 @@ from vkbench_shaders.models.keys import Rope
 from vkbench_shaders.models.layer_parts import LayerParts
 from vkbench_shaders.models.recurrent.mamba import MambaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
+from vkbench_shaders.models.recurrent.sizes import Mamba, Rwkv
 from vkbench_shaders.models.shifting import SOURCES
 
 
@@ -46,7 +48,10 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
 def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
     if hyper.recurrent:
-        raise UsageError(f"{file.path}: a state is of all tokens, so that none can be dropped")
+        raise UsageError(
+            f"{file.path}: the model's layers keep one state of all tokens, so "
+            "no token can be dropped from it"
+        )
     if not hyper.rope:
         raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
     shifting = _Shifting(file, hyper.turned_back, phase)
@@ -68,8 +73,11 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
-        wires = {"mamba": self.mamba_layer, "rwkv": self.rwkv_layer}
-        wire = wires.get(self.hyper.architecture.recurrence.rstrip("267"), self.attentive_layer)
+        wires: dict[type, Callable[[str, str | Due], tuple[str, str | Due]]] = {
+            Mamba: self.mamba_layer,
+            Rwkv: self.rwkv_layer,
+        }
+        wire = wires.get(type(self.hyper.recurrent), self.attentive_layer)
         for layer in range(self.hyper.layers):
             self.layer = layer
             x, branch = wire(x, branch)

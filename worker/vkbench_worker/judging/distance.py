@@ -19,6 +19,8 @@ _PIECE: Final = 1 << 16  # elements compared at a time, so that they stay in the
 _ALONE: Final = 1 << 13
 _TINY: Final = 2.0**-126  # below it a driver may have zeros
 _SINGLE: Final = 4  # bytes
+_SQUARED: Final = 2.0**480  # of larger numbers squares overflow once they are added up
+_SHRUNK: Final = 2.0**-600  # what such numbers are multiplied by, all of them
 _ONE_IN, _FEW = 50, 2  # elements of a narrow output that may be a neighbour
 
 
@@ -37,10 +39,13 @@ def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> D
     made, expected = view.reshape(-1), reference.reshape(-1)
     error = power = worst = 0.0
     count = 0
+    factor = min(_shrink_large_numbers(numbers, fmt) for numbers in (made, expected))
     for at in range(0, expected.size, _PIECE):
         piece = slice(at, at + _PIECE)
-        values = widen_values(expected[piece], fmt)
-        difference = _replace_not_finite(_subtract_expected(widen_values(made[piece], fmt), values))
+        values = _widen_shrunk(expected[piece], fmt, factor)
+        difference = _replace_not_finite(
+            _subtract_expected(_widen_shrunk(made[piece], fmt, factor), values)
+        )
         size = np.abs(difference)
         values = _replace_not_finite(values)
         error += _sum_squares(difference)
@@ -49,7 +54,8 @@ def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> D
         if each != inf:
             count += int(np.count_nonzero(size > each * np.abs(values) + _TINY))
     nmse = error / power if power else (np.inf if error else 0.0)
-    return Distance(nmse=nmse, worst=worst, rms=sqrt(power / max(1, expected.size)), far=count)
+    rms = sqrt(power / max(1, expected.size))
+    return Distance(nmse=nmse, worst=worst / factor, rms=rms / factor, far=count)
 
 
 def errors(view: Array, reference: Array, fmt: Format) -> Array:
@@ -99,6 +105,22 @@ def steps(reference: Array, fmt: Format) -> Array:
     return _replace_not_finite(
         np.abs(_subtract_expected(widen_values(after, fmt), widen_values(at, fmt)))
     )
+
+
+def _shrink_large_numbers(stored: Array, fmt: Format) -> float:
+    """The factor by which the squares of an f64 array's numbers can be added up; 1 for most."""
+    if not is_float(fmt) or stored.itemsize <= _SINGLE:
+        return 1.0
+    largest = np.abs(_replace_not_finite(stored)).max(initial=0.0)
+    return _SHRUNK if largest > _SQUARED else 1.0
+
+
+def _widen_shrunk(stored: Array, fmt: Format, factor: float) -> Array:
+    values = widen_values(stored, fmt)
+    if factor == 1:
+        return values
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return np.asarray(values * factor)
 
 
 def _sum_squares(values: Array) -> float:

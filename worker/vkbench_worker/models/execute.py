@@ -21,6 +21,7 @@ from vkbench.words import names
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.cases import VARIANTS, ModelCase, model_case
+from vkbench_shaders.models.graph import CACHES
 from vkbench_shaders.models.hyper import Hyper, hyper_of
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.models.judging import judge, judged_layers
@@ -69,6 +70,10 @@ def pose_job(job: Job, device: DeviceFacts) -> Posed:
     case, file = model_case(job.case), open_gguf(Path(job.source.path))
     case.check_file(file)
     hyper = hyper_of(file, case.room)
+    if hyper.recurrent and case.cache != CACHES[0]:
+        raise UsageError(
+            f"{file.path}: the model has states and no cache of keys and values: leave --cache out"
+        )
     variant = variant_for(job.variant, device)
     return Posed(
         case=case,

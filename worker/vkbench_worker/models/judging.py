@@ -293,9 +293,12 @@ def _judge_recurrent_layer(
     if start and not layer:
         positions = np.arange(start)
         read = reference.embed_tokens(trial.tokens[place.sequence][:start], positions)
-        reference.memory.states.pop(layer, None)
         reference.layer(layer, read, positions)
         _compare_states(findings, "tokens before", given, reference.memory.states[layer], limit)
+    if not start and any(numbers.any() for numbers in given.values()):
+        findings.complain(
+            "", 0, f"the states before the first token of layer {layer} are not zeros"
+        )
     reference.memory.states[layer] = given
     expected = reference.layer(layer, before, start + rows)
     added = float(np.square(expected - before).sum())

@@ -31,7 +31,7 @@ from vkbench_shaders.models.graph import (
     phase_at,
 )
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.recurrent.memory import Turn, Turns
+from vkbench_shaders.models.recurrent.memory import StateSlots, Turn
 from vkbench_shaders.models.shifting import shift_arrays
 from vkbench_shaders.models.wiring import graph_of, shift_graph_of
 from vkbench_worker.closing import Closing
@@ -109,7 +109,7 @@ class Prepared:
     def place(self, tokens: Ids, start: int) -> None:
         """Have the next run read these tokens (batch, tokens) at this position."""
         if self.graph.states:
-            self.turn = self._model.turns.take(start, start + tokens.shape[1])
+            self.turn = self._model.state_slots.choose_slots(start, start + tokens.shape[1])
         given = Inputs(tokens=tokens, start=start, turn=self.turn)
         for name, array in given.arrays(self.graph, self._model.hyper.window).items():
             self.inputs[name].upload(array)
@@ -184,7 +184,7 @@ class Model(Closing):
         self.stack.enter_context(device.held_pipelines())
         self.weights = Weights(device, file, self.stack)
         self._progress = progress
-        self.turns = Turns()
+        self.state_slots = StateSlots()
         self._caches: dict[str, Buffer] = {}
         self._tables: dict[str, Buffer] = {}
         self._phases: dict[tuple[Phase, int], Prepared] = {}
@@ -258,7 +258,11 @@ class Model(Closing):
         run.recording.run()
 
     def cache(self, name: str, size: int) -> Buffer:
-        """Keys, values or states of a layer; zeros at first, as hidden positions have to be."""
+        """Keys, values or states of a layer.
+
+        Zeros at first: hidden positions have to be finite, and a state of zeros stands for no
+        tokens.
+        """
         if name not in self._caches:
             self._caches[name] = self._make_buffer(size)
             self._caches[name].fill(0)

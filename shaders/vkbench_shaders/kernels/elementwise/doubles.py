@@ -2,7 +2,8 @@
 
 What compares, selects or rounds to integers works on bits and runs everywhere; what multiplies,
 adds or takes a root needs a device with fp64. Exponentials, logarithms and angles, of which Vulkan
-has none of f64, are the shader library's, within two units of the last place.
+has none of f64, are the shader library's, within two units of the last place; the error of a power
+grows with its exponent.
 """
 
 from __future__ import annotations

@@ -308,6 +308,7 @@ _REAL: Final[dict[str, Shape]] = {
 }
 CENTRED: Final = ("gpt2", "phi2")  # architectures of layer_norm, with biases everywhere
 RWKV: Final = ("rwkv6", "rwkv7")
+STATE_SIZES: Final = (16, 32, 64, 128, 256)  # of RWKV's heads, as kernels have them
 CONVOLVED: Final = 4  # tokens that Mamba's convolution looks at
 _OF_EXPERTS: Final = ("mixtral", "qwen3moe", "gpt-oss", "deepseek2")
 # The first model of each architecture, by which `--arch` alone goes.
@@ -373,6 +374,13 @@ def _complaints(shape: Shape) -> list[str]:
         complaints.append(
             f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it"
         )
-    if shape.arch in CENTRED and shape.heads != shape.kv_heads:
+    if shape.arch in (*CENTRED, *RWKV) and shape.heads != shape.kv_heads:
         complaints.append(f"{shape.arch} has as many kv_heads as heads")
+    if shape.step_rank and (shape.heads, shape.kv_heads) != (1, 1):
+        complaints.append(f"{shape.arch} has 1 for heads and 1 for kv_heads")
+    if shape.state and shape.head_size % 4:
+        complaints.append(f"head_size is {shape.head_size}: it has to be a multiple of 4")
+    if shape.ranks and shape.head_size not in STATE_SIZES:
+        known = ", ".join(map(str, STATE_SIZES))
+        complaints.append(f"head_size is {shape.head_size}; {shape.arch} has one of {known}")
     return complaints

@@ -183,8 +183,9 @@ def _heads_with_states(shape: Shape, layer: int) -> Iterator[TensorPlan]:
         yield _matrix("time_mix_decay_w1", (decayed, wide), 0.3)
         yield _matrix("time_mix_decay_w2", (wide, decayed))
         return
-    for name, rank in zip("wavg", shape.ranks, strict=True):
-        rank = shape.ranks[1] if name == "v" and not layer else rank  # no step reads those
+    for name, given in zip("wavg", shape.ranks, strict=True):
+        # llama.cpp asks layer 0 for v's too, by the rank of its rates; no step reads them
+        rank = shape.ranks[1] if name == "v" and not layer else given
         yield _matrix(f"time_mix_{name}1", (rank, wide))
         yield _matrix(f"time_mix_{name}2", (wide, rank))
         if name != "g":

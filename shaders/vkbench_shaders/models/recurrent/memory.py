@@ -47,14 +47,17 @@ class StateRows:
         )
 
 
-class Turns:
-    """Of which positions a model's slots have states now."""
+class StateSlots:
+    """Which slot holds the states behind which position."""
 
     def __init__(self) -> None:
         self._places: dict[int, int] = {}  # slot -> tokens read
 
-    def take(self, start: int, end: int) -> Turn:
-        """The slots of a run that reads the tokens from one position to another."""
+    def choose_slots(self, start: int, end: int) -> Turn:
+        """The slots of a run that reads the tokens from one position to another.
+
+        The run has to follow: from now on its target counts as the states behind `end`.
+        """
         source = _EMPTY if not start else self._find_slot(start)
         target = next(slot for slot in range(1, SLOTS) if slot != source)
         self._places = {source: start, target: end} if start else {target: end}

@@ -23,27 +23,20 @@ class RwkvParts(Builder):
         """A layer's vectors behind what its heads remember, and what its channels add to them."""
         x, y = self.normalise_rows("attn_norm", x, branch)
         self.streams.append(x)
-        mix_heads = self.mix_heads_6 if self.is_sixth else self.mix_heads_7
+        mix_heads = self.mix_heads_6 if self.rwkv_sizes.is_sixth else self.mix_heads_7
         x, y = self.normalise_rows("attn_norm_2", x, mix_heads(y))
         mixed = self.mix_channels(y)
         if not (every := self.rwkv_sizes.rescaled) or (self.layer + 1) % every:
             return x, mixed
-        halves = (
-            self.map_numbers("scale", part, {"factor": 0.5})
-            for part in (x, self.resolve_branch(mixed))
-        )
-        return next(halves), next(halves)
+        half: dict[str, Value] = {"factor": 0.5}
+        x = self.map_numbers("scale", x, half)
+        return x, self.map_numbers("scale", self.resolve_branch(mixed), half)
 
     @property
     def rwkv_sizes(self) -> Rwkv:
         """The sizes of these layers."""
         assert isinstance(self.hyper.recurrent, Rwkv)
         return self.hyper.recurrent
-
-    @property
-    def is_sixth(self) -> bool:
-        """Whether these are layers of RWKV 6, and not 7."""
-        return self.hyper.architecture.recurrence == "rwkv6"
 
     def shift_tokens(self, name: str, y: str) -> str:
         """What lies between each token's vector and that of the token before."""
@@ -194,7 +187,7 @@ class RwkvParts(Builder):
         shifted = self.shift_tokens("channels", y)
         key = self.product("channel_mix_key", self.lean(y, shifted, "channel_mix_lerp_k.weight"))
         squares = self.map_numbers("sqr", self.map_numbers("relu", key))
-        if not self.is_sixth:
+        if not self.rwkv_sizes.is_sixth:
             return self.postpone_product("channel_mix_value", squares)
         leant = self.lean(y, shifted, "channel_mix_lerp_r.weight")
         gate = self.map_numbers("sigmoid", self.product("channel_mix_receptance", leant))

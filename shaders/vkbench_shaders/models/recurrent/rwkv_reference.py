@@ -14,10 +14,10 @@ def read_layer(hyper: Hyper, layer: int, weight: LayerWeights, x: Floats, memory
     """Vectors behind a layer that goes on from states, and leaves others."""
     sizes = hyper.recurrent
     assert isinstance(sizes, Rwkv)
-    before, is_sixth = memory.states_of(layer, sizes), hyper.architecture.recurrence == "rwkv6"
+    before = memory.states_of(layer, sizes)
     y = normalise(hyper, weight, "attn_norm", x)
     shifted = np.concatenate([before["time"], y[:-1]]) - y
-    if is_sixth:
+    if sizes.is_sixth:
         made, wkv = _mix_heads_6(sizes, weight, y, shifted, before["wkv"])
     else:
         made, wkv = _mix_heads_7(
@@ -30,7 +30,7 @@ def read_layer(hyper: Hyper, layer: int, weight: LayerWeights, x: Floats, memory
     x = x + multiply(weight, "time_mix_output", made)
     z = normalise(hyper, weight, "attn_norm_2", x)
     shifted = np.concatenate([before["channels"], z[:-1]]) - z
-    x = x + _mix_channels(weight, z, shifted, is_sixth=is_sixth)
+    x = x + _mix_channels(weight, z, shifted, is_sixth=sizes.is_sixth)
     memory.states[layer] = {"time": y[-1:], "channels": z[-1:], "wkv": wkv}
     return x / 2 if sizes.rescaled and (layer + 1) % sizes.rescaled == 0 else x
 

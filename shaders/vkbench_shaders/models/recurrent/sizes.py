@@ -5,14 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vkbench.errors import UsageError
 from vkbench_shaders.kernels.recurrent.recurrence import KEYS
 from vkbench_shaders.models.keys import Keys
 
+StoredShapes = Mapping[str, tuple[int, ...]]  # of a layer's tensors, by name
 States = dict[str, NDArray[np.float64]]  # what tokens leave in a layer to the next ones
 _FOUR: Final = 4  # values of a head are multiples of
 _RWKV: Final = (
@@ -57,11 +61,19 @@ class Recurrent(ABC):
     def states(self) -> Mapping[str, tuple[int, ...]]:
         """What a sequence's tokens leave in a layer: names, and sizes."""
 
+    @abstractmethod
+    def shapes(self, stored: StoredShapes) -> StoredShapes:
+        """Shapes that a layer's tensors have to have, of vectors how many numbers.
+
+        No key tells ranks of products of two matrices: they follow from the tensors that are there.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rwkv(Recurrent):
     """Sizes of RWKV's layers."""
 
+    is_sixth: bool  # RWKV 6, and not 7
     width: int
     head: int  # numbers of a head
     rescaled: int  # behind each so many layers vectors are halved; 0: never
@@ -80,11 +92,36 @@ class Rwkv(Recurrent):
             "wkv": (self.heads, self.head, self.head),
         }
 
+    def shapes(self, stored: StoredShapes) -> StoredShapes:
+        """Matrices of the width and of the ranks of products; all else has a number for each."""
+        width, inner = self.width, stored["channel_mix_key.weight"][0]
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(stored, (width,))
+        for name in ("key", "value", "receptance", "output", "gate"):
+            shapes[f"time_mix_{name}.weight"] = (width, width)
+        shapes["channel_mix_receptance.weight"] = (width, width)
+        shapes["channel_mix_key.weight"] = (inner, width)
+        shapes["channel_mix_value.weight"] = (width, inner)
+        if self.is_sixth:
+            rank, pairs = stored["time_mix_w2.weight"][-1], [("decay_w1", "decay_w2")]
+            shapes["time_mix_lerp_fused.weight"] = (5, width)
+            shapes["time_mix_w1.weight"] = (5 * rank, width)
+            shapes["time_mix_w2.weight"] = (5, width, rank)
+            shapes["time_mix_first.weight"] = (self.heads, self.head)
+        else:
+            pairs = [(f"{name}1", f"{name}2") for name in "wavg"]
+            shapes["time_mix_lerp_fused.weight"] = (6, width)
+        for first, second in pairs:
+            rank = stored[f"time_mix_{first}.weight"][0]
+            shapes[f"time_mix_{first}.weight"] = (rank, width)
+            shapes[f"time_mix_{second}.weight"] = (width, rank)
+        return shapes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mamba(Recurrent):
     """Sizes of Mamba's layers."""
 
+    width: int
     taps: int  # tokens that the convolution before the scan looks at
     inner: int  # numbers of a token that are scanned
     heads: int  # that they are parts of; in Mamba-1 each number is one
@@ -103,6 +140,24 @@ class Mamba(Recurrent):
         return {
             "conv": (self.taps - 1, self.channels),
             "scan": (self.heads, self.head, self.keys),
+        }
+
+    def shapes(self, stored: StoredShapes) -> StoredShapes:
+        """All follow from the keys."""
+        width, inner, rank = self.width, self.inner, self.rank
+        mixed = inner + self.channels + (0 if rank else self.heads)
+        return {
+            "attn_norm.weight": (width,),
+            "ssm_in.weight": (mixed, width),
+            "ssm_conv1d.weight": (self.channels, self.taps),
+            "ssm_conv1d.bias": (self.channels,),
+            "ssm_x.weight": (rank + 2 * self.keys, inner),
+            "ssm_dt.weight": (inner, rank),
+            "ssm_dt.bias": (self.heads,),
+            "ssm_a": (inner * self.keys if rank else self.heads,),
+            "ssm_d": (self.heads,),
+            "ssm_norm.weight": (inner,),
+            "ssm_out.weight": (width, inner),
         }
 
     @property
@@ -131,10 +186,10 @@ class Memory:
 
 def recurrent_of(keys: Keys, recurrence: str) -> Recurrent:
     """The sizes that a file's keys tell; UsageError names one that no kernel has."""
-    return _rwkv_of(keys) if recurrence in OUTER else _mamba_of(keys, recurrence)
+    return (_rwkv_of if recurrence.startswith("rwkv") else _mamba_of)(keys, recurrence)
 
 
-def _rwkv_of(keys: Keys) -> Rwkv:
+def _rwkv_of(keys: Keys, recurrence: str) -> Rwkv:
     width, head = keys.size("embedding_length"), keys.size("wkv.head_size")
     if head not in KEYS:
         known = ", ".join(map(str, KEYS))
@@ -143,7 +198,9 @@ def _rwkv_of(keys: Keys) -> Rwkv:
         raise keys.refusal_of("wkv.head_size", f"is {head}, which does not divide {width}")
     if (shifted := keys.size("token_shift_count", 2)) != 2:
         raise keys.refusal_of("token_shift_count", f"is {shifted}; supported is 2")
-    return Rwkv(width=width, head=head, rescaled=keys.count("rescale_every_n_layers"))
+    is_sixth = recurrence == "rwkv6"
+    rescaled = keys.count("rescale_every_n_layers") if is_sixth else 0  # no other reads that key
+    return Rwkv(is_sixth=is_sixth, width=width, head=head, rescaled=rescaled)
 
 
 def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
@@ -166,4 +223,23 @@ def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
         raise keys.refusal_of(
             "ssm.group_count", f"is {sizes['groups']}, which does not divide {rank} heads"
         )
-    return Mamba(taps=keys.size("ssm.conv_kernel"), inner=inner, keys=state, **sizes)
+    if (taps := keys.size("ssm.conv_kernel")) < 2:
+        raise keys.refusal_of("ssm.conv_kernel", f"is {taps}; it has to be 2 or more")
+    width = keys.size("embedding_length")
+    return Mamba(width=width, taps=taps, inner=inner, keys=state, **sizes)
+
+
+def check_shapes(path: Path, prefix: str, sizes: Recurrent, stored: StoredShapes) -> None:
+    """UsageError that names the first tensor of a layer whose shape is not what its sizes need."""
+    shapes = sizes.shapes(stored)
+    for name, shape in stored.items():
+        needed = shapes[name]
+        if len(needed) == 1:
+            fits = prod(shape) == needed[0]
+        else:
+            fits = shape == needed or [n for n in shape if n > 1] == [n for n in needed if n > 1]
+        if not fits:
+            has, by_keys = (" x ".join(map(str, sides)) for sides in (shape, needed))
+            raise UsageError(
+                f"{path}: tensor {prefix}{name} has the shape {has}; the keys ask for {by_keys}"
+            )
