@@ -22,6 +22,9 @@ from vkbench_detection.series.impossible import MARGIN, least_seconds
 from vkbench_detection.series.roofs import RoofLoad, Roofs, numbers_of
 
 _KERNELS: Final = ("read_bandwidth", "copy", "fma", "dot_i8", "matrix_rate")
+_MOST_RATE: Final = (
+    1e30  # bytes or operations a second: JSON has no infinite ones, nor sums of them
+)
 _BUNCHES: Final = """
 SELECT page.class, page.case_name, section, kinds, places, seconds
 FROM bunch JOIN page ON page.id = bunch.page
@@ -77,9 +80,9 @@ def _find_rates(index: Index) -> dict[tuple[int, int, str, str], float]:
             part = parts[place]
             is_hot = words.text(part.metric) == "hot"
             amount = part.flops if is_hot else 0 if part.flops else part.bytes_moved
-            if amount and not part.apart:
+            if amount and not part.apart and (rate := amount / value) <= _MOST_RATE:
                 key = (kind, part.device, case, words.text(part.variant))
-                rates[key] = max(rates.get(key, 0.0), amount / value)
+                rates[key] = max(rates.get(key, 0.0), rate)
     return rates
 
 
