@@ -21,7 +21,7 @@ from vkbench_db.upkeep.attendance import attendance
 from vkbench_detection.peers.standings import fallen_since
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import RegressionRow
-from vkbench_detection.regress.stages import TO_DO
+from vkbench_detection.regress.stages import TO_DO, UNSETTLED
 from vkbench_tables.absence import absence, describe_pause
 from vkbench_tables.devices import health, state_of
 from vkbench_tables.regressions import rank_by_gravity
@@ -183,8 +183,9 @@ def count_worse(
 ) -> Iterator[str]:
     """Words for what is wrong, then for what fails, then for what became slower last night.
 
-    A regression that is wrong or fails counts until it is closed, a slower one in its first night.
+    A regression that is wrong or fails counts until it is fixed, a slower one in its first night.
     """
+    regressions = [row for row in regressions if row.state in UNSETTLED]
     began = nights[0].began if nights else 0.0
     for state in (JobState.WRONG, JobState.FAILED):
         opened_at = [row.opened_at for row in regressions if row.direction == state]
