@@ -1,7 +1,7 @@
 """The index of a board: one SQLite file with each timing of each export, read once.
 
-The timings of one run and one page are one row. It can be deleted at any time: the next build reads
-all exports again.
+The timings of one run and one page are one row, or several where a run has over 12,000. It can be
+deleted at any time: the next build reads all exports again.
 """
 
 from __future__ import annotations
@@ -223,10 +223,7 @@ class Index:
         return count
 
     def _renumber(self) -> None:
-        """Have the runs of another index, which is being merged, name words by this one's numbers.
-
-        Devices likewise.
-        """
+        """Translate the numbers of words and devices in the runs of an index that is being merged."""
         words, devices = (
             dict(self.connection.execute(f"SELECT old, new FROM {table}_of"))
             for table in ("word", "device")

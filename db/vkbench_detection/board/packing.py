@@ -85,15 +85,15 @@ def unpack_timings(places: bytes, seconds: bytes) -> Iterator[tuple[int, float]]
 
 
 def pack_numbers(numbers: Sequence[int]) -> bytes:
-    """What a run translates its own numbers to."""
+    """Numbers of an index, in the order of a run's own, as a blob."""
     return array("I", numbers).tobytes()
 
 
 def unpack_numbers(packed: bytes) -> array[int]:
-    """What a run translates its own numbers to."""
+    """The numbers of such a blob, in the order of a run's own."""
     return array("I", packed)
 
 
 def renumber(packed: bytes, new: Mapping[int, int]) -> bytes:
-    """What a run translates its own numbers to, by the numbers of another index."""
+    """Such a blob for another index, by its numbers of the same words or devices."""
     return pack_numbers([new[number] for number in unpack_numbers(packed)])
