@@ -223,7 +223,7 @@ class Index:
         return count
 
     def _renumber(self) -> None:
-        """Translate the numbers of words and devices in the runs of an index that is being merged."""
+        """Translate numbers of words and devices in the runs of an index that is merged."""
         words, devices = (
             dict(self.connection.execute(f"SELECT old, new FROM {table}_of"))
             for table in ("word", "device")
@@ -247,8 +247,8 @@ class Index:
     def _find_word(self, text: str) -> int:
         return self._find("word", ("text",), (text,))
 
-    def _find_page(self, kind: int, case: str) -> int:
-        return self._find("page", ("class", "case_name"), (kind, case))
+    def _find_page(self, class_number: int, case: str) -> int:
+        return self._find("page", ("class", "case_name"), (class_number, case))
 
     def _find_class(self, name: str) -> int:
         return self._find("class", ("name",), (name,))
