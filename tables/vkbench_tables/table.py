@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 Cell = object  # str, int, float, bool or None; lists and dictionaries where a program reads
-EMPTY: Final = (None, "", [], ())  # cells that say nothing
+EMPTY: Final[tuple[Cell, ...]] = (None, "", [], ())  # cells that say nothing
 
 
 class Rank(IntEnum):

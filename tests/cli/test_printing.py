@@ -71,7 +71,8 @@ def test_text_has_one_scale_a_column_and_points_under_each_other() -> None:
 
 def test_a_column_of_empty_lists_is_left_out() -> None:
     column = Column(key="a", heading="a")
-    for empty in (None, "", [], ()):
+    empty_cells: tuple[object, ...] = (None, "", [], ())
+    for empty in empty_cells:
         assert not is_shown(column, [{"a": empty}, {}])
     assert is_shown(column, [{"a": []}, {"a": 0}])
     assert is_shown(column, [{"a": ["b1 third"]}])
