@@ -17,6 +17,7 @@ import hashlib
 import json
 import lzma
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -144,6 +145,13 @@ def build(exports: Path, out: Path) -> dict[str, float]:
     }
 
 
+def forget_build(folder: Path, one_more: str) -> None:
+    """Remove what an earlier run built, and the export that came after it."""
+    shutil.rmtree(folder / "site", ignore_errors=True)
+    for path in (folder / "site.board.sqlite", folder / "exports" / one_more):
+        path.unlink(missing_ok=True)
+
+
 def list_family(process: int) -> Iterator[int]:
     """A process and those that it began, and theirs."""
     yield process
@@ -173,11 +181,15 @@ def main() -> int:
     parser.add_argument("--exports", type=int, default=1000)
     parser.add_argument("--results", type=int, default=5000)
     parser.add_argument("--ending", default="jsonl.gz")
-    parser.add_argument("--reuse", action="store_true", help="exports that are there")
+    parser.add_argument(
+        "--reuse", action="store_true", help="measure with the exports of an earlier run"
+    )
     chosen = parser.parse_args()
     exports, out = chosen.folder / "exports", chosen.folder / "site"
     begin = time.monotonic()
-    if not chosen.reuse:
+    if chosen.reuse:
+        forget_build(chosen.folder, f"lab-{chosen.exports}.{chosen.ending}")
+    else:
         write_exports(exports, range(chosen.exports), chosen.results, chosen.ending)
     print(f"exports written in {time.monotonic() - begin:.0f} s", flush=True)
     whole = build(exports, out)

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -239,16 +239,25 @@ def _crowd(
 
 def _busy(process: int) -> float:
     """Seconds of CPU that a process has had."""
-    after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(_read_ticks(process)[:2]) / os.sysconf("SC_CLK_TCK")
 
 
 def _busy_children(process: int) -> float:
-    """Seconds of CPU that the children of a process have had; 0 of none."""
+    """Seconds of CPU that the children of a process have had, also those that ended; 0 of none."""
     if not process:
         return 0.0
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return sum(map(_busy, map(int, children)))
+    ticks = sum(_read_ticks(process)[2:])
+    for child in map(int, children):
+        with suppress(OSError):  # it ended meanwhile
+            ticks += sum(_read_ticks(child)[:2])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _read_ticks(process: int) -> list[int]:
+    """A process's CPU time, of the user and of the system, then that of children that ended."""
+    after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return [int(ticks) for ticks in after_name[11:15]]
 
 
 def _write(path: Path, measured: Sequence[Taken]) -> None:

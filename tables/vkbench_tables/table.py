@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import Final
 
 Cell = object  # str, int, float, bool or None; lists and dictionaries where a program reads
+EMPTY: Final[tuple[Cell, ...]] = (None, "", [], ())  # cells that say nothing
 
 
 class Rank(IntEnum):

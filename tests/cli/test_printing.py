@@ -16,7 +16,7 @@ from vkbench_tables import regressions, series
 from vkbench_tables.comparisons import comparison
 from vkbench_tables.runs import JOBS, RUNS
 from vkbench_tables.table import Column, Table, ValueKind
-from vkbench_tables.written.text import column_text
+from vkbench_tables.written.text import column_text, is_shown
 
 COLUMNS = (
     Column(key="case", heading="case"),
@@ -67,6 +67,15 @@ def test_text_has_one_scale_a_column_and_points_under_each_other() -> None:
         "copy/f32/n4096  1,234,567  1.500         21.50  1.2%  0",
         "add/f32/n1              7  0.01235                    3.14e-13",
     ]
+
+
+def test_a_column_of_empty_lists_is_left_out() -> None:
+    column = Column(key="a", heading="a")
+    empty_cells: tuple[object, ...] = (None, "", [], ())
+    for empty in empty_cells:
+        assert not is_shown(column, [{"a": empty}, {}])
+    assert is_shown(column, [{"a": []}, {"a": 0}])
+    assert is_shown(column, [{"a": ["b1 third"]}])
 
 
 def test_no_probability_is_shown_as_zero() -> None:

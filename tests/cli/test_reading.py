@@ -107,6 +107,7 @@ def test_results_as_text_say_what_all_rows_share_once(capsys: Captured) -> None:
     assert lines[2].split()[:4] == ["case", "variant", "verdict", "nmse"]
     assert "NMSE 0.5 is over 1e-10" in "\n".join(lines)
     assert len(lines) == 6
+    assert "made of" not in run_command(capsys, "results", "--run", "2", "--wide")[0]
 
 
 def test_json_and_csv_exclude_each_other(capsys: Captured) -> None:

@@ -7,13 +7,22 @@ from dataclasses import replace
 import pytest
 
 from databases import Lab, one_engine
+from planted_build_runs import add_build
 from planted_tryout import CASES, FASTER, SAME, SLOWER, WRONG, Trial
 from vkbench.job import Outcome
+from vkbench.run import RunWords
 from vkbench_db.work.arrivals import cancel_run
 from vkbench_detection.compare.comparison import compare
 from vkbench_detection.compare.references import find
 from vkbench_detection.compare.tryouts import TryVerdict
-from vkbench_scheduler.planning.tryouts import add_round, cancel_rest, fit_seconds
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.tryouts import (
+    TriedBuilds,
+    add_round,
+    cancel_rest,
+    fit_seconds,
+    submit_tryout,
+)
 from vkbench_tables.comparisons import comparison
 from vkbench_tables.comparisons import tryout as tables
 
@@ -62,10 +71,20 @@ def test_what_may_have_changed_is_measured_until_it_is_certain(lab: Lab) -> None
 def test_pairs_of_a_tryout_share_its_time(lab: Lab) -> None:
     times = ((300, 60), (300, 40), (600, 60), (10, 1), (10, 1000))
     assert [round(fit_seconds(*time), 2) for time in times] == [0.1, 0.25, 0.3, 0.3, 0.1]
-    trial = Trial(lab, limit_seconds=3.2 * len(CASES))
-    assert {job.measure_seconds for job in lab.pick(trial.device)} == {
-        fit_seconds(3.2 * len(CASES), len(CASES))
-    }
+    names = ("llvmpipe", "SwiftShader")
+    devices = [lab.add_device(name) for name in names]
+    builds = TriedBuilds(old=add_build(lab, "b1"), new=add_build(lab, "b2"))
+    submit_tryout(
+        lab.database,
+        builds,
+        Selection(cases=CASES, devices=tuple(devices)),
+        [lab.facts(name) for name in names],
+        RunWords(),
+        limit_seconds=5.5 * len(CASES),  # of each device
+    )
+    for device in devices:
+        jobs = lab.pick(device)
+        assert [job.measure_seconds for job in jobs] == [0.125] * len(CASES)
 
 
 def test_the_time_may_end_in_the_first_round(lab: Lab) -> None:

@@ -26,13 +26,7 @@ SPEEDS = {SLOWER: 1.2, FASTER: 0.5}
 class Trial:
     """A try-out on a planted device, whose pairs a worker answers."""
 
-    def __init__(
-        self,
-        lab: Lab,
-        speeds: Mapping[str, float] = SPEEDS,
-        label: str = "",
-        limit_seconds: float = 600,
-    ) -> None:
+    def __init__(self, lab: Lab, speeds: Mapping[str, float] = SPEEDS, label: str = "") -> None:
         self.lab, self.speeds, self.rng = lab, speeds, Random(1)
         self.device = lab.add_device()
         self.builds = TriedBuilds(old=add_build(lab, "b1"), new=add_build(lab, "b2"))
@@ -43,7 +37,7 @@ class Trial:
             selection,
             [lab.facts()],
             RunWords(label=label),
-            limit_seconds=limit_seconds,
+            limit_seconds=600,
         )
         self.run = run.id
 

@@ -156,7 +156,7 @@ def test_what_leaves_no_driver_is_told(
         ),
         (
             'name = "x"\n[build]\ncommand = "a"\nfolder = "b"\nminutes = 0',
-            "{path}: build: minutes 0 are none: after how many the command is ended, up to 10000",
+            "{path}: build: minutes is 0: give more than 0 and at most 10000",
         ),
         (
             'name = "x"\n[build]\ncommand = "a"\nfolder = "b"\nicds = "a"',

@@ -18,6 +18,7 @@ from vkbench.job import Outcome
 from vkbench_db import schema
 from vkbench_db.ask.nights import NIGHT_SECONDS
 from vkbench_detection.peers.standings import judge
+from vkbench_detection.regress.stages import RegressionStage
 
 Plant = Callable[..., int]
 
@@ -80,6 +81,23 @@ def test_regressions_of_the_night_come_first_and_the_worst_of_them(
     assert "1 regression wrong (1 new), 1 regression failed, 1 new regression slower" in text
     assert "All 4 to look at" in text
     assert "New regressions</h2>" in text
+
+
+def test_what_is_fixed_needs_nobody(pages: TestClient, lab: Lab, planted_regression: Plant) -> None:
+    lab.now = time.time()
+    device = lab.add_device()
+    run_night(lab, device, Outcome.PASSED)
+    for number, direction in enumerate(("slower", "wrong", "wrong")):
+        regression = planted_regression(device, f"copy/f32/n{number + 1}", "a", f"b{number}")
+        stage = RegressionStage.ACKNOWLEDGED if number == 2 else RegressionStage.FIXED
+        with lab.database.transaction() as tx:
+            table = schema.regression
+            new = {"direction": direction, "state": stage, "opened_at": time.time() - 60}
+            tx.execute(update(table).where(table.c.id == regression).values(**new))
+    text = pages.get("/").text
+    assert "1 regression wrong (1 new)" in text
+    assert "regression slower" not in text
+    assert len(re.findall(r'<li data-word="\w+"><a href="/regressions', text)) == 3
 
 
 def test_a_ratio_to_a_peer_that_fell_is_shown_after_what_is_wrong(

@@ -82,6 +82,13 @@ def test_rows_without_a_value_come_last_either_way() -> None:
     assert cases("sort=-hot_seconds") == ["copy/f32/n8", "copy/f16/n8", "add/f32/n8"]
 
 
+def test_a_cell_of_no_items_is_no_value_and_comes_last() -> None:
+    notes: tuple[list[str], ...] = ([], ["b"], ["a"])
+    rows = tuple({"case": str(place), "note": note} for place, note in enumerate(notes))
+    for query, order in (("sort=note", ["2", "1", "0"]), ("sort=-note", ["1", "2", "0"])):
+        assert [row["case"] for row in list_rows(query, rows).rows] == order
+
+
 def test_a_heading_sorts_and_turns_round() -> None:
     by = {column.key: column.sort_url for column in list_rows("state=passed").columns}
     assert by["hot_seconds"] == "/t?state=passed&sort=-hot_seconds"  # the largest first

@@ -18,7 +18,7 @@ MOST_PATTERNS: Final = 100
 MOST_WORDS: Final = 100  # of a command
 MOST_CASES: Final = 10_000
 MOST_TEXT: Final = 1000  # characters of a description, or of a command's word
-MOST_MINUTES: Final = 10_000  # of a build, a week
+MOST_MINUTES: Final = 10_000  # a week, after which a build is ended at the latest
 MOST_COMMAND: Final = 10_000  # characters of a shell's command
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -109,8 +109,7 @@ def check_recipe(recipe: Recipe) -> None:
         raise UsageError(f"build: give a command of up to {MOST_COMMAND} characters")
     if recipe.minutes is not None and not 0 < recipe.minutes <= MOST_MINUTES:
         raise UsageError(
-            f"build: minutes {recipe.minutes:g} are none: after how many the command is ended, up "
-            f"to {MOST_MINUTES}"
+            f"build: minutes is {recipe.minutes:g}: give more than 0 and at most {MOST_MINUTES}"
         )
     try:
         check_path(recipe.folder) if recipe.folder != "." else None

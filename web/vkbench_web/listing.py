@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.words import names
-from vkbench_tables.table import Cell, Column, Table, ValueKind
+from vkbench_tables.table import EMPTY, Cell, Column, Table, ValueKind
 from vkbench_tables.written import text
 from vkbench_web.api.answers import KINDS, answer
 
@@ -272,8 +272,8 @@ def _sort_rows(rows: list[Row], columns: Mapping[str, Column], sort: str) -> lis
         return rows
     if key not in columns:
         raise UnknownName("column", key, names.nearest(key, list(columns)))
-    known = [row for row in rows if row.get(key) not in (None, "")]
-    unknown = [row for row in rows if row.get(key) in (None, "")]  # last, either way
+    known = [row for row in rows if row.get(key) not in EMPTY]
+    unknown = [row for row in rows if row.get(key) in EMPTY]  # last, either way
     return sorted(known, key=lambda row: _order(row[key]), reverse=sort[0] == "-") + unknown
 
 

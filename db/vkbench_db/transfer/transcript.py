@@ -120,7 +120,7 @@ def _line_decoder(kind: str, record: type[Any]) -> msgspec.json.Decoder[Any]:
 
 
 def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
-    kind = text[2 : text.find('"', 2, _LONGEST_KIND)]  # of lines as exports write them
+    kind = text[2:_LONGEST_KIND].partition('"')[0]  # of lines as exports write them
     if record_type := kinds.get(kind):
         try:
             return Line(number, kind, getattr(_line_decoder(kind, record_type).decode(text), kind))

@@ -1,7 +1,7 @@
 """The index of a board: one SQLite file with each timing of each export, read once.
 
-The timings of one run and one page are one row. It can be deleted at any time: the next build reads
-all exports again.
+The timings of one run and one page are one row, or several where a run has over 12,000. It can be
+deleted at any time: the next build reads all exports again.
 """
 
 from __future__ import annotations
@@ -223,10 +223,7 @@ class Index:
         return count
 
     def _renumber(self) -> None:
-        """Have the runs of another index, which is being merged, name words by this one's numbers.
-
-        Devices likewise.
-        """
+        """Translate numbers of words and devices in the runs of an index that is merged."""
         words, devices = (
             dict(self.connection.execute(f"SELECT old, new FROM {table}_of"))
             for table in ("word", "device")
@@ -250,8 +247,8 @@ class Index:
     def _find_word(self, text: str) -> int:
         return self._find("word", ("text",), (text,))
 
-    def _find_page(self, kind: int, case: str) -> int:
-        return self._find("page", ("class", "case_name"), (kind, case))
+    def _find_page(self, class_number: int, case: str) -> int:
+        return self._find("page", ("class", "case_name"), (class_number, case))
 
     def _find_class(self, name: str) -> int:
         return self._find("class", ("name",), (name,))

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
+from vkbench_db.errors import ImportRefused
 from vkbench_detection.board.lines import Apart
 from vkbench_detection.board.reading import Bunch, Kind
 
 APARTS: Final = tuple(Apart)
+MOST_WORDS: Final = 100_000  # of a run, which are in memory until it ends: at most 100 MB
 Blobs = tuple[bytes, bytes, bytes]  # kinds, places and seconds
 
 
@@ -43,8 +45,10 @@ class RunNumbers:
         self.devices: dict[str, int] = {}  # by key
 
     def pack(self, bunch: Bunch) -> Blobs:
-        """The blobs of a bunch."""
+        """The blobs of a bunch; ImportRefused if its run has too many words."""
         kinds = array("q", chain.from_iterable(map(self._describe, bunch.kinds)))
+        if len(self.words) > MOST_WORDS:
+            raise ImportRefused(f"a run has over {MOST_WORDS} names of variants, drivers, builds")
         return kinds.tobytes(), bunch.places.tobytes(), bunch.seconds.tobytes()
 
     def _describe(self, kind: Kind) -> tuple[int, ...]:
@@ -81,15 +85,15 @@ def unpack_timings(places: bytes, seconds: bytes) -> Iterator[tuple[int, float]]
 
 
 def pack_numbers(numbers: Sequence[int]) -> bytes:
-    """What a run translates its own numbers to."""
+    """Numbers of an index, in the order of a run's own, as a blob."""
     return array("I", numbers).tobytes()
 
 
 def unpack_numbers(packed: bytes) -> array[int]:
-    """What a run translates its own numbers to."""
+    """The numbers of such a blob, in the order of a run's own."""
     return array("I", packed)
 
 
 def renumber(packed: bytes, new: Mapping[int, int]) -> bytes:
-    """What a run translates its own numbers to, by the numbers of another index."""
+    """Such a blob for another index, by its numbers of the same words or devices."""
     return pack_numbers([new[number] for number in unpack_numbers(packed)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.errors import UsageError
@@ -127,6 +127,16 @@ def _add_record(section: Section, record: object) -> None:
             section.key = record.key
 
 
+class _Warned(NamedTuple):
+    """What a board reads of a timing's warnings."""
+
+    maybe_cached: bool = False  # a cold timing may have hit a cache
+    is_throttled: bool = False
+
+
+_UNWARNED: Final = _Warned()
+
+
 class _Work(NamedTuple):
     """Jobs that differ in their seconds alone: their bunch, and the places of their kinds."""
 
@@ -161,12 +171,13 @@ class _Gathering:
         work = self._find_work(job, attempt, section)
         places, seconds = work.bunch.places, work.bunch.seconds
         for timing in job.timings:
+            warned = _read_warnings(timing)
             facts = (
-                *(timing.metric, timing.bytes_moved, timing.flops, timing.warnings, timing.side),
+                *(timing.metric, timing.bytes_moved, timing.flops, warned, timing.side),
                 timing.seconds > 0,
             )
             if (place := work.places.get(facts)) is None:
-                kind = _describe_kind(job, attempt, timing, section)
+                kind = _describe_kind(job, attempt, timing, warned, section)
                 place = work.places[facts] = work.bunch.kinds.setdefault(
                     kind, len(work.bunch.kinds)
                 )
@@ -175,10 +186,13 @@ class _Gathering:
         self.count += max(1, len(job.timings))
 
     def _find_work(self, job: BoardJob, attempt: BoardAttempt, section: Section) -> _Work:
-        facts = (  # all that `_describe_kind` reads of a job and its attempt
-            *(job.device, job.case, job.variant, job.bundle, job.state, job.arm_kind),
-            *(job.verdict and job.verdict.path, attempt.variant, attempt.kernel_sha),
-            *(attempt.environment, bool(attempt.telemetry.get(BOUNDS_CHECKED))),
+        names = (
+            *(job.device, job.variant, job.bundle, job.verdict.path if job.verdict else ""),
+            *(attempt.variant, attempt.kernel_sha, attempt.environment),
+        )
+        facts = (  # all that `_describe_kind` reads of a job and its attempt, bounded
+            *map(check_word, names),
+            *(job.case, job.state, job.arm_kind, bool(attempt.telemetry.get(BOUNDS_CHECKED))),
         )
         if (work := self._works.get(facts)) is None:
             case = check_case(job.case)
@@ -187,9 +201,20 @@ class _Gathering:
         return work
 
 
+def _read_warnings(timing: BoardTiming) -> _Warned:
+    if not timing.warnings:
+        return _UNWARNED
+    maybe_cached, is_throttled = (
+        any(warning.startswith(words) for warning in timing.warnings)
+        for words in (NOT_COLD, THROTTLED)
+    )
+    return _Warned(maybe_cached, is_throttled)
+
+
 def _describe_kind(
-    job: BoardJob, attempt: BoardAttempt, timing: BoardTiming, section: Section
+    job: BoardJob, attempt: BoardAttempt, timing: BoardTiming, warned: _Warned, section: Section
 ) -> Kind:
+    """What a timing has in common with others, its names being checked but for the metric."""
     if not (0 <= timing.bytes_moved <= MOST_BYTES and 0 <= timing.flops <= MOST_BYTES):
         raise ValueError("bytes and operations are counts of 63 bits")
     environment = section.environments.get(attempt.environment)
@@ -197,43 +222,46 @@ def _describe_kind(
     is_ours = not is_theirs and job.arm_kind is ArmKind.BUNDLE and section.run.track != PEERS
     return Kind(
         device=job.device,
-        variant=check_word(job.variant if is_theirs else attempt.variant),
+        variant=job.variant if is_theirs else attempt.variant,
         driver=_find_driver(section, attempt.environment),
         build="" if is_theirs else _name_build(job, attempt, section.builds),
-        metric=_name_metric(timing),
-        path=check_word(job.verdict.path if job.verdict and is_ours else ""),
+        metric=_name_metric(timing.metric, warned),
+        path=job.verdict.path if job.verdict and is_ours else "",
         bytes_moved=timing.bytes_moved,
         flops=timing.flops,
-        apart=_find_apart(job, attempt, timing, environment),
+        apart=_find_apart(job, attempt, timing.seconds, warned, environment),
     )
 
 
-def _name_metric(timing: BoardTiming) -> str:
+def _name_metric(metric: str, warned: _Warned) -> str:
     """The metric; cold timings that may have hit a cache are a metric of their own."""
-    if timing.metric == "cold" and any(w.startswith(NOT_COLD) for w in timing.warnings):
-        return NOT_COLD_METRIC
-    return check_word(timing.metric)
+    return NOT_COLD_METRIC if metric == "cold" and warned.maybe_cached else check_word(metric)
 
 
 def _find_apart(
-    job: BoardJob, attempt: BoardAttempt, timing: BoardTiming, environment: Environment | None
+    job: BoardJob,
+    attempt: BoardAttempt,
+    seconds: float,
+    warned: _Warned,
+    environment: Environment | None,
 ) -> Apart:
     if environment is None or environment.driver_version.casefold() in _UNKNOWN:
         return Apart.ENVIRONMENT
-    if timing.seconds <= 0:
+    if seconds <= 0:
         return Apart.NO_TIME
     if job.state is JobState.WRONG:
         return Apart.WRONG
-    if any(warning.startswith(THROTTLED) for warning in timing.warnings):
+    if warned.is_throttled:
         return Apart.THROTTLED
     return Apart.CHECKED if attempt.telemetry.get(BOUNDS_CHECKED) else Apart.NOT
 
 
 def _find_driver(section: Section, environment: str) -> str:
     """What the driver of an environment is called; the same for all jobs that ran in it."""
+    if (facts := section.environments.get(environment)) is None:
+        return ""
     if (name := section.drivers.get(environment)) is None:
-        facts = section.environments.get(environment)
-        name = section.drivers[environment] = _name_driver(facts) if facts else ""
+        name = section.drivers[environment] = _name_driver(facts)
     return name
 
 
@@ -249,6 +277,6 @@ def _name_build(job: BoardJob, attempt: BoardAttempt, builds: Mapping[str, Build
     if job.arm_kind is ArmKind.BUILD:
         build = builds.get(job.bundle)
         name = build.name if build and build.name else job.bundle[:_DIGITS]
-        return check_word(f"{build.program} {name}" if build else name)
-    sha = check_word(attempt.kernel_sha)[:_DIGITS]
+        return check_word(f"{build.program} {name}") if build else name
+    sha = attempt.kernel_sha[:_DIGITS]
     return f"kernel {sha}" if sha else ""

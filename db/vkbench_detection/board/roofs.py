@@ -22,6 +22,9 @@ from vkbench_detection.series.impossible import MARGIN, least_seconds
 from vkbench_detection.series.roofs import RoofLoad, Roofs, numbers_of
 
 _KERNELS: Final = ("read_bandwidth", "copy", "fma", "dot_i8", "matrix_rate")
+_MOST_RATE: Final = (
+    1e30  # bytes or operations a second: JSON has no infinite ones, nor sums of them
+)
 _BUNCHES: Final = """
 SELECT page.class, page.case_name, section, kinds, places, seconds
 FROM bunch JOIN page ON page.id = bunch.page
@@ -32,13 +35,20 @@ WHERE page IN (SELECT id FROM page WHERE {kernels})
 
 def settle_roofs(index: Index) -> None:
     """Store the roofs of each class; pages of a class whose roofs moved are written again."""
-    made = {kind: msgspec.json.encode(asdict(roofs)).decode() for kind, roofs in _find_roofs(index)}
+    made = {
+        class_number: msgspec.json.encode(asdict(roofs)).decode()
+        for class_number, roofs in _find_roofs(index)
+    }
     rows = index.query("SELECT id, roofs FROM class").fetchall()
-    moved = [(made.get(kind, ""), kind) for kind, kept in rows if kept != made.get(kind, "")]
+    moved = [
+        (made.get(class_number, ""), class_number)
+        for class_number, kept in rows
+        if kept != made.get(class_number, "")
+    ]
     index.write("UPDATE class SET roofs = ? WHERE id = ?", moved)
     index.write(
         "INSERT OR IGNORE INTO dirty SELECT id FROM page WHERE class = ?",
-        [(kind,) for _, kind in moved],
+        [(class_number,) for _, class_number in moved],
     )
 
 
@@ -48,8 +58,8 @@ def _find_roofs(index: Index) -> list[tuple[int, Roofs]]:
     So one lab's wrong calibration neither lifts nor lowers the roof for all others.
     """
     by_device: dict[tuple[int, int], dict[tuple[str, str], float]] = {}
-    for (kind, device, case, variant), rate in _find_rates(index).items():
-        kept = by_device.setdefault((kind, device), {})
+    for (class_number, device, case, variant), rate in _find_rates(index).items():
+        kept = by_device.setdefault((class_number, device), {})
         key = (case.partition("/")[0], variant_of(variant))
         kept[key] = max(kept.get(key, 0.0), rate)
     caches = dict[int, tuple[int, bool]](
@@ -57,13 +67,16 @@ def _find_roofs(index: Index) -> list[tuple[int, Roofs]]:
         for device, llc_bytes, is_cpu in index.query("SELECT id, llc_bytes, is_cpu FROM device")
     )
     facts: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    for kind, device in by_device:
-        facts[kind].append(caches[device])
+    for class_number, device in by_device:
+        facts[class_number].append(caches[device])
     rates: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
-    for (kind, _), own in by_device.items():
+    for (class_number, _), own in by_device.items():
         for key, rate in own.items():
-            rates[kind][key].append(rate)
-    return [(kind, _make_roofs(rates[kind], facts[kind])) for kind in rates]
+            rates[class_number][key].append(rate)
+    return [
+        (class_number, _make_roofs(rates[class_number], facts[class_number]))
+        for class_number in rates
+    ]
 
 
 def _find_rates(index: Index) -> dict[tuple[int, int, str, str], float]:
@@ -71,15 +84,15 @@ def _find_rates(index: Index) -> dict[tuple[int, int, str, str], float]:
     words, rates = Words(index), dict[tuple[int, int, str, str], float]()
     kernels = " OR ".join(f"case_name LIKE '{kernel}/%'" for kernel in _KERNELS)
     rows = index.query(_BUNCHES.format(kernels=kernels))
-    for kind, case, section, packed, places, seconds in rows:
-        parts = words.kinds(section, packed)
+    for class_number, case, section, packed, places, seconds in rows:
+        kinds = words.kinds(section, packed)
         for place, value in unpack_timings(places, seconds):
-            part = parts[place]
-            is_hot = words.text(part.metric) == "hot"
-            amount = part.flops if is_hot else 0 if part.flops else part.bytes_moved
-            if amount and not part.apart:
-                key = (kind, part.device, case, words.text(part.variant))
-                rates[key] = max(rates.get(key, 0.0), amount / value)
+            kind = kinds[place]
+            is_hot = words.text(kind.metric) == "hot"
+            amount = kind.flops if is_hot else 0 if kind.flops else kind.bytes_moved
+            if amount and not kind.apart and (rate := amount / value) <= _MOST_RATE:
+                key = (class_number, kind.device, case, words.text(kind.variant))
+                rates[key] = max(rates.get(key, 0.0), rate)
     return rates
 
 
@@ -97,7 +110,7 @@ def _make_roofs(
 def read_roofs(index: Index) -> dict[int, Roofs]:
     """The roofs of each class that has some."""
     rows = index.query("SELECT id, roofs FROM class WHERE roofs <> ''")
-    return {kind: msgspec.json.decode(text, type=Roofs) for kind, text in rows}
+    return {class_number: msgspec.json.decode(text, type=Roofs) for class_number, text in rows}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,18 +134,18 @@ def read_pages(index: Index, first: int, last: int) -> Iterator[CasePage]:
     roofs, words = read_roofs(index), Words(index)
     rows: Iterable[Any] = index.query(_ROWS, (first, last))
     for page, group in groupby(rows, key=itemgetter(0)):
-        kind, device, case = index.query(_PAGE, (page,)).fetchone()
-        gathered = _gather(group, case, roofs.get(kind), words)
+        class_number, class_name, case = index.query(_PAGE, (page,)).fetchone()
+        gathered = _gather(group, case, roofs.get(class_number), words)
         exports = gathered.sections.most_common(MOST_EXPORTS)
         yield CasePage(
             page=page,
-            device=device,
+            device=class_name,
             case=case,
             standings=[*_make_standings(gathered, words)][:MOST_METRICS],
             apart=[*_list_apart(gathered, words)],
             exports=[words.export(section, count) for section, count in exports],
             export_count=len(gathered.sections),
-            is_calibrated=kind in roofs,
+            is_calibrated=class_number in roofs,
         )
 
 

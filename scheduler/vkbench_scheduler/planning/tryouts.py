@@ -106,11 +106,11 @@ def submit_tryout(
     """
     chosen = tried.choose(replace(selection, mode=Mode.PERFORMANCE, track=""))
     planned = list(plan(chosen, devices))  # says what is wrong before anything is stored
-    if chosen.measure_seconds is None:
-        cases = max(Counter(job.device for job in planned).values(), default=1)
-        chosen = replace(chosen, measure_seconds=fit_seconds(limit_seconds, cases))
+    cases = max(Counter(job.device for job in planned).values(), default=1)
+    seconds = chosen.measure_seconds or fit_seconds(limit_seconds, cases)
+    chosen = replace(chosen, measure_seconds=seconds)
     old, new = tried.arms
-    jobs = [_pair(job, old, new, chosen.measure_seconds) for job in planned]
+    jobs = [_pair(job, old, new, seconds) for job in planned]
     with database.transaction() as tx:
         tried.store(tx)
         run = create_run(
@@ -127,20 +127,23 @@ def submit_tryout(
 
 
 def fit_seconds(limit_seconds: float, cases: int) -> float:
-    """Seconds of samples for each arm, with which a device has time to decide so many cases."""
+    """How long each side of a pair is sampled, where so many cases share the time.
+
+    Each of them can have the pairs that decide it, unless there is no time for the least samples.
+    """
     pair_seconds = (limit_seconds / cases - _CHECK_SECONDS) / FEWEST_PAIRS
     samples_seconds = (pair_seconds - _OTHER_SECONDS) / len(ARMS)
     return min(MOST_SECONDS, max(LEAST_SECONDS, samples_seconds))
 
 
-def _pair(job: PlannedJob, old: Arm, new: Arm, measure_seconds: float | None) -> PlannedJob:
+def _pair(job: PlannedJob, old: Arm, new: Arm, measure_seconds: float) -> PlannedJob:
     pair = PairPlan(
         case=job.case,
         variant=job.variant,
         metric="hot",
         old=old,
         new=new,
-        measure_seconds=measure_seconds or MOST_SECONDS,
+        measure_seconds=measure_seconds,
     )
     return replace(pair.job(), device=job.device)
 

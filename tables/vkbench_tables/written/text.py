@@ -9,7 +9,7 @@ from typing import Final
 from vkbench.words import markdown, units
 from vkbench.words.names import join_items
 from vkbench.words.visible import visible
-from vkbench_tables.table import Cell, Column, Table, ValueKind
+from vkbench_tables.table import EMPTY, Cell, Column, Table, ValueKind
 
 _LEAST_PROBABILITY: Final = 0.001  # that three digits show
 
@@ -22,7 +22,7 @@ def is_shown(column: Column, rows: Rows) -> bool:
     """Whether text shows a column: it is not hidden, and some row has a value."""
     if column.hidden:
         return False
-    return any(row.get(column.key) not in (None, "") for row in rows)
+    return any(row.get(column.key) not in EMPTY for row in rows)
 
 
 def is_shared(column: Column, rows: Rows) -> bool:

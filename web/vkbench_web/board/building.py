@@ -24,8 +24,8 @@ from vkbench_web.board.site import Site, put_assets, write_case_pages
 ENDINGS: Final = (".jsonl", ".jsonl.gz", ".jsonl.xz")
 MOST_LINE: Final = 40 << 20  # characters: the greatest manifest, but not the memory of a small host
 LEAST_SHARED: Final = 4  # files, of which fewer are read by this process
-MOST_FILES: Final = 25  # that a process reads before others may have what it read
-PARTS_OF_PROCESS: Final = 4  # so that none waits long for the others
+MOST_FILES: Final = 25  # of a part, which one process reads and this one merges
+PARTS_OF_PROCESS: Final = 4  # at least, so that all processes end at about the same time
 
 Note = Callable[[str], None]
 
@@ -84,11 +84,11 @@ def _take_all(index: Index, crew: Crew, exports: Path, new: Mapping[str, Stamp])
         for name, stamp in new.items():
             _take(index, exports, name, stamp)
         return
-    each = min(MOST_FILES, -(-len(new) // (PARTS_OF_PROCESS * crew.size)))
+    files_of_part = min(MOST_FILES, -(-len(new) // (PARTS_OF_PROCESS * crew.size)))
     with TemporaryDirectory(prefix="vkbench-board-", dir=index.folder) as scratch:
         parts = [
             _Part(exports=exports, files=dict(files), path=Path(scratch, f"{number}.sqlite"))
-            for number, files in enumerate(batches([*new.items()], each))
+            for number, files in enumerate(batches([*new.items()], files_of_part))
         ]
         for path in crew.share(_read_part, parts):
             index.merge(path)

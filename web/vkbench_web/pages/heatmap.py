@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, log
-from statistics import fmean, median
+from statistics import geometric_mean, median
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -19,7 +18,7 @@ from vkbench.job import JobState, Mode
 from vkbench.peers import BY_NAME
 from vkbench.programs.build import find_word
 from vkbench.words import names
-from vkbench.words.units import list_counts
+from vkbench.words.units import count_of, list_counts
 from vkbench_db.ask import builds as of_builds
 from vkbench_db.ask import latest_results, queries
 from vkbench_db.ask.devices.drivers import TimedDriver, list_timed_drivers
@@ -259,7 +258,7 @@ def _share(options: Asked, key: Key, timed: Sequence[latest_results.RoofShare]) 
         tone=f"share-{sum(shown >= edge for edge in SHARES)}{'' if larger else f' {IN_CACHE}'}",
         title=_describe_cell(
             key,
-            f"{options.over} {shown:.1%} of the roof over {_cases(shares)}; "
+            f"{options.over} {shown:.1%} of the roof over {count_of(len(shares), 'case')}; "
             f"least {worst.fraction:.1%}, {worst.case_name}{fits}"
             + (f"; {left} more fit the cache" if left else ""),
         ),
@@ -320,11 +319,11 @@ def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
         return Heat(
             text="?",
             tone=SAME,
-            title=_describe_cell(key, f"{_cases(timed)} too noisy for a ratio"),
+            title=_describe_cell(key, f"{count_of(len(timed), 'case')} too noisy for a ratio"),
             link=_link(options, key, mode=str(Mode.PERFORMANCE)),
             figures={"cases": 0, "too_noisy": noisy},
         )
-    mean = _mean(ratios)
+    mean, cases = geometric_mean(ratios.values()), count_of(len(ratios), "case")
     worst = max(ratios, key=lambda name: ratios[name])
     tone = name_tone(1 / mean)
     return Heat(
@@ -332,7 +331,7 @@ def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
         tone=tone,
         title=_describe_cell(
             key,
-            f"{100 * (mean - 1):+.1f} % time over {_cases(ratios)} (geometric mean); "
+            f"{100 * (mean - 1):+.1f} % time over {cases} (geometric mean); "
             f"slowest {100 * (ratios[worst] - 1):+.1f} %, {worst}"
             + (f"; {noisy} more too noisy" if noisy else ""),
         ),
@@ -347,11 +346,6 @@ def _ratio(options: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
     )
 
 
-def _mean(ratios: Mapping[str, float]) -> float:
-    """The geometric mean of cases' ratios."""
-    return exp(fmean(map(log, ratios.values())))
-
-
 def _peer_ratios(tx: Transaction, options: Asked) -> dict[Key, Heat]:
     from vkbench_detection.peers.standings import ratio_of
 
@@ -364,14 +358,14 @@ def _peer_ratios(tx: Transaction, options: Asked) -> dict[Key, Heat]:
 
 def _against(options: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
     """A cell that says how many times as fast as a peer our kernels are."""
-    mean = _mean(ratios)
+    mean, cases = geometric_mean(ratios.values()), count_of(len(ratios), "case")
     worst = min(ratios, key=lambda name: ratios[name])
     return Heat(
         text=f"{mean:.2g}" if mean < 100 else f"{mean:.0f}",
         tone=name_tone(mean),
         title=_describe_cell(
             key,
-            f"{mean:.3g} times as fast as {options.peer} over {_cases(ratios)} (geometric mean); "
+            f"{mean:.3g} times as fast as {options.peer} over {cases} (geometric mean); "
             f"least {ratios[worst]:.3g}, {worst}",
         ),
         link=_link(options, key, mode=str(Mode.PEER)),
@@ -394,10 +388,6 @@ _CELLS: Mapping[str, Callable[[Transaction, Asked], dict[Key, Heat]]] = {
 
 def _describe_cell(key: Key, what: str) -> str:
     return f"{key[0]} {key[1]}: {what}"
-
-
-def _cases(items: Sequence[object] | Mapping[str, object]) -> str:
-    return "1 case" if len(items) == 1 else f"{len(items)} cases"
 
 
 def _link(options: Asked, key: Key, **more: str) -> str:

@@ -21,7 +21,7 @@ from vkbench_db.upkeep.attendance import attendance
 from vkbench_detection.peers.standings import fallen_since
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import RegressionRow
-from vkbench_detection.regress.stages import TO_DO
+from vkbench_detection.regress.stages import TO_DO, UNSETTLED
 from vkbench_tables.absence import absence, describe_pause
 from vkbench_tables.devices import health, state_of
 from vkbench_tables.regressions import rank_by_gravity
@@ -97,7 +97,7 @@ def home(request: Request) -> Response:
         waits=waits,
         summary=_summarise(
             [
-                *count_worse(regressions, nights),
+                *(_describe_worse(regressions, nights) if nights else ()),
                 f"{count_of(len(falls), 'ratio')} to peers fell" if falls else "",
                 f"{count_of(len(troubles), 'device')} to look at" if troubles else "",
                 _describe_stuck(sum(map(_waiting, devices)) if waits else 0),
@@ -178,21 +178,22 @@ def _waiting(row: DeviceRow) -> int:
     return row.queued + row.in_flight
 
 
-def count_worse(
-    regressions: Sequence[RegressionRow], nights: tuple[Night, Night] | None
+def _describe_worse(
+    regressions: Sequence[RegressionRow], nights: tuple[Night, Night]
 ) -> Iterator[str]:
     """Words for what is wrong, then for what fails, then for what became slower last night.
 
-    A regression that is wrong or fails counts until it is closed, a slower one in its first night.
+    A regression that is wrong or fails counts until it is fixed, a slower one in its first night.
     """
-    began = nights[0].began if nights else 0.0
+    regressions = [row for row in regressions if row.state in UNSETTLED]
+    began = nights[0].began
     for state in (JobState.WRONG, JobState.FAILED):
         opened_at = [row.opened_at for row in regressions if row.direction == state]
         if opened_at:
             fresh = sum(moment > began for moment in opened_at)
             words = f" ({fresh} new)" if fresh else ""
             yield f"{count_of(len(opened_at), 'regression')} {state}{words}"
-        last, before = (night.count(state) for night in nights) if nights else (0, 0)
+        last, before = (night.count(state) for night in nights)
         if last > before:
             yield f"{count_of(last, 'result')} {state} ({before} the night before)"
     slower = [row for row in regressions if row.direction == "slower" and row.opened_at > began]
