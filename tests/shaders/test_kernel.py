@@ -51,8 +51,8 @@ def test_a_binding_may_follow_another_one_unless_it_is_named() -> None:
     assert problem(case).array_shape("v") == (1, 1, 3, 36)
     first = {types["k"]: types["v"] for types in reversed(list(attention.type_choices()))}
     assert all(keys == values for keys, values in first.items())
-    with pytest.raises(UsageError, match="does not take these formats together: k bf16, v q4_0"):
-        attention.case({"k": "bf16", "v": "q4_0"}, shape)
+    with pytest.raises(UsageError, match="does not take these formats together: k bf16, v q5_0"):
+        attention.case({"k": "bf16", "v": "q5_0"}, shape)
 
 
 @pytest.mark.parametrize(
