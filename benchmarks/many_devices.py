@@ -56,7 +56,7 @@ def make_calibrations(moment: str) -> Iterator[str]:
 
 
 def make_canaries(numbers: Callable[[int], str], moment: Callable[[str], str], nights: int) -> str:
-    """The canaries of every night, of which the last of one device is off."""
+    """The statement that stores canaries of each night; the last one, of one device, is off."""
     a_night = DEVICES * CANARIES
     total = nights * a_night
     night, place = f"(i / {a_night})", f"(i % {a_night} / {DEVICES})"

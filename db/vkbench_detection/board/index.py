@@ -254,7 +254,7 @@ class Index:
         return self._find("class", ("name",), (name,))
 
     def _store_device(self, facts: DeviceFacts) -> int:
-        """The number of a device, of which the newest export says how large its cache is."""
+        """The number of a device; how large its cache is, its newest export says."""
         device = self._find("device", ("key", "class"), (facts.key, self._class(facts.name)))
         self.connection.execute(
             "UPDATE device SET llc_bytes = ?, is_cpu = ? WHERE id = ?",

@@ -35,6 +35,7 @@ class PackedKind(NamedTuple):
 
 
 _FIELDS: Final = len(PackedKind._fields)
+_TEXTS: Final = 5  # of them, behind the device
 
 
 class RunNumbers:
@@ -52,14 +53,10 @@ class RunNumbers:
         return kinds.tobytes(), bunch.places.tobytes(), bunch.seconds.tobytes()
 
     def _describe(self, kind: Kind) -> tuple[int, ...]:
-        words = self.words
+        words, texts = self.words, (kind.variant, kind.driver, kind.build, kind.metric, kind.path)
         return (
             self.devices.setdefault(kind.device, len(self.devices)),
-            words.setdefault(kind.variant, len(words)),
-            words.setdefault(kind.driver, len(words)),
-            words.setdefault(kind.build, len(words)),
-            words.setdefault(kind.metric, len(words)),
-            words.setdefault(kind.path, len(words)),
+            *(words.setdefault(text, len(words)) for text in texts),
             kind.bytes_moved,
             kind.flops,
             APARTS.index(kind.apart),
@@ -72,11 +69,9 @@ def unpack_kinds(
     """The kinds of a bunch, by the numbers that its run translates to."""
     numbers = array("q", kinds)
     for start in range(0, len(numbers), _FIELDS):
-        device, variant, driver, build, metric, path, *rest = numbers[start : start + _FIELDS]
-        yield PackedKind(
-            *(devices[device], words[variant], words[driver], words[build], words[metric]),
-            *(words[path], *rest),
-        )
+        own = numbers[start : start + _FIELDS]
+        texts, rest = own[1 : 1 + _TEXTS], own[1 + _TEXTS :]
+        yield PackedKind(devices[own[0]], *(words[text] for text in texts), *rest)
 
 
 def unpack_timings(places: bytes, seconds: bytes) -> Iterator[tuple[int, float]]:

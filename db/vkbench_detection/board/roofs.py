@@ -22,9 +22,8 @@ from vkbench_detection.series.impossible import MARGIN, least_seconds
 from vkbench_detection.series.roofs import RoofLoad, Roofs, numbers_of
 
 _KERNELS: Final = ("read_bandwidth", "copy", "fma", "dot_i8", "matrix_rate")
-_MOST_RATE: Final = (
-    1e30  # bytes or operations a second: JSON has no infinite ones, nor sums of them
-)
+# Bytes or operations a second. Larger rates could have an infinite sum, which JSON cannot tell.
+_MOST_RATE: Final = 1e30
 _BUNCHES: Final = """
 SELECT page.class, page.case_name, section, kinds, places, seconds
 FROM bunch JOIN page ON page.id = bunch.page
