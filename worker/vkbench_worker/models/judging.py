@@ -11,7 +11,7 @@ way, most of all in models of random weights, so that their limits are wide.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final
@@ -288,8 +288,8 @@ def _judge_recurrent_layer(
     trial, start = place.trial, place.trial.start
     rows = np.arange(trial.case.timed)
     before, after = (place.stream(at, rows) for at in (layer, layer + 1))
-    turns = trial.run.parts[0].turn.source, trial.run.last.turn.target
-    given, left = (_states_in(trial, layer, place.sequence, slot) for slot in turns)
+    slots = trial.run.parts[0].turn.source, trial.run.last.turn.target
+    given, left = _read_states(trial, layer, place.sequence, slots)
     if start and not layer:
         positions = np.arange(start)
         read = reference.embed_tokens(trial.tokens[place.sequence][:start], positions)
@@ -315,18 +315,19 @@ def _compare_states(
         findings.compare(f"the states {name} of {what}", made[name], numbers, limit, base)
 
 
-def _states_in(trial: Trial, layer: int, sequence: int, slot: int) -> States:
-    """The states of a sequence that a slot of a layer has."""
-    model, states, recurrent = trial.model, {}, trial.model.hyper.recurrent
+def _read_states(trial: Trial, layer: int, sequence: int, slots: Sequence[int]) -> list[States]:
+    """The states of a sequence in each of some slots of a layer."""
+    model, recurrent = trial.model, trial.model.hyper.recurrent
     assert recurrent
+    found: list[States] = [{} for _ in slots]
     for name, shape in recurrent.states.items():
         buffer = model.made_caches()[f"state.{name}.{layer}"]
         data = model.device.images([buffer])[0].data.view(np.float32)
         whole = data[: SLOTS * trial.case.batch * prod(shape)]
-        states[name] = whole.reshape(SLOTS, trial.case.batch, *shape)[slot, sequence].astype(
-            np.float64
-        )
-    return states
+        by_slot = whole.reshape(SLOTS, trial.case.batch, *shape)
+        for states, slot in zip(found, slots, strict=True):
+            states[name] = by_slot[slot, sequence].astype(np.float64)
+    return found
 
 
 def _layer_inputs(

@@ -189,11 +189,16 @@ def recurrent_of(keys: Keys, recurrence: str) -> Recurrent:
     return (_rwkv_of if recurrence.startswith("rwkv") else _mamba_of)(keys, recurrence)
 
 
-def _rwkv_of(keys: Keys, recurrence: str) -> Rwkv:
-    width, head = keys.size("embedding_length"), keys.size("wkv.head_size")
-    if head not in KEYS:
+def _size_of_state(keys: Keys, name: str) -> int:
+    """How many numbers of a state each number of a token has; UsageError of other sizes."""
+    if (size := keys.size(name)) not in KEYS:
         known = ", ".join(map(str, KEYS))
-        raise keys.refusal_of("wkv.head_size", f"is {head}; supported are {known}")
+        raise keys.refusal_of(name, f"is {size}; supported are {known}")
+    return size
+
+
+def _rwkv_of(keys: Keys, recurrence: str) -> Rwkv:
+    width, head = keys.size("embedding_length"), _size_of_state(keys, "wkv.head_size")
     if width % head:
         raise keys.refusal_of("wkv.head_size", f"is {head}, which does not divide {width}")
     if (shifted := keys.size("token_shift_count", 2)) != 2:
@@ -204,13 +209,11 @@ def _rwkv_of(keys: Keys, recurrence: str) -> Rwkv:
 
 
 def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
-    inner, state = keys.size("ssm.inner_size"), keys.size("ssm.state_size")
+    inner = keys.size("ssm.inner_size")
     rank = keys.size("ssm.time_step_rank")
     if keys.value("ssm.dt_b_c_rms"):
         raise keys.refusal_of("ssm.dt_b_c_rms", "is true: norms within the scan are not supported")
-    if state not in KEYS:
-        known = ", ".join(map(str, KEYS))
-        raise keys.refusal_of("ssm.state_size", f"is {state}; supported are {known}")
+    state = _size_of_state(keys, "ssm.state_size")
     if recurrence == "mamba":
         sizes = {"heads": inner, "groups": 1, "rank": rank}
         whole = inner % _FOUR == 0
