@@ -206,5 +206,5 @@ def _describe_stuck(jobs: int) -> str:
 
 
 def _summarise(parts: Iterable[str]) -> str:
-    """What needs somebody, in a few words, the gravest first; "" if nothing does."""
+    """What somebody has to look at, in a few words, the gravest first; "" if nothing."""
     return ", ".join(filter(None, parts))
