@@ -36,14 +36,15 @@ TRIED: tuple[Tried, ...] = tuple(
 
 def name_of(tried: Tried) -> str:
     operation, params = tried
-    return " ".join((operation.name, *(f"{value:g}" for value in params.values())))
+    told = (value if isinstance(value, str) else f"{value:g}" for value in params.values())
+    return " ".join((operation.name, *told))
 
 
 def call_of(tried: Tried) -> str:
     """An operation's call in Slang: its parameters are given by their bits, so that NaN can be."""
     operation, params = tried
     pushed = np.zeros(4, np.float32)
-    values = operation.pushed(*params.values())
+    values = operation.pushed(*operation.numbers(params))
     pushed[: len(values)] = values
     words = ", ".join(hex(word) for word in pushed.view(np.uint32))
     return f"{operation.struct('f16')}::of(a, asfloat(uint4({words})))"
@@ -95,7 +96,7 @@ def order(halves: Halves) -> NDArray[np.int32]:
 def wanted_of(tried: Tried) -> Halves:
     operation, params = tried
     with np.errstate(all="ignore"):
-        values = [np.float64(np.float32(value)) for value in params.values()]
+        values = [np.float64(np.float32(value)) for value in operation.numbers(params)]
         return np.asarray(operation.function(ALL.astype(np.float64), *values)).astype(np.float16)
 
 

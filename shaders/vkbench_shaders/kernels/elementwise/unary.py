@@ -45,7 +45,7 @@ _MOVED = (4, 16, 512, 512)
 
 
 def launch(operation: UnaryOperation, problem: Problem, device: DeviceFacts) -> Launch:
-    values = operation.numbers(problem)
+    values = operation.numbers(problem.params)
     plain = strided.launch(problem, operation.pushed(*values))
     return replace(plain, constants={**plain.constants, **operation.constants(*values)})
 
@@ -66,7 +66,7 @@ def reference(
     x = read_sample(problem, "x", inputs, rows)
     with np.errstate(all="ignore"):
         single = np.float64 if problem.types["x"] == "f64" else np.float32
-        values = [np.float64(single(number)) for number in operation.numbers(problem)]
+        values = [np.float64(single(number)) for number in operation.numbers(problem.params)]
         return {"y": operation.function(x, *values)}
 
 

@@ -9,7 +9,7 @@ from math import exp, log1p
 import numpy as np
 
 from vkbench.case import Value
-from vkbench_shaders.kernel import Array, Param, Problem
+from vkbench_shaders.kernel import Array, Param
 from vkbench_shaders.kernels.shared import activations
 
 Spans = Mapping[str, tuple[float, float]]
@@ -44,12 +44,12 @@ class UnaryOperation:
         """Those of its parameters that are numbers, and no choices."""
         return tuple(name for name, param in self.params.items() if not param.choices)
 
-    def numbers(self, problem: Problem) -> list[float]:
+    def numbers(self, params: Mapping[str, Value]) -> list[float]:
         """The values of its parameters; of one that is a choice, which choice it is."""
         return [
             float(param.choices.index(value) if param.choices else value)
             for name, param in self.params.items()
-            for value in (problem.params[name],)
+            for value in (params[name],)
         ]
 
     def range(self, fmt: str) -> tuple[float, float]:
