@@ -31,13 +31,13 @@ _NARROW = ("f32", "f16", "bf16")
 FORMATS = (*_NARROW, "f64")
 
 
-def numbers(problem: Problem) -> list[float]:
+def numbers(params: Mapping[str, Value]) -> list[float]:
     """Factor and summand: the parameters that only this kernel has."""
-    return [float(value) for value in list(problem.params.values())[:2]]
+    return [float(value) for value in list(params.values())[:2]]
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    return strided.launch(problem, numbers(problem))
+    return strided.launch(problem, numbers(problem.params))
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -52,7 +52,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     computed = np.float64 if problem.types["x"] == "f64" else np.float32
     x = quants.dequantise(problem.types["x"], inputs["x"]).astype(computed)
     with np.errstate(all="ignore"):
-        factor, summand = np.array(numbers(problem), computed)
+        factor, summand = np.array(numbers(problem.params), computed)
         return {"y": quants.quantise(problem.types["y"], x * factor + summand)}
 
 

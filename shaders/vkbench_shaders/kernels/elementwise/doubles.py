@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from vkbench.case import Value
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Problem, Push, Variant, grid
 from vkbench_shaders.kernels.elementwise import broadcast
@@ -39,12 +40,12 @@ def bits_of(numbers: Mapping[str, float]) -> dict[str, tuple[int, ...]]:
 
 
 def variant(
-    struct: str, parameters: Callable[[Problem], Sequence[float]], name: str = ""
+    struct: str, parameters: Callable[[Mapping[str, Value]], Sequence[float]], name: str = ""
 ) -> Variant:
     """The code path of an operation for f64; parameters are two at most."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        return _launch(problem, parameters(problem))
+        return _launch(problem, parameters(problem.params))
 
     return Variant(
         name="bits" if name in BY_BITS else "fp64",
