@@ -161,8 +161,11 @@ _PARAMS: tuple[dict[str, str | float], ...] = (
 )
 _GROUPED: tuple[dict[str, str | float], ...] = (
     {
-        **{"gating": "sigmoid_biased", "normalise": "selected", "scale": 2.5},
-        **{"groups": 8, "groups_used": 4},
+        "gating": "sigmoid_biased",
+        "normalise": "selected",
+        "scale": 2.5,
+        "groups": 8,
+        "groups_used": 4,
     },
     {"gating": "sigmoid_biased", "groups": 2},
     {"gating": "sigmoid", "normalise": "selected", "groups": 4, "groups_used": 3},
