@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from planted_model import VOCABULARY, Tiny, write_model
+from planted_model import VOCABULARY, Keys, Tiny, write_model
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
 from vkbench_shaders.bundle import Bundle
@@ -38,9 +38,14 @@ def nmse(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> float:
 
 
 def opened(
-    device: VulkanDevice, bundle: Bundle, path: Path, tiny: Tiny, options: Options
+    device: VulkanDevice,
+    bundle: Bundle,
+    path: Path,
+    tiny: Tiny,
+    options: Options,
+    keys: Keys | None = None,
 ) -> tuple[Model, Reference]:
-    file = open_gguf(write_model(path / "model.gguf", tiny))
+    file = open_gguf(write_model(path / "model.gguf", tiny, keys))
     hyper = hyper_of(file)
     reference = Reference(file=file, hyper=hyper, cache_format=options.cache)
     return Model(device, bundle, file, hyper, options), reference
@@ -62,10 +67,16 @@ def generate(
 
 
 def check(
-    device: VulkanDevice, bundle: Bundle, path: Path, tiny: Tiny, options: Options, limit: float
+    device: VulkanDevice,
+    bundle: Bundle,
+    path: Path,
+    tiny: Tiny,
+    options: Options,
+    limit: float,
+    keys: Keys | None = None,
 ) -> None:
     """A prompt, then the likeliest tokens one by one: the reference reads the device's tokens."""
-    model, reference = opened(device, bundle, path, tiny, options)
+    model, reference = opened(device, bundle, path, tiny, options, keys)
     with model:
         assert nmse(model.logits(PROMPT), reference.logits(PROMPT)) < limit
         chosen, rows = generate(model, np.array([7]), STEPS, len(PROMPT))
@@ -129,6 +140,19 @@ def test_quantised_experts_are_right(
     tiny = Tiny.wide(arch=arch, fmt="q4_0", experts=experts)
     products = JOINED if experts == 2 else Products()
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=products), limit)
+
+
+def test_experts_are_chosen_by_groups(
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+) -> None:
+    tiny = Tiny.of("deepseek2", experts=16)
+    keys: Keys = {
+        "expert_group_count": 4,
+        "expert_group_used_count": 2,
+        "expert_used_count": 4,
+        "expert_weights_norm": True,
+    }
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=32), 1e-9, keys)
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"])

@@ -112,6 +112,19 @@ def test_small_gates_have_roots_where_their_squares_have_none(
 
 
 @each_driver
+def test_groups_go_by_their_two_best_experts(device: VulkanDevice, bundle: Bundle) -> None:
+    """The best expert of all is in no group that is used; equal sums go to the lower group."""
+    odds = [[0.9, 0.1, 0.6, 0.5, 0.8, 0.4, 0.25, 0.25], [0.5] * 8]
+    logits = np.log(np.array(odds) / (1 - np.array(odds))).astype(np.float32)
+    bias = np.array([0, 0, 0, 0, 0, 0, 0.75, 0], np.float32)
+    params = "gating=sigmoid_biased,groups=4,groups_used=2,least_sum=2.0,normalise=selected"
+    posed = problem(f"top_k_moe/f32/n2_e8_k3/{params}")
+    outputs, _ = compute(device, bundle, posed, "auto", {"logits": logits, "bias": bias})
+    np.testing.assert_array_equal(outputs["ids"], [[6, 4, 5], [6, 0, 1]])
+    np.testing.assert_allclose(outputs["weights"], [[0.125, 0.4, 0.2], [0.25] * 3], rtol=1e-6)
+
+
+@each_driver
 @pytest.mark.parametrize("gating", ["softmax", "softmax_late", "sigmoid", "sqrt_softplus"])
 def test_gates_that_are_no_numbers(device: VulkanDevice, bundle: Bundle, gating: str) -> None:
     rows = [[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf], [-np.inf] * 4]

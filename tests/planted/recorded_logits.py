@@ -93,6 +93,15 @@ MODELS: dict[str, Recorded] = {
     "deepseek2 yarn": Recorded(
         tiny=Tiny.of("deepseek2"), keys={**_YARN, "rope.scaling.yarn_log_multiplier": 0.0707}
     ),
+    "deepseek2 groups": Recorded(
+        tiny=Tiny.of("deepseek2", experts=16),
+        keys={
+            "expert_group_count": 4,
+            "expert_group_used_count": 2,
+            "expert_used_count": 4,
+            "expert_weights_norm": True,
+        },
+    ),
     "mamba": Recorded(tiny=Tiny.of("mamba")),
     "mamba tied": Recorded(tiny=Tiny.of("mamba", tied=True, layers=3)),
     "mamba2": Recorded(tiny=Tiny.of("mamba2")),

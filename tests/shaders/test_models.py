@@ -58,7 +58,9 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
 @pytest.mark.parametrize(
     ("arch", "changes", "complaint"),
     [
-        ("deepseek2", {"expert_group_count": 8}, "is 8: experts chosen by groups are not"),
+        ("deepseek2", {"expert_group_count": 3}, "is 3: 4 experts are no groups of two or more"),
+        ("deepseek2", {"expert_group_count": 4}, "is 4: 4 experts are no groups of two or more"),
+        ("deepseek2", {"expert_group_count": 2}, "is 0 of 2 groups, which have 0 experts, for 2"),
         ("deepseek2", {"expert_gating_func": 4}, "is 4; known are 1 (softmax), 2 (sigmoid)"),
         ("deepseek2", {"expert_gating_func": 1}, LATENT),
         ("qwen3", {"expert_count": 4}, "supported in llama, qwen3moe, gpt-oss, deepseek2"),

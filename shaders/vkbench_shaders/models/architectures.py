@@ -100,7 +100,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             experts=True,
         ),
         Architecture(
-            name="deepseek2", models="DeepSeek V2 Lite and alike", experts=True, latent=True
+            name="deepseek2", models="DeepSeek V2 Lite, V3 and alike", experts=True, latent=True
         ),
         Architecture(name="mamba", models="Mamba", rope="", gate="", recurrence="mamba"),
         Architecture(name="mamba2", models="Mamba 2", rope="", gate="", recurrence="mamba2"),
@@ -150,6 +150,7 @@ def features_of(architecture: Architecture) -> list[str]:
         f"windows in {one.period - 1} of {one.period} layers": one.period > 0,
         "another base of angles in windows": one.local_base > 0,
         "experts": one.experts,
+        "experts chosen by groups": one.latent,
         "keys and values of one short vector (MLA)": one.latent,
         "experts that all tokens share": one.latent,
         "a convolution and a scan with states in place of attention": "mamba" in one.recurrence,

@@ -68,6 +68,8 @@ class Hyper:
     gating: str = "softmax"  # of experts
     shares_sum: bool = True  # whether shares of a token's experts add up to one
     share_scale: float = 1.0  # factor of those shares
+    expert_groups: int = 1
+    expert_groups_used: int = 1  # groups that a token's experts are of
     latent: Latent | None = None
     recurrent: Recurrent | None = None  # sizes of layers that have states in place of attention
     score_cap: float = 0.0
@@ -164,6 +166,8 @@ def _attentive_hyper(keys: Keys, architecture: Architecture, context: int) -> Hy
         gating=shares.gating,
         shares_sum=shares.shares_sum,
         share_scale=shares.share_scale,
+        expert_groups=shares.groups,
+        expert_groups_used=shares.groups_used,
         latent=latent,
         rope=rope,
         local_rope=local_rope_of(keys, architecture, rope),

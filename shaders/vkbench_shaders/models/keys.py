@@ -14,6 +14,7 @@ from vkbench_shaders.models.architectures import Architecture
 
 _SCALINGS: Final = ("none", "linear", "yarn", "longrope")
 SIGMOID: Final = 2
+LEAST_SUM: Final = 2.0**-14  # of gates that shares are divided by: the least normal f16
 _GATINGS: Final = {1: "softmax", SIGMOID: "sigmoid"}
 
 
@@ -66,6 +67,8 @@ class Shares:
     gating: str = "softmax"  # of experts
     shares_sum: bool = True  # whether shares of a token's experts add up to one
     share_scale: float = 1.0  # factor of those shares
+    groups: int = 1  # of experts
+    groups_used: int = 1  # groups that a token's experts are of
 
 
 class Keys:
@@ -147,9 +150,7 @@ def shares_of(keys: Keys, architecture: Architecture) -> Shares:
     """
     if not architecture.latent:
         return Shares()
-    for name in ("expert_group_count", "expert_group_used_count"):
-        if (groups := keys.value(name)) not in (None, 0, 1):
-            raise keys.refusal_of(name, f"is {groups}: experts chosen by groups are not supported")
+    groups, groups_used = _groups_of(keys)
     number = keys.value("expert_gating_func") or 1
     if number not in _GATINGS:
         known = ", ".join(f"{key} ({name})" for key, name in _GATINGS.items())
@@ -159,7 +160,25 @@ def shares_of(keys: Keys, architecture: Architecture) -> Shares:
         gating=_GATINGS[number],
         shares_sum=bool(keys.value("expert_weights_norm")),
         share_scale=keys.number("expert_weights_scale", 1.0) or 1.0,
+        groups=groups,
+        groups_used=groups_used,
     )
+
+
+def _groups_of(keys: Keys) -> tuple[int, int]:
+    """Groups of experts, and how many of them a token uses: 1 and 1 if experts are in no groups."""
+    groups = keys.count("expert_group_count")
+    if groups < 2:
+        return 1, 1
+    experts, groups_used = keys.count("expert_count"), keys.count("expert_group_used_count")
+    if experts % groups or experts < 2 * groups:
+        complaint = f"is {groups}: {experts} experts are no groups of two or more, all alike"
+        raise keys.refusal_of("expert_group_count", complaint)
+    most, used = groups_used * experts // groups, keys.count("expert_used_count")
+    if groups_used >= groups or used > most:
+        complaint = f"is {groups_used} of {groups} groups, which have {most} experts, for {used}"
+        raise keys.refusal_of("expert_group_used_count", complaint)
+    return groups, groups_used
 
 
 def rope_of(keys: Keys, architecture: Architecture, key_size: int, context: int) -> Rope | None:

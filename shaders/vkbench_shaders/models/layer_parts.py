@@ -13,6 +13,7 @@ import numpy as np
 from vkbench.case import Value
 from vkbench_shaders.models.building import BYTES, MOST_VECTORS, Builder, Due
 from vkbench_shaders.models.graph import HEADS, Part, Weight
+from vkbench_shaders.models.keys import LEAST_SUM
 
 _PREFERENCES = "exp_probs_b.bias"  # by which experts are chosen, and not weighed
 
@@ -103,6 +104,11 @@ class LayerParts(Builder):
             params["gating"] = gating
         if hyper.shares_sum:
             params["normalise"] = "selected"
+            if hyper.gating == "sigmoid":
+                params["least_sum"] = LEAST_SUM
+        if hyper.expert_groups > 1:
+            params["groups"] = hyper.expert_groups
+            params["groups_used"] = hyper.expert_groups_used
         if hyper.share_scale != 1:
             params["scale"] = hyper.share_scale
         return params

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations, gates
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.keys import Rope
+from vkbench_shaders.models.keys import LEAST_SUM, Rope
 from vkbench_shaders.models.recurrent.reference import recur
 from vkbench_shaders.models.recurrent.sizes import Memory
 from vkbench_shaders.models.reference_weights import Floats, LayerWeights, multiply, normalise
@@ -249,10 +249,11 @@ class Reference:
         odds = _softmax(logits) if hyper.gating == "softmax" else activations.sigmoid(logits)
         preferences = weight.find("exp_probs_b.bias")
         preferred = odds if preferences is None else odds + preferences
+        preferred = self._hide_groups(preferred)
         best = np.argsort(-preferred, axis=-1, kind="stable")[:, : hyper.used]
         shares = np.take_along_axis(odds, best, -1)
         if hyper.shares_sum:
-            shares = shares / shares.sum(axis=-1, keepdims=True)
+            shares = shares / np.maximum(shares.sum(axis=-1, keepdims=True), LEAST_SUM)
         shares = shares * hyper.share_scale
         made, activate = np.zeros_like(x), _GATES[self.hyper.architecture.gate]
         for expert in np.unique(best):
@@ -262,6 +263,17 @@ class Reference:
                 made[token] += shares[token, place] * down.times(inner)
         shared = "ffn_up_shexp.weight" in weight
         return made + self._forward(weight, x, "_shexp") if shared else made
+
+    def _hide_groups(self, preferred: Floats) -> Floats:
+        """Preferences of experts, -Inf where the two best of a group do not lead to it."""
+        hyper = self.hyper
+        if hyper.expert_groups == 1:
+            return preferred
+        by_group = preferred.reshape(len(preferred), hyper.expert_groups, -1)
+        sums = np.sort(by_group)[..., -2:].sum(axis=-1)
+        places = np.argsort(np.argsort(-sums, kind="stable"), kind="stable")
+        is_used = (places < hyper.expert_groups_used)[..., None]
+        return np.where(is_used, by_group, -np.inf).reshape(preferred.shape)
 
 
 _EXPERT = ("gate", "up", "down")

@@ -1,6 +1,9 @@
 """Routing of tokens to experts: which ones a gate favours, and how much each of them counts.
 
 Weights of a token whose logits are all -Inf are zeros, as softmax of a row that is hidden.
+
+Experts may lie in groups of equal sizes. A token then has only experts of its best groups, those
+whose two greatest scores have the greatest sums, whatever the gating, as llama.cpp has it.
 """
 
 from __future__ import annotations
@@ -62,11 +65,14 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
         "weights_offset": weights.offset,
         "weights_stride": weights.strides[0],
         "scale": float(problem.params["scale"]),
+        "least_sum": float(problem.params["least_sum"]),
     }
     constants = {
         "LANES": lanes,
         "GATING": _GATINGS.index(str(problem.params["gating"])),
         "NORMALISED": problem.params["normalise"] == "selected",
+        "GROUPS": int(problem.params["groups"]),
+        "GROUPS_USED": int(problem.params["groups_used"]),
     }
     return Launch(groups=groups, push=push, constants=constants)
 
@@ -75,22 +81,38 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     experts, used = problem.shape["e"], problem.shape["k"]
     if experts > _MOST_EXPERTS or used > experts:
         return f"{used} of {experts} experts: at most all, of at most {_MOST_EXPERTS}"
+    groups, groups_used = (int(problem.params[name]) for name in ("groups", "groups_used"))
+    if groups > 1 and (experts % groups or 2 * groups > experts or groups > _THREADS):
+        return f"{experts} experts in {groups} groups: two or more each, alike, {_THREADS} groups"
+    if groups_used > groups or used > groups_used * (experts // groups):
+        return f"{used} experts of {groups_used} groups of {experts // groups}"
+    if problem.params["least_sum"] and str(problem.params["gating"]).startswith("softmax"):
+        return "least_sum is for gates that have a sum of their own, and softmax's is 1"
     return too_large(problem, device)
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    """Any logits; under a bias some whose scores are so far apart that rounding changes no rank."""
+    """Any logits; under a bias some whose scores are so far apart that rounding changes no rank.
+
+    So are sums of two of a group, of which no two are alike: each group has another part of a rank.
+    """
     tokens, experts, _ = problem.shape.values()
+    groups = int(problem.params["groups"])
     bits = noise.raw(problem.seed("bias"), 2 * experts).view("<u2")
     bias = (bits / 65536 - 0.5).astype(np.float32) / 8
-    if (gating := problem.params["gating"]) not in _BIASED:
+    gating = str(problem.params["gating"])
+    if gating not in _BIASED and groups == 1:
         return {"logits": data.plain_values(problem, "logits"), "bias": bias[:1]}  # not read
     keys = noise.raw(problem.seed("logits"), 4 * tokens * experts).view("<u4")
     ranks = keys.reshape(tokens, experts).argsort(axis=1).argsort(axis=1)
-    gates = 0.2 + 0.6 * (ranks + 0.5) / experts - bias
-    odds = gates / (1 - gates) if gating == "sigmoid_biased" else np.expm1(gates**2)
-    logits = np.log(odds)
-    return {"logits": quants.quantise(problem.types["logits"], logits), "bias": bias}
+    part = np.arange(experts) // (experts // groups) / (4 * groups)
+    bias = bias if gating in _BIASED else bias[:1] * 0
+    gates = 0.2 + 0.6 * (ranks + 0.5 + part) / experts - bias
+    if gating.startswith("softmax"):
+        odds = gates
+    else:
+        odds = gates / (1 - gates) if gating.startswith("sigmoid") else np.expm1(gates**2)
+    return {"logits": quants.quantise(problem.types["logits"], np.log(odds)), "bias": bias}
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
@@ -105,12 +127,22 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
         else:
             gates = np.sqrt(np.logaddexp(0, logits))
     scores = gates + inputs["bias"] if gating in _BIASED else logits
+    if (groups := int(problem.params["groups"])) > 1:
+        scores = scores if gating in _BIASED else gates
+        sums = np.sort(scores.reshape(-1, groups, scores.shape[1] // groups))
+        sums = sums[:, :, -2:].sum(axis=2)
+        best = order_of(sums, descending=True)[:, : int(problem.params["groups_used"])]
+        hidden = np.ones_like(sums, bool)
+        np.put_along_axis(hidden, best, False, axis=1)
+        scores = np.where(hidden.repeat(scores.shape[1] // groups, axis=1), -np.inf, scores)
     ids = order_of(scores, descending=True)[:, :used]
     weights = np.take_along_axis(gates, ids, axis=1)
     if gating == "softmax_late" or problem.params["normalise"] == "selected":
         total = weights.sum(axis=1, keepdims=True)
     else:
         total = gates.sum(axis=1, keepdims=True) if gating == "softmax" else np.float64(1)
+    if problem.params["normalise"] == "selected":
+        total = np.where(total < problem.params["least_sum"], problem.params["least_sum"], total)
     weights /= np.where(total == 0, 1, total)
     return {"ids": ids.astype(np.int32), "weights": weights * float(problem.params["scale"])}
 
@@ -127,6 +159,21 @@ _PARAMS: tuple[dict[str, str | float], ...] = (
     {"gating": "sqrt_softplus"},
     {"gating": "sqrt_softplus_biased", "normalise": "selected", "scale": 1.5},
 )
+_GROUPED: tuple[dict[str, str | float], ...] = (
+    {
+        "gating": "sigmoid_biased",
+        "normalise": "selected",
+        "scale": 2.5,
+        "groups": 8,
+        "groups_used": 4,
+    },
+    {"gating": "sigmoid_biased", "groups": 2},
+    {"gating": "sigmoid", "normalise": "selected", "groups": 4, "groups_used": 3},
+    {"groups": 8, "groups_used": 3, "scale": 16.0},
+    {"gating": "softmax_late", "groups": 2},
+    {"gating": "sqrt_softplus", "groups": 4, "groups_used": 2},
+)
+_IN_GROUPS = ((1, 16, 2), (131, 32, 5), (5, 256, 8), (2, 1008, 9))
 _TIMED: tuple[tuple[tuple[int, int, int], dict[str, str | float]], ...] = (
     ((1, 128, 8), {"normalise": "selected"}),
     ((512, 128, 8), {"normalise": "selected"}),
@@ -134,6 +181,7 @@ _TIMED: tuple[tuple[tuple[int, int, int], dict[str, str | float]], ...] = (
     ((512, 32, 4), {"gating": "softmax_late"}),
     ((512, 256, 8), {"gating": "sigmoid_biased", "normalise": "selected", "scale": 2.5}),
     ((512, 256, 6), {"gating": "sqrt_softplus_biased", "normalise": "selected", "scale": 1.5}),
+    ((512, 256, 8), _GROUPED[0]),
 )
 
 
@@ -148,6 +196,11 @@ def _cases() -> Iterator[Case]:
     for number, sizes in enumerate(_MORE):
         yield _case("f32", sizes, _PARAMS[number])
     yield from (_case("f16", (5, 71, 8), params) for params in _PARAMS)
+    for params in _GROUPED:
+        yield from (_case("f32", sizes, params) for sizes in _IN_GROUPS)
+        yield _case("f16", (3, 64, 6), params)
+    params = {"gating": "sigmoid", "normalise": "selected", "least_sum": 4.0}
+    yield _case("f32", (17, 31, 5), params)
     for fmt in ("f32", "f16"):
         yield from list_cases("top_k_moe", fmt, {}, "nek", [(9, 61, 7)], "strided")
 
@@ -188,7 +241,17 @@ TOP_K_MOE = Kernel(
             choices=("none", "selected"),
             description="whether weights are divided by their sum",
         ),
+        "least_sum": Param(
+            default=0.0, least=0, description="what weights are divided by where their sum is less"
+        ),
         "scale": Param(default=1.0, description="factor of the weights"),
+        "groups": Param(default=1, least=1, description="of experts, of equal sizes"),
+        "groups_used": Param(
+            default=1,
+            least=1,
+            description="groups that a token's experts are of: those whose two best have the "
+            "greatest sums",
+        ),
         "layout": LAYOUT,
     },
     variants=(
