@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
-from typing import Any, Final
+from math import sqrt
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, select
 
 from vkbench_db import schema
 from vkbench_detection.changes.questions import begins_level
+from vkbench_detection.compare.sides import Moment
 from vkbench_detection.series.profiles import GPU_SIGMA, device_sigmas
 from vkbench_detection.statistics.means import DaySpread, Numbers, day_spread
 from vkbench_detection.statistics.ratios import Floats
@@ -56,13 +58,13 @@ def _thin_series(series: Sequence[int]) -> list[int]:
     return [series[int(place * step)] for place in range(min(len(series), MOST_SERIES))]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Result:
+class _Result(NamedTuple):
     series: int
+    job: int
     run: int
-    at: float
+    at: Moment
     seconds: float
-    software: tuple[str, ...]
+    software: tuple[str | None, ...]
 
 
 def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_Result]:
@@ -80,13 +82,14 @@ def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_
             *(timing.series_id.in_(series), timing.measured_at >= since),
             *(timing.flag == "", timing.seconds > 0),
         )
-        .order_by(timing.measured_at, timing.job_id)
     )
-    return [
-        _Result(series=number, run=run, at=at, seconds=seconds, software=tuple(software))
-        for number, job_id, run, at, seconds, *software in rows
-        if job_id not in without and number is not None and at is not None
-    ]
+    # straight from the driver, and sorted here: a comparison of builds has thousands
+    results = [_Result._make((*row[:5], row[5:])) for row in rows.cursor.fetchall()]
+    results.sort(key=_moment)
+    return [result for result in results if result.job not in without] if without else results
+
+
+_moment = attrgetter("at", "job")
 
 
 def _since(tx: Connection, series: int) -> float:
@@ -100,7 +103,7 @@ def _since(tx: Connection, series: int) -> float:
     return min((at for at in tx.execute(newest).scalars() if at is not None), default=0.0)
 
 
-def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[float]]:
+def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[Moment]]:
     """When new levels of these series began."""
     change, timing = schema.change_point.c, schema.measurement.c
     rows = tx.execute(
@@ -109,30 +112,29 @@ def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[flo
             schema.measurement,
             (timing.job_id == change.after_job) & (timing.series_id == change.series_id),
         )
-        .where(change.series_id.in_(series), begins_level())
+        .where(change.series_id.in_(series), begins_level(), timing.measured_at.is_not(None))
     )
-    moments: dict[int, list[float]] = {}
-    for number, at in rows:
-        if at is not None:
-            moments.setdefault(number, []).append(at)
+    moments: dict[int, list[Moment]] = {}
+    for number, at in rows.cursor.fetchall():
+        moments.setdefault(number, []).append(at)
     return moments
 
 
 def _matrix(
-    series: Sequence[int], results: Sequence[_Result], changes: Mapping[int, Sequence[float]]
+    series: Sequence[int], results: Sequence[_Result], changes: Mapping[int, Sequence[Moment]]
 ) -> tuple[Floats, Numbers]:
     """Logarithms of seconds, and levels: a row a run, in order, and a column a series."""
     runs = {run: row for row, run in enumerate(dict.fromkeys(result.run for result in results))}
     columns = {number: column for column, number in enumerate(series)}
-    logs = np.full((len(runs), len(series)), np.nan)
-    levels = np.zeros(logs.shape, dtype=np.int64)
+    seconds = np.full((len(runs), len(series)), np.nan)
+    levels = np.zeros(seconds.shape, dtype=np.int64)
     known: dict[Any, int] = {}
-    for result in results:
-        place = runs[result.run], columns[result.series]
-        level = result.software, sum(at <= result.at for at in changes.get(result.series, ()))
-        logs[place] = log(result.seconds)  # of a case that a run has twice, the last
-        levels[place] = known.setdefault(level, len(known))
-    return logs, levels
+    for number, _, run, at, time, software in results:
+        place = runs[run], columns[number]
+        begun = sum(moment <= at for moment in changes[number]) if number in changes else 0
+        seconds[place] = time  # of a case that a run has twice, the last
+        levels[place] = known.setdefault((software, begun), len(known))
+    return np.log(seconds), levels
 
 
 def _differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> list[float]:

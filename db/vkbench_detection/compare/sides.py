@@ -54,7 +54,7 @@ class TimedRow(NamedTuple):
     @property
     def software(self) -> tuple[str | None, ...]:
         """What it ran, in the order of SOFTWARE."""
-        return self.code_path, self.kernel, self.settings, self.environment
+        return self[8:12]  # of thousands, a slice takes a third of four fields' time
 
 
 class Side(NamedTuple):
@@ -118,10 +118,11 @@ def work_of_jobs(rows: Sequence[TimedRow], cuts: Cuts) -> ComparedWork:
     alike = _keep_alike(rows)
     by_metric: dict[str, list[TimedRow]] = {}
     others: dict[str, list[TimedRow]] = {}
-    jobs = {row.job for row in alike}
+    is_all = len(alike) == len(rows)
+    jobs = set() if is_all else {row.job for row in alike}
     for row in rows:
         if _is_timed(row):
-            chosen = by_metric if row.job in jobs else others
+            chosen = by_metric if is_all or row.job in jobs else others
             chosen.setdefault(row.metric, []).append(row)
     state = min({row.state for row in alike}, key=_severity)
     return ComparedWork(
@@ -159,6 +160,8 @@ def _keep_alike(rows: Sequence[TimedRow]) -> list[TimedRow]:
 
     A job whose tries all failed says not what it ran: it is of the time that it lies in.
     """
+    if len({row.software for row in rows}) == 1:  # as nearly always
+        return list(rows)
     newest = next((ran for row in reversed(rows) if any(ran := row.software)), None)
     alike: list[TimedRow] = []
     has_passed_others = False
