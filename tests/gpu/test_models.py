@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from planted_model import VOCABULARY, Keys, Tiny, write_model
+from recorded_logits import MODELS
 from vkbench.errors import UsageError
 from vkbench_shaders import formats
 from vkbench_shaders.bundle import Bundle
@@ -145,14 +146,8 @@ def test_quantised_experts_are_right(
 def test_experts_are_chosen_by_groups(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:
-    tiny = Tiny.of("deepseek2", experts=16)
-    keys: Keys = {
-        "expert_group_count": 4,
-        "expert_group_used_count": 2,
-        "expert_used_count": 4,
-        "expert_weights_norm": True,
-    }
-    check(lavapipe, bundle, tmp_path, tiny, Options(context=32), 1e-9, keys)
+    posed = MODELS["deepseek2 groups"]
+    check(lavapipe, bundle, tmp_path, posed.tiny, Options(context=32), 1e-9, posed.keys)
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"])

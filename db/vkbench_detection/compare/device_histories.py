@@ -85,11 +85,8 @@ def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_
     )
     # straight from the driver, and sorted here: a comparison of builds has thousands
     results = [_Result._make((*row[:5], row[5:])) for row in rows.cursor.fetchall()]
-    results.sort(key=_moment)
+    results.sort(key=attrgetter("at", "job"))
     return [result for result in results if result.job not in without] if without else results
-
-
-_moment = attrgetter("at", "job")
 
 
 def _since(tx: Connection, series: int) -> float:

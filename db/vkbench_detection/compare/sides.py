@@ -54,7 +54,7 @@ class TimedRow(NamedTuple):
     @property
     def software(self) -> tuple[str | None, ...]:
         """What it ran, in the order of SOFTWARE."""
-        return self[8:12]  # of thousands, a slice takes a third of four fields' time
+        return self.code_path, self.kernel, self.settings, self.environment
 
 
 class Side(NamedTuple):
@@ -118,11 +118,10 @@ def work_of_jobs(rows: Sequence[TimedRow], cuts: Cuts) -> ComparedWork:
     alike = _keep_alike(rows)
     by_metric: dict[str, list[TimedRow]] = {}
     others: dict[str, list[TimedRow]] = {}
-    is_all = len(alike) == len(rows)
-    jobs = set() if is_all else {row.job for row in alike}
+    jobs = {row.job for row in alike}
     for row in rows:
         if _is_timed(row):
-            chosen = by_metric if is_all or row.job in jobs else others
+            chosen = by_metric if row.job in jobs else others
             chosen.setdefault(row.metric, []).append(row)
     state = min({row.state for row in alike}, key=_severity)
     return ComparedWork(

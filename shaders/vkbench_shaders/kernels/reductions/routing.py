@@ -83,9 +83,10 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return f"{used} of {experts} experts: at most all, of at most {_MOST_EXPERTS}"
     groups, groups_used = (int(problem.params[name]) for name in ("groups", "groups_used"))
     if groups > 1 and (experts % groups or 2 * groups > experts or groups > _THREADS):
-        return f"{experts} experts in {groups} groups: two or more each, alike, {_THREADS} groups"
+        return f"{experts} experts in {groups} groups: at most {_THREADS}, alike, of two or more"
     if groups_used > groups or used > groups_used * (experts // groups):
-        return f"{used} experts of {groups_used} groups of {experts // groups}"
+        size = experts // groups
+        return f"{used} experts of {groups_used} groups, of {groups} that have {size} each"
     if problem.params["least_sum"] and str(problem.params["gating"]).startswith("softmax"):
         return "least_sum is for gates that have a sum of their own, and softmax's is 1"
     return too_large(problem, device)
@@ -106,7 +107,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
     keys = noise.raw(problem.seed("logits"), 4 * tokens * experts).view("<u4")
     ranks = keys.reshape(tokens, experts).argsort(axis=1).argsort(axis=1)
     part = np.arange(experts) // (experts // groups) / (4 * groups)
-    bias = bias if gating in _BIASED else bias[:1] * 0
+    bias = bias if gating in _BIASED else np.zeros(1, np.float32)
     gates = 0.2 + 0.6 * (ranks + 0.5 + part) / experts - bias
     if gating.startswith("softmax"):
         odds = gates
@@ -128,23 +129,29 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
             gates = np.sqrt(np.logaddexp(0, logits))
     scores = gates + inputs["bias"] if gating in _BIASED else logits
     if (groups := int(problem.params["groups"])) > 1:
-        scores = scores if gating in _BIASED else gates
-        sums = np.sort(scores.reshape(-1, groups, scores.shape[1] // groups))
-        sums = sums[:, :, -2:].sum(axis=2)
-        best = order_of(sums, descending=True)[:, : int(problem.params["groups_used"])]
-        hidden = np.ones_like(sums, bool)
-        np.put_along_axis(hidden, best, False, axis=1)
-        scores = np.where(hidden.repeat(scores.shape[1] // groups, axis=1), -np.inf, scores)
+        sums_of = scores if gating in _BIASED else gates  # the order of logits is theirs
+        scores = _hide_groups(sums_of, groups, int(problem.params["groups_used"]))
     ids = order_of(scores, descending=True)[:, :used]
     weights = np.take_along_axis(gates, ids, axis=1)
-    if gating == "softmax_late" or problem.params["normalise"] == "selected":
+    is_normalised = problem.params["normalise"] == "selected"
+    if gating == "softmax_late" or is_normalised:
         total = weights.sum(axis=1, keepdims=True)
     else:
         total = gates.sum(axis=1, keepdims=True) if gating == "softmax" else np.float64(1)
-    if problem.params["normalise"] == "selected":
+    if is_normalised:
         total = np.where(total < problem.params["least_sum"], problem.params["least_sum"], total)
     weights /= np.where(total == 0, 1, total)
     return {"ids": ids.astype(np.int32), "weights": weights * float(problem.params["scale"])}
+
+
+def _hide_groups(scores: Array, groups: int, groups_used: int) -> Array:
+    """Scores of experts, -Inf outside of the groups whose two best have the greatest sums."""
+    by_group = scores.reshape(len(scores), groups, -1)
+    sums = np.sort(by_group)[:, :, -2:].sum(axis=2)
+    best = order_of(sums, descending=True)[:, :groups_used]
+    hidden = np.ones_like(sums, bool)
+    np.put_along_axis(hidden, best, False, axis=1)
+    return np.where(hidden[:, :, None], -np.inf, by_group).reshape(scores.shape)
 
 
 _ALL: tuple[tuple[int, int, int], ...] = ((1, 1, 1), (131, 8, 2), (17, 31, 5), (5, 288, 6))
