@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from vkbench import decoding
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.process.plain_file import replace_file
 from vkbench.settings import Settings
@@ -98,7 +99,7 @@ class Bundle:
     def manifest(self) -> Manifest:
         """The manifest, read; CorruptBundle when it is none."""
         try:
-            return msgspec.json.decode(self.text, type=Manifest)
+            return decoding.decode(self.text, Manifest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise CorruptBundle(
                 f"bundle {self.name or self.sha[:12]}: the manifest is malformed: {error}"

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from vkbench import decoding
 from vkbench.bounds import complaints, is_id
 from vkbench.device import DeviceFacts, Environment, HostDriver, OwnDrivers
 from vkbench.errors import VkbenchError
@@ -232,7 +233,7 @@ def encode(record: object) -> bytes:
 def decode(data: bytes | str, kind: type[T]) -> T:
     """A record from JSON, every field checked; MalformedMessage says what is off."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoding.decode(data, kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error
 
@@ -274,6 +275,6 @@ def _flat_pair(job: Job) -> dict[str, object]:
 def from_builtins(data: object, kind: type[T]) -> T:
     """A record from dictionaries, lists, strings and numbers, every field checked."""
     try:
-        return msgspec.convert(data, type=kind)
+        return decoding.convert(data, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error

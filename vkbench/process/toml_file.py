@@ -12,6 +12,7 @@ from typing import Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
+from vkbench import decoding
 from vkbench.errors import UnknownName, UsageError, VkbenchError
 from vkbench.process.plain_file import open_plain
 from vkbench.words import names
@@ -50,7 +51,7 @@ def read_toml(path: Path, kind: type[T]) -> T:
     try:
         table = tomllib.loads(text.decode())
         _check_fields(table, kind, "")
-        return msgspec.convert(table, kind)
+        return decoding.convert(table, kind)
     except UnknownName as error:
         raise UsageError(f"{path}: {error}{_find_line(text.decode(), error.typed)}") from error
     except msgspec.ValidationError as error:

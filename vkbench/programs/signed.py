@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from vkbench import decoding
 from vkbench.errors import VkbenchError
 from vkbench.programs.build import Build, BuildFile, NoBuild, check_build
 from vkbench.programs.declaration import check_program
@@ -55,7 +56,7 @@ class SignedBuild:
     def declared(self) -> Declared:
         """What is signed; NoBuild where it is not what this version can read."""
         try:
-            declared = msgspec.json.decode(self.text, type=Declared)
+            declared = decoding.decode(self.text, Declared)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise NoBuild(f"what was signed is no build: {error}") from error
         check_build(declared.build)
@@ -74,7 +75,7 @@ def read_signed(data: bytes, sha: str) -> SignedBuild:
     try:
         if len(data) > MOST_SIGNED_BYTES:
             raise NoBuild(f"what is signed of a build has over {MOST_SIGNED_BYTES >> 10} KiB")
-        signed = msgspec.json.decode(data, type=SignedBuild)
+        signed = decoding.decode(data, SignedBuild)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NoBuild(f"this is no signed build: {error}") from error
     if len(signed.signatures) > MOST_SIGNATURES:

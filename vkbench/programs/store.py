@@ -24,6 +24,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from vkbench import decoding
 from vkbench.errors import VkbenchError
 from vkbench.process.plain_file import replace_file
 from vkbench.programs.build import (
@@ -227,7 +228,7 @@ class BuildStore:
     def _read_manifest(self, path: Path) -> Build | None:
         """A build; None where its file is not there, or is none."""
         try:
-            build = check_build(msgspec.json.decode(path.read_bytes(), type=Build))
+            build = check_build(decoding.decode(path.read_bytes(), Build))
         except (OSError, msgspec.MsgspecError, NoBuild):
             return None
         return build if f"{build.sha}.json" == path.name else None

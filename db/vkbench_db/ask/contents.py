@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
 from sqlalchemy import Connection, select
 
+from vkbench import decoding
 from vkbench_db import schema
 from vkbench_db.work.builds import files_of
 
@@ -73,7 +73,7 @@ def _read_manifest(tx: Connection, sha: str) -> Mapping[str, str]:
     """The hash of each compiled kernel of a bundle; none where the bundle is not kept."""
     bundle = schema.bundle.c
     text = tx.execute(select(bundle.manifest).where(bundle.sha == sha)).scalar()
-    manifest = msgspec.json.decode(text, type=_Manifest) if text else _Manifest()
+    manifest = decoding.decode(text, _Manifest) if text else _Manifest()
     return {entry.key: entry.sha256 for entry in manifest.entries}
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from vkbench import decoding
 from vkbench.programs.ssh_keygen import NoSuchSignature, find_key
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.lines import (
@@ -101,21 +102,14 @@ _LONGEST_KIND: Final = 20  # characters
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
 _line_decoders: dict[tuple[str, type[Any]], msgspec.json.Decoder[Any]] = {}
-
-
-def _decoder(record: type[Any]) -> msgspec.json.Decoder[Any]:
-    if record not in _decoders:
-        _decoders[record] = msgspec.json.Decoder(record)
-    return _decoders[record]
 
 
 def _line_decoder(kind: str, record: type[Any]) -> msgspec.json.Decoder[Any]:
     """What reads a whole line at once: an object whose only field is its kind."""
     if (decoder := _line_decoders.get((kind, record))) is None:
         line = msgspec.defstruct("Line", [(kind, record)], forbid_unknown_fields=True)
-        decoder = _line_decoders[kind, record] = msgspec.json.Decoder(line)
+        decoder = _line_decoders[kind, record] = decoding.decoder_of(line)
     return decoder
 
 
@@ -132,7 +126,7 @@ def _parse(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
 def _parse_in_steps(number: int, text: str, kinds: Mapping[str, type[Any]]) -> Line:
     try:
         kind, raw = _only_field(_fields.decode(text))
-        record = _decoder(kinds[kind]).decode(raw)
+        record = decoding.decode(raw, kinds[kind])
     except KeyError as error:
         raise _refuse_line(number, f"unknown kind {error}") from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from vkbench import decoding
 from vkbench.case import parse
 from vkbench.configuration import variant_of
 from vkbench.errors import UsageError
@@ -109,7 +110,7 @@ def _make_roofs(
 def read_roofs(index: Index) -> dict[int, Roofs]:
     """The roofs of each class that has some."""
     rows = index.query("SELECT id, roofs FROM class WHERE roofs <> ''")
-    return {class_number: msgspec.json.decode(text, type=Roofs) for class_number, text in rows}
+    return {class_number: decoding.decode(text, Roofs) for class_number, text in rows}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
+from vkbench import decoding
 from vkbench.device import DeviceFacts, Environment
 from vkbench.result import Side, Timing
 from vkbench_db.rows import record_of
@@ -74,7 +74,7 @@ class Recording:
 
 def load() -> Recording:
     """The recording that ships."""
-    return msgspec.json.decode(gzip.decompress(FILE.read_bytes()), type=Recording)
+    return decoding.decode(gzip.decompress(FILE.read_bytes()), Recording)
 
 
 def timing(

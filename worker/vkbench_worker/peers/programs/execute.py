@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-import msgspec
-
+from vkbench import decoding
 from vkbench.case import is_model
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Outcome
@@ -51,7 +50,7 @@ class DeclaredProgram:
     """A build of a program, which answers jobs on the device of a runner."""
 
     def __init__(self, text: str, ready: Ready, folder: str) -> None:
-        program = check_program(msgspec.json.decode(text, type=Program))
+        program = check_program(decoding.decode(text, Program))
         place = hashlib.sha256(f"{ready.facts.key} {folder}".encode()).hexdigest()[:16]
         scratch = settings().cache / "programs" / place
         shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
