@@ -36,7 +36,7 @@ def test_what_may_have_changed_is_measured_until_it_is_certain(lab: Lab) -> None
     while add_round(lab.database, trial.run):
         rounds.append(trial.do_round())
     changed, same = [[SLOWER, FASTER]], [[SAME]]  # what is wrong is known
-    assert rounds == [*changed * 3, *same, *changed * 4, *same * 2]
+    assert rounds == [*changed * 7, *same * 3]
     tried = trial.so_far()
     assert [(one.case, one.verdict, one.pairs) for one in tried.cases] == [
         (WRONG, TryVerdict.WRONG, 0),

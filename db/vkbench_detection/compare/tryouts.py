@@ -1,15 +1,15 @@
 """A try-out: two arms timed in pairs on many cases, the verdict on each, and what to measure next.
 
-Every case gets a pair. Those that seem to have changed then get as many as the first look of a
-confirmation takes, what seems to be slowest first: the time may end at any pair. The others get a
-second pair. Then the looks go on until they decide each case, and what time is left goes to those
-that look alike.
+Every case gets a pair. Those that seem to have changed then get as many as can decide, the few
+that seem slowest before all others: the time may end at any pair, and a few certain cases say more
+than many that got a pair more. The rest gets a second pair. Then the looks go on until they decide
+each case, and what time is left goes to those that look alike.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -23,6 +23,7 @@ from vkbench.result import Side
 from vkbench_db.ask.devices.names import NamedDevice, named_devices
 from vkbench_detection.confirm.pairs import BROKEN_OFF, PairedCase, PairResults, results_by_case
 from vkbench_detection.statistics.pairs import (
+    FEWEST_PAIRS,
     LEAST_CHANGE,
     LOOKS,
     PairJudgement,
@@ -32,6 +33,7 @@ from vkbench_detection.statistics.pairs import (
 from vkbench_detection.statistics.ratios import Mean, geometric_mean
 
 FIRST_PAIRS = 2  # of each case
+DECIDED_TOGETHER = 8  # cases of a device that get their pairs in turns, before others get theirs
 MUCH_SLOWER = 1.05  # what a summary counts as such
 _TOLD = log(1 + LEAST_CHANGE)
 
@@ -143,15 +145,31 @@ def tryout_of(tx: Connection, run: int, *, old: str, new: str) -> Tryout:
 
 
 def next_round(tx: Connection, run: int) -> list[PairedCase]:
-    """The cases to time once more, those that seem to have become slower first."""
-    by_case = results_by_case(tx, run)
+    """The cases of a run to time once more, those that seem to have become slower first."""
+    return choose_next(results_by_case(tx, run))
+
+
+def choose_next(by_case: Mapping[PairedCase, PairResults]) -> list[PairedCase]:
+    """The cases to time once more, by what their pairs say so far."""
     able = {key: results for key, results in by_case.items() if _is_able(results)}
     fewer = {key: results for key, results in able.items() if len(results.old) < LOOKS[0].pairs}
-    suspects = [key for key, results in fewer.items() if not _look_alike(results)]
     few = [key for key, results in fewer.items() if len(results.old) < FIRST_PAIRS]
     open_cases = [key for key, results in able.items() if _is_open(results)]
+    suspects = [key for key in open_cases if len(able[key].old) < FEWEST_PAIRS]
     chosen = suspects or few or open_cases or list(fewer)
-    return sorted(chosen, key=lambda key: -_slowing(able[key]))
+    chosen.sort(key=lambda key: -_slowing(able[key]))
+    return _first_of_each_device(chosen) if suspects else chosen
+
+
+def _first_of_each_device(cases: Sequence[PairedCase]) -> list[PairedCase]:
+    """As many cases of each device as are decided together, in their order."""
+    places = Counter[str]()
+    first: list[PairedCase] = []
+    for key in cases:
+        places[key.device] += 1
+        if places[key.device] <= DECIDED_TOGETHER:
+            first.append(key)
+    return first
 
 
 def _slowing(results: PairResults) -> float:
