@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -114,7 +114,11 @@ def scale(problem: Problem, axis: str) -> AxisScale:
         case "align":
             factor, shift, denominator = size - 1, 0, max(1, outputs - 1)
         case _:
-            factor, shift, denominator = 2 * size, size - outputs, 2 * outputs
+            # in lowest terms: devices divide by a power of two exactly, and by 28 need not, and
+            # where numbers are doubled, sums often lie in the middle between two of f16
+            common = gcd(size, outputs)
+            step, steps = size // common, outputs // common
+            factor, shift, denominator = 2 * step, step - steps, 2 * steps
     return AxisScale(
         size=size, outputs=outputs, factor=factor, shift=shift, denominator=denominator
     )

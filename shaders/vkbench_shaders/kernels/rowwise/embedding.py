@@ -31,7 +31,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.shared.portable import portable
 
 THREADS = 128
-_EACH = 8  # timesteps of a thread
+_EACH = 2  # timesteps of a thread
 _MOST_TURNS = 1 << 64  # one past the largest fraction of a turn
 _MOST = 1000.0  # timestep of a case
 
