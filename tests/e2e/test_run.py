@@ -128,6 +128,11 @@ def test_control_c_says_how_to_go_on(
 
 
 @pytest.mark.timeout(300)
+def test_pipelines_of_a_short_run_are_kept(vkbench: Vkbench, tmp_path: Path) -> None:
+    assert vkbench("run", "--case", "add/f32/b1_c1_h2_w64", VKBENCH_CACHE=str(tmp_path)).code == 0
+    assert list(tmp_path.glob("pipelines/*.bin"))
+
+
 def test_a_run_stops_when_its_time_is_over_and_goes_on(
     vkbench: Vkbench, database: Path, tmp_path: Path
 ) -> None:

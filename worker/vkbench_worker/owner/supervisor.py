@@ -85,7 +85,9 @@ class Supervisor(Closing):
         self._is_draining = False
 
     def close(self) -> None:
-        """End the runner and give the device back."""
+        """End the runner, which keeps its pipelines if it was not aborted; give the device back."""
+        if not self._runner.is_aborted:
+            self._runner.finish()
         self._runner.close()
         self._peers.close()
         self._drivers.close()
