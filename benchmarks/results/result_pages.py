@@ -20,6 +20,7 @@ PAGES: Mapping[str, Sequence[str]] = {  # what makes a page: a script of this fo
     "h100-transformer-perf.md": ("transformer_table.py", "h100-transformer-perf.jsonl.xz"),
     "h100-models.md": ("models_table.py", "h100-models.jsonl.xz"),
     "h100-ggml.md": ("peers_table.py", "ggml", "h100-ggml.jsonl.xz"),
+    "h200-ggml.md": ("peers_table.py", "ggml", "h200-ggml.jsonl.xz"),
     "h200-ggml-builds.md": ("builds_table.py", *H200_BUILDS),
     "h100-torch.md": ("peers_table.py", *TORCH),
     "../../plans/recorded.csv": ("recorded_table.py", *TORCH),
