@@ -74,7 +74,7 @@ def _pool_rows(tx: Connection, grouped: dict[Key, list[TimedRow]]) -> dict[Key, 
     repeated = {
         key: sorted(rows, key=_moment)  # in their order from here: PostgreSQL starts a worker
         for key, rows in grouped.items()
-        if any(row.job != rows[0].job for row in rows)
+        if len(rows) > 1 and len({row.job for row in rows}) > 1
     }
     cuts = _cuts(tx, {row.series for rows in repeated.values() for row in rows})
     return {
