@@ -81,7 +81,7 @@ def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_
         )
     )
     # straight from the driver, and sorted here: a comparison of builds has thousands
-    results: list[_Result] = rows.cursor.fetchall()
+    results: list[_Result] = list(rows.cursor.fetchall())
     results.sort(key=_in_order)
     return [result for result in results if result[1] not in without] if without else results
 
