@@ -63,10 +63,10 @@ def test_runs_of_a_few_cases_are_no_measure_of_a_day() -> None:
 
 def test_results_in_a_row_that_resemble_each_other_are_worth_fewer() -> None:
     alone, wandering = (DaySpread(sigma=0.01, freedom=30, memory=m) for m in (0.0, 0.8))
-    assert alone.variance([1]) == wandering.variance([1]) == pytest.approx(1e-4)
-    assert alone.variance([12]) == pytest.approx(1e-4 * 1.25 / 12)
-    assert 4 < wandering.variance([12]) / alone.variance([12]) < 5  # as two or three
-    assert DaySpread(sigma=0.01, freedom=30, memory=0.9).variance([2]) < 1e-4
+    assert alone.variance({1: 1}) == wandering.variance({1: 1}) == pytest.approx(1e-4)
+    assert alone.variance({12: 1}) == pytest.approx(1e-4 * 1.25 / 12)
+    assert 4 < wandering.variance({12: 1}) / alone.variance({12: 1}) < 5  # as two or three
+    assert DaySpread(sigma=0.01, freedom=30, memory=0.9).variance({2: 1}) < 1e-4
     rng = np.random.default_rng(3)
     walk = np.zeros(200)
     for night in range(1, 200):

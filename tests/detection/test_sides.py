@@ -13,10 +13,12 @@ from vkbench.job import JobState, Outcome
 from vkbench.messages.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
+from vkbench_detection.compare import result_sets
 from vkbench_detection.compare.compared import Comparison, Word
 from vkbench_detection.compare.comparison import compare
 from vkbench_detection.compare.latest_changes import changes
 from vkbench_detection.compare.references import find
+from vkbench_detection.compare.result_sets import MOST_READ
 from vkbench_detection.compare.sides import Side, interval
 from vkbench_detection.steps import detect
 
@@ -93,6 +95,18 @@ def test_a_driver_is_not_blamed_for_what_a_kernel_did(lab: Lab, device: str) -> 
     with lab.database.reading() as tx:
         [change] = changes(tx, device, find(tx, "driver:22.3.6"), "hot")
     assert change.ratio == pytest.approx(1.0, abs=0.003)
+
+
+@pytest.mark.parametrize("most_read", [MOST_READ, 5], ids=["all are read", "SQL ranks them"])
+def test_of_a_driver_the_newest_twelve_results_count(
+    lab: Lab, device: str, most_read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_sets, "MOST_READ", most_read)
+    for night in range(15):
+        time_case(lab, device, (1 + night / 1000) * 1e-3, kernel_sha=OLD_KERNEL)
+    time_case(lab, device, 1e-3, kernel_sha=OLD_KERNEL, environment=NEWER_DRIVER.hash)
+    old, _ = sides(lab, "driver:22.3.6", "driver:23.0")
+    assert old.values == pytest.approx([(1 + night / 1000) * 1e-3 for night in range(3, 15)])
 
 
 @one_engine

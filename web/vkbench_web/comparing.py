@@ -60,7 +60,7 @@ def compare_words(
             f"{comparison_words.one_sided_cases(compared)}"
         )
     chosen = [pair for pair in compared.pairs if unchanged or pair.is_slower or pair.is_faster]
-    pairs = sorted(with_noise(tx, chosen), key=comparison.by_change)
+    pairs = sorted(with_noise(tx, chosen, compared.histories), key=comparison.by_change)
     jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
     canaries = drifts(tx, compared.pairs)
     made = provenances(tx, jobs)

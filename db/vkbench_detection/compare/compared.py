@@ -77,6 +77,7 @@ class Word(StrEnum):
 
 
 COUNTING = (Word.SLOWER, Word.FASTER, Word.SAME)  # what was compared; nothing is known of others
+AVERAGED = (*COUNTING, Word.TOO_FEW)  # what has a ratio and no flag
 
 
 class Pair(NamedTuple):
@@ -87,17 +88,29 @@ class Pair(NamedTuple):
     old: Side
     new: Side
     quotient: float  # of the medians, new over old: above 1 is slower
-    is_changed: bool = False  # chance is unlikely, among so many, and it is worth a word
-    tails: tuple[Tails, ...] = ()  # of its devices
+    word: Word  # which sums up the comparison
+    tails: tuple[Tails, ...] = ()  # of its devices, once they were looked up
 
     @classmethod
     def of(cls, work: Named, metric: str, old: Side, new: Side) -> Pair:
         """Both sides of a work; those that took turns are judged as a confirmation judges pairs."""
         if not (old.is_in_turns and new.is_in_turns):
-            return cls(work, metric, old, new, new.value / old.value)
+            return cls(work, metric, old, new, new.value / old.value, _word_of(old, new))
         judged = judge(old.values, new.values)
         is_changed = judged.verdict in (PairVerdict.REGRESSED, PairVerdict.IMPROVED)
-        return cls(work, metric, old, new, judged.ratio, is_changed)
+        pair = cls(work, metric, old, new, judged.ratio, Word.SAME)
+        if len(new.values) < LOOKS[0].pairs:
+            return pair._replace(word=Word.TOO_FEW)
+        return pair.as_changed() if is_changed else pair
+
+    def with_sides(self, old: Side, new: Side) -> Pair:
+        """The same timings, of which more is known, before chance is weighed."""
+        word = self.word if self.is_in_turns else _word_of(old, new)
+        return self._replace(old=old, new=new, word=word)
+
+    def as_changed(self) -> Pair:
+        """The pair as one that chance hardly explains."""
+        return self._replace(word=Word.SLOWER if self.quotient > 1 else Word.FASTER)
 
     @property
     def is_in_turns(self) -> bool:
@@ -112,27 +125,9 @@ class Pair(NamedTuple):
         """
         if self.is_in_turns:
             return of_values(self.old.values, self.new.values)
-        return None if self._is_too_noisy else ratio_of(self.old, self.new, self.tails)
-
-    @property
-    def word(self) -> Word:
-        """The word that sums up the comparison."""
-        if self.is_in_turns:
-            if len(self.new.values) < LOOKS[0].pairs:
-                return Word.TOO_FEW
-        elif self.old.flag or self.new.flag:
-            return Word.FLAGGED
-        elif self._is_too_noisy:
-            return Word.TOO_NOISY
-        elif is_vague(self.old) or is_vague(self.new):
-            return Word.TOO_FEW
-        if not self.is_changed:
-            return Word.SAME
-        return Word.SLOWER if self.quotient > 1 else Word.FASTER
-
-    @property
-    def _is_too_noisy(self) -> bool:
-        return self.old.is_too_noisy or self.new.is_too_noisy
+        if self.old.is_too_noisy or self.new.is_too_noisy:
+            return None
+        return ratio_of(self.old, self.new, self.tails)
 
     @property
     def is_slower(self) -> bool:
@@ -145,9 +140,23 @@ class Pair(NamedTuple):
         return self.word is Word.FASTER
 
     @property
+    def is_changed(self) -> bool:
+        """Whether chance hardly explains how far both sides are apart."""
+        return self.word in (Word.SLOWER, Word.FASTER)
+
+    @property
     def share_quotient(self) -> float | None:
         """Shares of the devices' roofs, new over old; None without both."""
         return self.new.roof / self.old.roof if self.new.roof and self.old.roof else None
+
+
+def _word_of(old: Side, new: Side) -> Word:
+    """What is said of two sides, as long as nothing is known to have changed."""
+    if old.flag or new.flag:
+        return Word.FLAGGED
+    if old.is_too_noisy or new.is_too_noisy:
+        return Word.TOO_NOISY
+    return Word.TOO_FEW if is_vague(old) or is_vague(new) else Word.SAME
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +192,7 @@ class Comparison:
     @cached_property
     def words(self) -> Counter[str]:
         """How many of the pairs say what."""
-        return Counter(str(pair.word) for pair in self.pairs)
+        return Counter(pair.word for pair in self.pairs)
 
     @cached_property
     def counting(self) -> tuple[Pair, ...]:
@@ -193,7 +202,7 @@ class Comparison:
     @cached_property
     def averaged(self) -> tuple[Pair, ...]:
         """The pairs that the means are of: all that have a ratio and no flag."""
-        return tuple(pair for pair in self.pairs if pair.word in (*COUNTING, Word.TOO_FEW))
+        return tuple(pair for pair in self.pairs if pair.word in AVERAGED)
 
     @cached_property
     def mean(self) -> Mean | None:
@@ -225,10 +234,12 @@ class Comparison:
 
     @cached_property
     def _by_device(self) -> dict[tuple[str, str], list[Pair]]:
-        grouped: dict[tuple[str, str], list[Pair]] = {}
+        by_places: dict[tuple[Place, Place], list[Pair]] = {}
         for pair in self.averaged:
-            grouped.setdefault((pair.work.device, pair.work.device_name), []).append(pair)
-        return grouped
+            by_places.setdefault((pair.work.old, pair.work.new), []).append(pair)
+        return {
+            (pairs[0].work.device, pairs[0].work.device_name): pairs for pairs in by_places.values()
+        }
 
     def _mean(self, *, weighted: bool = True) -> Mean | None:
         devices = list(self._by_device.values())
@@ -253,22 +264,27 @@ def mean_of_pairs(
     """The mean of ratios of pairs, each with its weight, by the days of their devices."""
     total = fsum(weight for *_, weight in weighted)
     middle = fsum(weight * log(ratio) for _, ratio, weight in weighted) / total
-    sides: dict[tuple[str, bool], list[tuple[float, int]]] = {}
-    for pair, _, weight in weighted:
-        for is_new, place, side in (
-            (False, pair.work.old, pair.old),
-            (True, pair.work.new, pair.new),
-        ):
-            sides.setdefault((place.key, is_new), []).append((weight, len(side.values)))
+    # of thousands of pairs most are alike: so many results a side, on these devices
+    alike = Counter(
+        (pair.work.old.key, pair.work.new.key, len(pair.old.values), len(pair.new.values), weight)
+        for pair, _, weight in weighted
+    )
+    shares: dict[tuple[str, bool], float] = {}
+    results: dict[tuple[str, bool], Counter[int]] = {}
+    for (*keys, old_results, new_results, weight), number in alike.items():
+        for side in zip(keys, (False, True), strict=True):
+            shares[side] = shares.get(side, 0.0) + number * weight / total
+            counted = results.setdefault(side, Counter())
+            counted[new_results if side[1] else old_results] += number
     variances: dict[str, float] = {}
     spreads: dict[str, DaySpread] = {}
-    for (key, _), logs in sides.items():
+    for (key, is_new), share in shares.items():
         day = histories[key].day if key in histories else None
         if day is None:
             return mean_without(middle, len(weighted), f"{NO_HISTORY} {key}")
-        share = fsum(weight for weight, _ in logs) / total
         spreads[key] = day
-        variances[key] = variances.get(key, 0.0) + share**2 * day.variance([n for _, n in logs])
+        variance = share**2 * day.variance(results[key, is_new])
+        variances[key] = variances.get(key, 0.0) + variance
     return mean_of_days(
         middle,
         len(weighted),

@@ -34,6 +34,7 @@ from vkbench_detection.series.points import CHECKED
 from vkbench_detection.series.profiles import device_sigmas
 from vkbench_detection.statistics.discoveries import believe_which
 from vkbench_detection.statistics.ratios import FLOOR
+from vkbench_detection.statistics.tails import Tails
 
 DENSE = 4  # cases in a range, for each that is wanted
 
@@ -95,8 +96,10 @@ def _on_any_two(before: Mapping[Key, ComparedWork], after: Mapping[Key, Compared
     ]
 
 
-def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
-    """Look up the noise of the series of both sides of pairs."""
+def with_noise(
+    tx: Connection, pairs: Sequence[Pair], histories: Mapping[str, DeviceHistory]
+) -> list[Pair]:
+    """Look up the noise of the series of both sides of pairs, and of their devices."""
     series = {side.series for pair in pairs for side in (pair.old, pair.new)}
     table, noise = schema.series.c, dict[int | None, tuple[float | None, float | None]]()
     for page in batches(sorted(number for number in series if number is not None)):
@@ -115,6 +118,7 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
         pair._replace(
             old=look_up_noise(pair.old, pair.work.old.key),
             new=look_up_noise(pair.new, pair.work.new.key),
+            tails=_tails(pair, histories),
         )
         for pair in pairs
     ]
@@ -130,24 +134,25 @@ def _flag_unlike(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
         sides = (pair.old.series, pair.new.series)
         if None in sides or (sides[0] in checked) == (sides[1] in checked):
             return pair
-        return pair._replace(new=pair.new._replace(flag=CHECKED))
+        return pair.with_sides(pair.old, pair.new._replace(flag=CHECKED))
 
     return [flag_unlike(pair) for pair in pairs] if checked else list(pairs)
 
 
 def _histories(tx: Connection, pairs: Sequence[Pair]) -> dict[str, DeviceHistory]:
     """How the results of each device scatter, by its key: of the series that are compared."""
-    series: dict[str, set[int]] = {}
-    alone: dict[str, set[int]] = {}
+    sides: dict[str, list[Side]] = {}
     for pair in pairs:
         for place, side in ((pair.work.old, pair.old), (pair.work.new, pair.new)):
-            series.setdefault(place.key, set())
-            if side.series is not None:
-                series[place.key].add(side.series)
-            if len(side.values) == 1:
-                alone.setdefault(place.key, set()).add(side.job)
+            sides.setdefault(place.key, []).append(side)
     return {
-        key: device_history(tx, key, numbers, alone.get(key, ())) for key, numbers in series.items()
+        key: device_history(
+            tx,
+            key,
+            {side.series for side in known if side.series is not None},
+            {side.job for side in known if len(side.values) == 1},
+        )
+        for key, known in sides.items()
     }
 
 
@@ -201,10 +206,11 @@ def _judge_pairs(
     tx: Connection, pairs: Sequence[Pair], histories: Mapping[str, DeviceHistory]
 ) -> list[Pair]:
     """Judge pairs together, since some of thousands look changed by chance."""
-    judged = [_with_tails(pair, histories) for pair in pairs]
+    judged = list(pairs)
     unsure = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
-    for place, pair in zip(unsure, with_noise(tx, [judged[at] for at in unsure]), strict=True):
-        judged[place] = pair
+    noisy = with_noise(tx, [judged[at] for at in unsure], histories)
+    for place, pair in zip(unsure, noisy, strict=True):
+        judged[place] = pair.with_sides(pair.old, pair.new)
     counting = [
         place
         for place, pair in enumerate(judged)
@@ -213,13 +219,13 @@ def _judge_pairs(
     p_values = [_p(judged[place]) for place in counting]
     for place, is_believed in zip(counting, believe_which(p_values), strict=True):
         if is_believed:
-            judged[place] = judged[place]._replace(is_changed=True)
+            judged[place] = judged[place].as_changed()
     return judged
 
 
-def _with_tails(pair: Pair, histories: Mapping[str, DeviceHistory]) -> Pair:
+def _tails(pair: Pair, histories: Mapping[str, DeviceHistory]) -> tuple[Tails, ...]:
     devices = dict.fromkeys((pair.work.old.key, pair.work.new.key))
-    return pair._replace(tails=tuple(histories[key].tails for key in devices))
+    return tuple(histories[key].tails for key in devices)
 
 
 def _p(pair: Pair) -> float:

@@ -6,11 +6,12 @@ together, and how often single results lie far off.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -58,13 +59,9 @@ def _thin_series(series: Sequence[int]) -> list[int]:
     return [series[int(place * step)] for place in range(min(len(series), MOST_SERIES))]
 
 
-class _Result(NamedTuple):
-    series: int
-    job: int
-    run: int
-    at: Moment
-    seconds: float
-    software: tuple[str | None, ...]
+# series, job, run, moment, seconds, then the software: kernel, settings, environment
+_Result: TypeAlias = tuple[int, int, int, Moment, float, str | None, str | None, str | None]
+_in_order = itemgetter(3, 1)
 
 
 def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_Result]:
@@ -84,9 +81,9 @@ def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_
         )
     )
     # straight from the driver, and sorted here: a comparison of builds has thousands
-    results = [_Result._make((*row[:5], row[5:])) for row in rows.cursor.fetchall()]
-    results.sort(key=attrgetter("at", "job"))
-    return [result for result in results if result.job not in without] if without else results
+    results: list[_Result] = list(rows.cursor.fetchall())
+    results.sort(key=_in_order)
+    return [result for result in results if result[1] not in without] if without else results
 
 
 def _since(tx: Connection, series: int) -> float:
@@ -114,23 +111,28 @@ def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[Mom
     moments: dict[int, list[Moment]] = {}
     for number, at in rows.cursor.fetchall():
         moments.setdefault(number, []).append(at)
-    return moments
+    return {number: sorted(begun) for number, begun in moments.items()}
 
 
 def _matrix(
     series: Sequence[int], results: Sequence[_Result], changes: Mapping[int, Sequence[Moment]]
 ) -> tuple[Floats, Numbers]:
     """Logarithms of seconds, and levels: a row a run, in order, and a column a series."""
-    runs = {run: row for row, run in enumerate(dict.fromkeys(result.run for result in results))}
+    runs = {run: row for row, run in enumerate(dict.fromkeys(result[2] for result in results))}
     columns = {number: column for column, number in enumerate(series)}
     seconds = np.full((len(runs), len(series)), np.nan)
     levels = np.zeros(seconds.shape, dtype=np.int64)
     known: dict[Any, int] = {}
-    for number, _, run, at, time, software in results:
-        place = runs[run], columns[number]
-        begun = sum(moment <= at for moment in changes[number]) if number in changes else 0
-        seconds[place] = time  # of a case that a run has twice, the last
-        levels[place] = known.setdefault((software, begun), len(known))
+    level_of = known.setdefault
+    rows, cells, times, numbers = [], [], [], []
+    for number, _, run, at, time, *software in results:
+        begun = bisect_right(changes[number], at) if number in changes else 0
+        rows.append(runs[run])
+        cells.append(columns[number])
+        times.append(time)
+        numbers.append(level_of((*software, begun), len(known)))
+    seconds[rows, cells] = times  # of a case that a run has twice, the last
+    levels[rows, cells] = numbers
     return np.log(seconds), levels
 
 

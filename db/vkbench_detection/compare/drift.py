@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, select
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_detection.compare.compared import Pair
+from vkbench_detection.compare.sides import Side
 
 AROUND = 3600.0  # seconds before and after the results in which canaries speak of them
 
@@ -28,8 +29,8 @@ class Drift:
 
 def drifts(tx: Connection, pairs: Sequence[Pair]) -> list[Drift]:
     """The drift of each device that has canaries around the timings of both sides."""
-    old = _seconds(tx, (pair.old.job for pair in pairs))
-    new = _seconds(tx, (pair.new.job for pair in pairs))
+    old = _seconds(tx, _find_ends([(pair.work.old.key, pair.old) for pair in pairs]))
+    new = _seconds(tx, _find_ends([(pair.work.new.key, pair.new) for pair in pairs]))
     device = schema.device.c
     rows = tx.execute(select(device.id, device.key, device.name).order_by(device.id))
     return [
@@ -42,6 +43,23 @@ def drifts(tx: Connection, pairs: Sequence[Pair]) -> list[Drift]:
         for number, key, name in rows
         if old.get(number) and new.get(number)
     ]
+
+
+def _find_ends(sides: Sequence[tuple[str, Side]]) -> set[int]:
+    """The first and the last job of each device and environment, and those of unknown ends."""
+    unknown, ends = set[int](), dict[tuple[str, str | None], tuple[Side, Side]]()
+    for device, side in sides:
+        if side.ended is None:
+            unknown.add(side.job)
+            continue
+        known = ends.get(key := (device, side.environment))
+        if known is None:
+            ends[key] = side, side
+        elif side.ended < known[0].ended:
+            ends[key] = side, known[1]
+        elif side.ended > known[1].ended:
+            ends[key] = known[0], side
+    return unknown.union(side.job for both in ends.values() for side in both)
 
 
 def _seconds(tx: Connection, jobs: Iterable[int]) -> dict[int, list[float]]:

@@ -33,13 +33,17 @@ from vkbench_detection.compare.sides import (
 )
 
 MOST_RESULTS = 12  # of one piece of work, the newest: enough for any test, and not months of them
+MOST_READ = 10_000  # jobs of an arm that are all read: ranking them in SQL reads each twice
 
 
 def works(
     tx: Connection, reference: Reference, *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
     """All finished work, timed by these metrics or by all."""
-    return _group_rows(tx, _details([_is_of(tx, reference)], metrics))
+    grouped: dict[Key, list[TimedRow]] = {}
+    _add(grouped, tx, _details([_is_of(tx, reference)], metrics))
+    most = MOST_RESULTS if isinstance(reference.chosen, Arm) else None
+    return _pool_rows(tx, grouped, most)
 
 
 def works_of_jobs(
@@ -49,12 +53,6 @@ def works_of_jobs(
     grouped: dict[Key, list[TimedRow]] = {}
     for page in batches(sorted(set(jobs))):
         _add(grouped, tx, _details([schema.job.c.id.in_(page)], metrics))
-    return _pool_rows(tx, grouped)
-
-
-def _group_rows(tx: Connection, question: Select[*tuple[Any, ...]]) -> dict[Key, ComparedWork]:
-    grouped: dict[Key, list[TimedRow]] = {}
-    _add(grouped, tx, question)
     return _pool_rows(tx, grouped)
 
 
@@ -70,12 +68,18 @@ def _add(
             known.append(row)
 
 
-def _pool_rows(tx: Connection, grouped: dict[Key, list[TimedRow]]) -> dict[Key, ComparedWork]:
-    repeated = {
-        key: sorted(rows, key=_moment)  # in their order from here: PostgreSQL starts a worker
-        for key, rows in grouped.items()
-        if any(row.job != rows[0].job for row in rows)
-    }
+def _pool_rows(
+    tx: Connection, grouped: dict[Key, list[TimedRow]], most: int | None = None
+) -> dict[Key, ComparedWork]:
+    """Pool each piece of work: all its jobs, or so many of the newest."""
+    repeated: dict[Key, list[TimedRow]] = {}
+    for key, rows in grouped.items():
+        if len(rows) > 1 and len(jobs := {row.job for row in rows}) > 1:
+            rows.sort(key=_moment)  # in their order from here: PostgreSQL starts a worker
+            if most is not None and len(jobs) > most:
+                newest = set(list(dict.fromkeys(row.job for row in rows))[-most:])
+                rows = [row for row in rows if row.job in newest]
+            repeated[key] = rows
     cuts = _cuts(tx, {row.series for rows in repeated.values() for row in rows})
     return {
         key: work_of_jobs(repeated[key], cuts) if key in repeated else work_of_job(rows)
@@ -129,7 +133,8 @@ def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
     job = schema.job.c
     match reference.chosen:
         case Arm() as arm:
-            return job.id.in_(_newest_of(ran_arm(tx, arm)))
+            ran = ran_arm(tx, arm)
+            return job.id.in_(_newest_of(ran)) if _is_over(tx, ran, MOST_READ) else ran
         case WholeRun(number=run):
             return job.run_id == run
         case LatestOfDevice(key=device):
@@ -137,6 +142,12 @@ def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
             return job.id.in_(latest.where(schema.device.c.key == device))
         case LatestBefore(moment=moment):
             return job.id.in_(_latest_until(moment))
+
+
+def _is_over(tx: Connection, attempts: ColumnElement[bool], most: int) -> bool:
+    """Whether there are more of these attempts: an index tells, and no more than so many rows."""
+    found = select(schema.attempt.c.job_id).where(attempts).limit(most + 1).subquery()
+    return tx.execute(select(func.count()).select_from(found)).scalar_one() > most
 
 
 def _newest_of(attempts: ColumnElement[bool]) -> Select[Any]:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vkbench.job import SEVERITY, JobState
-from vkbench_detection.statistics.ratios import CONFIDENCE, Estimate
+from vkbench_detection.statistics.ratios import CONFIDENCE, is_too_noisy
 
 RANKED_FROM: Final = 6  # results whose order has an interval of the median
 
@@ -76,11 +76,13 @@ class Side(NamedTuple):
     autocorrelation: float | None = None  # of a result in that series with the next, likewise
     device_sigma: float | None = None  # what its device's results usually have
     is_in_turns: bool = False  # its times are of pairs with the other side, in their order
+    ended: Moment | None = None  # when the newest did; of pairs that is not looked up
+    environment: str | None = None  # hash, of the newest
 
     @property
     def is_too_noisy(self) -> bool:
         """Whether its time is known too badly to be one side of a ratio."""
-        return Estimate(value=self.value, low=self.low, high=self.high).is_too_noisy
+        return is_too_noisy(self.value, self.low, self.high)
 
 
 class ComparedWork(NamedTuple):
@@ -109,6 +111,8 @@ def work_of_job(rows: Sequence[TimedRow]) -> ComparedWork:
                 flag=row.flag,
                 series=row.series,
                 roof=row.roof,
+                ended=row.ended,
+                environment=environment,
             )
     return ComparedWork(first.state, job, (environment,) if environment else (), sides)
 
@@ -116,17 +120,22 @@ def work_of_job(rows: Sequence[TimedRow]) -> ComparedWork:
 def work_of_jobs(rows: Sequence[TimedRow], cuts: Cuts) -> ComparedWork:
     """The work of several jobs, the oldest first: of those that ran what the newest ran."""
     alike = _keep_alike(rows)
+    jobs = {row.job for row in alike}
     by_metric: dict[str, list[TimedRow]] = {}
     others: dict[str, list[TimedRow]] = {}
-    jobs = {row.job for row in alike}
     for row in rows:
         if _is_timed(row):
             chosen = by_metric if row.job in jobs else others
-            chosen.setdefault(row.metric, []).append(row)
-    state = min({row.state for row in alike}, key=_severity)
+            known = chosen.get(row.metric)
+            if known is None:
+                chosen[row.metric] = [row]
+            else:
+                known.append(row)
+    states = {row.state for row in alike}
+    state = min(states, key=_severity) if len(states) > 1 else alike[0].state
     return ComparedWork(
         state,
-        max(row.job for row in alike if row.state == state),
+        max([row.job for row in alike if row.state == state]),
         tuple(sorted({row.environment for row in alike if row.environment})),
         {
             metric: _pool_side(timed, others.get(metric, []), cuts)
@@ -196,6 +205,8 @@ def _pool_side(alike: Sequence[TimedRow], others: Sequence[TimedRow], cuts: Cuts
         left_out=len(unlike) + older,
         left_out_for=", ".join(differing),
         is_pure=len(pool) < 2 or bool(newest.kernel and newest.environment),
+        ended=newest.ended,
+        environment=newest.environment,
     )
 
 
@@ -203,7 +214,8 @@ def _since_the_last_change(rows: Sequence[TimedRow], cuts: Cuts) -> Sequence[Tim
     """What is not older than the last confirmed change before the newest."""
     newest = rows[-1]
     began = [end for end in cuts.get(newest.series or 0, ()) if end <= newest.ended]
-    return [row for row in rows if row.ended >= max(began)] if began else rows
+    last = max(began, default=None)
+    return rows if last is None else [row for row in rows if row.ended >= last]
 
 
 def _differing(newest: TimedRow, unlike: Sequence[TimedRow]) -> list[str]:

@@ -7,7 +7,7 @@ nothing changed does; and of several devices, what these differ by.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import fmean
@@ -34,9 +34,10 @@ class DaySpread:
     freedom: float  # degrees of freedom that it was found with
     memory: float = 0.0  # correlation of a run with the next
 
-    def variance(self, counts: Sequence[int]) -> float:
-        """Variance of a mean, by how many results each side has."""
-        return self.sigma**2 * fmean(map(self._share, counts))
+    def variance(self, sides: Mapping[int, int]) -> float:
+        """Variance of a mean, by how many sides have so many results."""
+        shares = sum(number * self._share(results) for results, number in sides.items())
+        return self.sigma**2 * shares / sum(sides.values())
 
     def _share(self, count: int) -> float:
         """Share of a run's variance that is left in the median of runs in a row."""
@@ -76,15 +77,15 @@ def _deviations(logs: Floats, levels: Numbers) -> tuple[Floats, Floats]:
     """From the mean of each level, as wide as if that were known; what each adds to freedom."""
     deviations = np.full(logs.shape, np.nan)
     freedoms = np.full(logs.shape, np.nan)
-    for series in range(logs.shape[1]):
-        values = logs[:, series]
-        for level in np.unique(levels[np.isfinite(values), series]):
-            rows = np.isfinite(values) & (levels[:, series] == level)
-            count = int(rows.sum())
-            if count > 1:
-                rest = values[rows] - values[rows].mean()
-                deviations[rows, series] = rest * sqrt(count / (count - 1))
-                freedoms[rows, series] = 1 - 1 / count
+    is_measured = np.isfinite(logs)
+    values, series = logs[is_measured], np.nonzero(is_measured)[1]
+    apart = series * (int(levels.max(initial=0)) + 1) + levels[is_measured]
+    _, group, counts = np.unique(apart, return_inverse=True, return_counts=True)
+    means = np.bincount(group, weights=values) / counts
+    count = counts[group]
+    shared = np.where(count > 1, count, np.nan)
+    deviations[is_measured] = (values - means[group]) * np.sqrt(shared / (shared - 1))
+    freedoms[is_measured] = 1 - 1 / shared
     return deviations, freedoms
 
 

@@ -40,14 +40,14 @@ class Estimate:
     high: float
 
     @property
-    def spread(self) -> float:
-        """Half the interval, as a share of the median: what tables show behind a ±."""
-        return (self.high - self.low) / 2 / self.value
-
-    @property
     def is_too_noisy(self) -> bool:
         """Whether the median is known too badly to be one side of a ratio."""
-        return self.spread > TOO_WIDE
+        return is_too_noisy(self.value, self.low, self.high)
+
+
+def is_too_noisy(value: float, low: float, high: float) -> bool:
+    """Whether a median is known too badly: by half its interval, which tables show behind a ±."""
+    return (high - low) / 2 / value > TOO_WIDE
 
 
 @dataclass(frozen=True, kw_only=True)

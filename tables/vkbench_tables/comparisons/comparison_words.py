@@ -118,8 +118,7 @@ def one_sided_cases(comparison: Comparison) -> str:
 
 def timing_counts(comparison: Comparison) -> tuple[int, int]:
     """How many timings are slower, and how many faster."""
-    slower, faster, _ = (sum(pair.word == word for pair in comparison.pairs) for word in COUNTED)
-    return slower, faster
+    return comparison.words["slower"], comparison.words["faster"]
 
 
 def verdict_counts(comparison: Comparison) -> tuple[int, int]:

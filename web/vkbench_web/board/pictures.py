@@ -1,26 +1,27 @@
-"""Pictures of a board: where the middle half of timings lies, and a case's badge."""
+"""Pictures of a board: rows of groups with where their timings lie, and a case's badge.
+
+A board has hundreds of thousands of such rows, and nothing in them but their names needs to be
+escaped: so one string is made of each, where a template would take a dozen steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from typing import Final
 
+from markupsafe import Markup, escape
+
 from vkbench_detection.board.standings import Group
+from vkbench_web.shell import cut, seconds, significant
 
 WIDTH: Final = 200.0
 _EDGE: Final = 3.0
 _CHARACTER: Final = 6.6  # pixels of a letter in a badge, about
 _ROOM: Final = 12.0
 _LEAST_RATIO: Final = 1.05  # of the scale's ends: less would make mountains of noise
-
-
-@dataclass(frozen=True, kw_only=True)
-class Box:
-    """A group on a logarithmic scale: 5, 25, 50, 75 and 95 % of its timings."""
-
-    at: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +39,38 @@ class Scale:
         pad = max(1.0, _LEAST_RATIO / (high / low)) ** 0.5
         return cls(low=low / pad, high=high * pad)
 
-    def box(self, group: Group) -> Box:
-        """Where a group lies on the scale."""
-        span = log(self.high / self.low)
-        room = WIDTH - 2 * _EDGE
-        places = (_EDGE + room * log(value / self.low) / span for value in group.shares)
-        return Box(at=tuple(round(place, 1) for place in places))
+    def places(self, values: Sequence[float]) -> list[float]:
+        """Where times lie on the scale."""
+        to_edge = (WIDTH - 2 * _EDGE) / log(self.high / self.low)
+        return [round(_EDGE + to_edge * log(value / self.low), 1) for value in values]
+
+
+def draw_groups(groups: Sequence[Group], whole: Group, scale: Scale) -> Markup:
+    """The rows of a table: how often each group was timed, its times, and a box of them."""
+    return Markup("\n".join(_draw_group(group, whole, scale) for group in groups))
+
+
+def _draw_group(group: Group, whole: Group, scale: Scale) -> str:
+    name = _escape_name(group.name)
+    p5, p25, p50, p75, p95 = scale.places(group.shares)
+    cells = (
+        *(group.count, group.devices, seconds(group.shares[1]), seconds(group.median)),
+        *(seconds(group.shares[3]), significant(group.median / whole.median)),
+    )
+    numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
+    return (
+        f'<tr><th scope="row" class="case">{name}</th>{numbers}'
+        f'<td><svg class="box" viewBox="0 0 {WIDTH:g} 12" width="{WIDTH:g}" height="12" role="img"'
+        f' aria-label="{name}: where 90 % of its timings lie">'
+        f'<line x1="{p5}" x2="{p95}" y1="6" y2="6"/>'
+        f'<rect x="{p25}" y="2" width="{round(max(p75 - p25, 1), 1)}" height="8"/>'
+        f'<line class="middle" x1="{p50}" x2="{p50}" y1="0" y2="12"/></svg></td></tr>'
+    )
+
+
+@lru_cache(maxsize=5000)
+def _escape_name(name: str) -> str:
+    return str(escape(cut(name)))
 
 
 @dataclass(frozen=True, kw_only=True)

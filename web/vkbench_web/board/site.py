@@ -24,7 +24,7 @@ from vkbench_detection.board.index import Index, open_index
 from vkbench_detection.board.standings import SHARES, CasePage, Standing, read_pages
 from vkbench_web.board.crew import Crew
 from vkbench_web.board.names import case_path
-from vkbench_web.board.pictures import WIDTH, Badge, Scale
+from vkbench_web.board.pictures import Badge, Scale, draw_groups
 from vkbench_web.shell import cut, moment, render_alone, seconds
 
 MARK: Final = ".vkbench-board"  # file that says that a folder is a board, and of which index
@@ -59,10 +59,11 @@ class Site:
         """Write a file, unless it is there already with the same content."""
         place, data = self.folder / path, text.encode(errors="replace")
         try:
-            if place.read_bytes() == data:
+            if place.stat().st_size == len(data) and place.read_bytes() == data:
                 return
         except FileNotFoundError:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            if not place.parent.is_dir():
+                place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
 
     def put_page(self, path: str, template: str, **values: Any) -> None:
@@ -151,9 +152,8 @@ def _put_case(site: Site, page: CasePage) -> None:
         kernel=page.case.partition("/")[0],
         badge=f"{path.rpartition('/')[2]}.svg",
         badge_text=f"{badge.label}: {badge.value}",
-        shown=[(standing, _scale(standing)) for standing in page.standings],
+        shown=[(standing, _draw_parts(standing)) for standing in page.standings],
         shares=SHARES,
-        width=WIDTH,
         exports=[
             (row.timings, *name_export(row.file, row.made_at, row.key)) for row in page.exports
         ],
@@ -172,8 +172,15 @@ def name_export(file: str, made_at: float, key: str) -> tuple[Markup, Markup]:
     )
 
 
-def _scale(standing: Standing) -> Scale:
-    return Scale.of([group for groups in standing.parts.values() for group in groups])
+def _draw_parts(standing: Standing) -> dict[str, Markup]:
+    """The rows of tables by driver, and by what else has several groups, on one scale."""
+    parts = standing.parts
+    scale = Scale.of([group for groups in parts.values() for group in groups])
+    return {
+        name: draw_groups(groups, standing.whole, scale)
+        for name, groups in parts.items()
+        if len(groups) > 1 or name == "driver"
+    }
 
 
 def _badge(page: CasePage) -> Badge:

@@ -165,7 +165,7 @@ def compare(
             if all_rows
             else [pair for pair in compared.pairs if pair.is_slower or pair.is_faster]
         )
-        pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
+        pairs = sorted(with_noise(tx, chosen, compared.histories), key=_ORDERS[sort])
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         canaries = drifts(tx, compared.pairs)
         shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)

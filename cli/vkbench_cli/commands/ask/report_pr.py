@@ -284,7 +284,7 @@ def _compare(store: Store, old: str, new: str) -> Verdict:
             raise NothingToDo(f"run {run.id} has not ended: it is {run.progress.state}")
         compared = compare(tx, find(tx, old), find_of_run(tx, str(run.id)))
         check_comparison(compared, mix=False, fail_on=FailOn.REGRESSION)
-        pairs = sorted(with_noise(tx, compared.pairs), key=comparison.by_change)
+        pairs = sorted(with_noise(tx, compared.pairs, compared.histories), key=comparison.by_change)
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         canaries = drifts(tx, compared.pairs)
         shown = comparison.table(compared, pairs, provenances(tx, jobs), canaries)
