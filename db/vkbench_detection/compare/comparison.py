@@ -31,7 +31,7 @@ from vkbench_detection.compare.result_sets import works
 from vkbench_detection.compare.sides import ComparedWork, Key, Side
 from vkbench_detection.compare.turns import add_turns
 from vkbench_detection.series.points import CHECKED
-from vkbench_detection.series.profiles import device_sigmas
+from vkbench_detection.series.profiles import HOST, device_sigmas, host_sigma
 from vkbench_detection.statistics.discoveries import believe_which
 from vkbench_detection.statistics.ratios import FLOOR
 from vkbench_detection.statistics.tails import Tails
@@ -109,10 +109,14 @@ def with_noise(
         noise |= {number: (sigma, memory) for number, sigma, memory in rows}
     is_known = all(noise.get(number, (None,))[0] for number in series)
     usual = {} if is_known else device_sigmas(tx)
+    by_host = set() if is_known else _by_host(tx, pairs)
 
     def look_up_noise(side: Side, device: str) -> Side:
         sigma, memory = noise.get(side.series, (None, None))
-        return side._replace(sigma=sigma, autocorrelation=memory, device_sigma=usual.get(device))
+        presumed = usual.get(device)
+        if presumed is not None and side.job in by_host:
+            presumed = host_sigma(presumed, side.value)
+        return side._replace(sigma=sigma, autocorrelation=memory, device_sigma=presumed)
 
     return [
         pair._replace(
@@ -122,6 +126,16 @@ def with_noise(
         )
         for pair in pairs
     ]
+
+
+def _by_host(tx: Connection, pairs: Sequence[Pair]) -> set[int]:
+    """The newest jobs of sides that the host's clock timed."""
+    timing = schema.measurement.c
+    jobs: set[int] = set()
+    for page in batches(sorted({side.job for pair in pairs for side in (pair.old, pair.new)})):
+        chosen = select(timing.job_id).where(timing.job_id.in_(page), timing.clock == HOST)
+        jobs.update(tx.execute(chosen).scalars())
+    return jobs
 
 
 def _flag_unlike(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:

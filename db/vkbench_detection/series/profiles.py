@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import hypot
 from statistics import median
 from typing import Any
 
@@ -20,6 +21,12 @@ MOST = 200  # results that a profile is taken from, the newest
 RENEWED_AFTER = 10  # results after which a profile is taken anew
 # Of results of devices that nothing is known of yet: an H200's, and two busy cores'.
 GPU_SIGMA, CPU_SIGMA = 0.005, 0.03
+# By the host's clock results of a process are put off together besides: by a share, as its arrays
+# lie otherwise in memory, and short launches by what the host takes to record them. One build of
+# ggml-vulkan, twice on an H200: up to 5 %, and up to 3 us of launches of less than 10.
+HOST = "host"  # its clock, as measurements name it
+HOST_SIGMA, HOST_SECONDS = 0.01, 0.7e-6
+HOST_BOUND_SECONDS = 12e-6  # of a launch up to which the host may hold the device up
 BATCH = 200  # series whose rows are read at once
 
 
@@ -102,6 +109,12 @@ def device_sigmas(tx: Connection) -> dict[str, float]:
         row.key: median(known[row.id]) if row.id in known else _presume_sigma(row.facts)
         for row in rows
     }
+
+
+def host_sigma(usual: float, seconds: float) -> float:
+    """The scatter of a time by the host's clock, of a device whose results usually have another."""
+    recording = HOST_SECONDS / seconds if seconds < HOST_BOUND_SECONDS else 0.0
+    return hypot(usual, HOST_SIGMA, recording)
 
 
 def _presume_sigma(facts: Mapping[str, Any]) -> float:
