@@ -72,6 +72,7 @@ class Hyper:
     expert_groups_used: int = 1  # groups that a token's experts are of
     latent: Latent | None = None
     recurrent: Recurrent | None = None  # sizes of layers that have states in place of attention
+    recurring: tuple[int, ...] = ()  # those layers
     score_cap: float = 0.0
     logit_cap: float = 0.0
     window: int = 0
@@ -89,6 +90,20 @@ class Hyper:
     def has_experts(self, layer: int) -> bool:
         """Whether the feed-forward part of a layer is of experts."""
         return bool(self.experts) and layer >= self.dense
+
+    def recurs(self, layer: int) -> bool:
+        """Whether a layer has states in place of attention."""
+        return layer in self.recurring
+
+    @property
+    def attends(self) -> bool:
+        """Whether any layer has attention, and so caches of keys and values."""
+        return len(self.recurring) < self.layers
+
+    @property
+    def can_shift(self) -> bool:
+        """Whether the oldest tokens can be dropped from all that a sequence leaves."""
+        return self.rope is not None and not self.recurrent
 
     @property
     def turned_back(self) -> Hyper:
@@ -111,13 +126,15 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
 
 def _recurrent_hyper(keys: Keys, architecture: Architecture, context: int) -> Hyper:
     """Of a model whose layers have states in place of attention."""
+    layers = keys.size("block_count")
     return Hyper(
         architecture=architecture,
-        layers=keys.size("block_count"),
+        layers=layers,
         width=keys.size("embedding_length"),
         vocabulary=keys.file.tensor("token_embd.weight").shape[0],
         eps=epsilon_of(keys, architecture),
         recurrent=recurrent_of(keys, architecture.recurrence),
+        recurring=tuple(range(layers)),
         trained_context=keys.count("context_length"),
     )
 
@@ -194,7 +211,7 @@ def _check_preferences(file: GgufFile, hyper: Hyper) -> None:
 def _check_room(file: GgufFile, hyper: Hyper, context: int) -> None:
     """UsageError if a model whose positions are learnt has fewer than are asked for."""
     places = file.tensors.get("position_embd.weight")
-    if not hyper.rope and not hyper.recurrent and not places:
+    if not hyper.rope and hyper.attends and not places:
         raise UsageError(f"{file.path}: tensor position_embd.weight is missing")
     if places and context > places.shape[0]:
         raise UsageError(f"{file.path}: {context} positions; the model has {places.shape[0]}")
@@ -210,9 +227,11 @@ def _architecture(keys: Keys) -> Architecture:
 
 def check_tensors(file: GgufFile, hyper: Hyper) -> None:
     """UsageError that names a tensor that is missing, or that this model would not use."""
-    optional = [part for part in OPTIONAL if not _is_unread(hyper, part)]
     known = set(_outer(file, hyper)) | {
-        f"blk.{n}.{part}" for n in range(hyper.layers) for part in optional
+        f"blk.{layer}.{part}"
+        for layer in range(hyper.layers)
+        for part in OPTIONAL
+        if not _is_unread(hyper, layer, part)
     }
     for layer in range(hyper.layers):
         for part in _parts(file, hyper, layer):
@@ -220,7 +239,7 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
             known.add(name)
             if name not in file.tensors:
                 raise UsageError(f"{file.path}: tensor {name} is missing")
-        if hyper.recurrent:
+        if hyper.recurrent and hyper.recurs(layer):
             prefix = f"blk.{layer}."
             stored = {
                 part: file.tensors[prefix + part].shape for part in _parts(file, hyper, layer)
@@ -234,9 +253,9 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
         )
 
 
-def _is_unread(hyper: Hyper, part: str) -> bool:
-    """Whether no step of this model would read a tensor that other models' layers may have."""
-    if hyper.recurrent:
+def _is_unread(hyper: Hyper, layer: int, part: str) -> bool:
+    """Whether no step of this layer would read a tensor that other models' layers may have."""
+    if hyper.recurs(layer):
         return True
     if part == "ffn_norm.bias":
         return hyper.architecture.forward_norm != "ffn_norm"
@@ -260,7 +279,7 @@ def _outer(file: GgufFile, hyper: Hyper) -> tuple[str, ...]:
 
 def _parts(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
     """Tensors that a layer has to have, behind its prefix."""
-    if hyper.recurrent:
+    if hyper.recurs(layer):
         return [*TENSORS[hyper.architecture.recurrence]]
     fused = f"blk.{layer}.attn_qkv.weight" in file.tensors
     attention = ["attn_qkv"] if fused else ["attn_q", "attn_k", "attn_v"]

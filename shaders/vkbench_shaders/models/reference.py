@@ -48,7 +48,7 @@ class Reference:
 
     def logits(self, tokens: Tokens) -> Floats:
         """Logits of these tokens, which follow those read before: (tokens, vocabulary)."""
-        first = len(self.caches[0].keys) if self.caches else 0
+        first = max((len(cache.keys) for cache in self.caches.values()), default=0)
         positions = np.arange(first, first + len(tokens))
         x = self.embed_tokens(tokens, positions)
         for layer in range(self.hyper.layers):
@@ -82,7 +82,7 @@ class Reference:
     def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
         """What a layer makes of the vectors of tokens at these positions."""
         weight = self._weights_of(layer)
-        if self.hyper.recurrent:
+        if self.hyper.recurs(layer):
             return recur(self.hyper, layer, weight, x, self.memory)
         y = normalise(self.hyper, weight, "attn_norm", x)
         norm = self.hyper.architecture.forward_norm

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import sqrt
 
 import numpy as np
 
 from vkbench.case import Value
-from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.attention import token
@@ -34,8 +33,7 @@ from vkbench_shaders.models.keys import Rope
 from vkbench_shaders.models.layer_parts import LayerParts
 from vkbench_shaders.models.recurrent.mamba import MambaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
-from vkbench_shaders.models.recurrent.sizes import Mamba, Rwkv
-from vkbench_shaders.models.shifting import SOURCES
+from vkbench_shaders.models.recurrent.sizes import Mamba
 
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
@@ -43,23 +41,6 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     wiring = Wiring(file, hyper, phase)
     wiring.model()
     return wiring.graph()
-
-
-def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
-    """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
-    if hyper.recurrent:
-        raise UsageError(
-            f"{file.path}: the model's layers keep one state of all tokens, so "
-            "no token can be dropped from it"
-        )
-    if not hyper.rope:
-        raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
-    shifting = _Shifting(file, hyper.turned_back, phase)
-    for layer in range(hyper.layers):
-        shifting.layer = layer
-        shifting.move_rows("k", hyper.key_size)
-        shifting.move_rows("v", hyper.value_size)
-    return replace(shifting.graph(), kept=())
 
 
 _READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa")
@@ -73,16 +54,17 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
-        wires: dict[type, Callable[[str, str | Due], tuple[str, str | Due]]] = {
-            Mamba: self.mamba_layer,
-            Rwkv: self.rwkv_layer,
-        }
-        wire = wires.get(type(self.hyper.recurrent), self.attentive_layer)
         for layer in range(self.hyper.layers):
             self.layer = layer
-            x, branch = wire(x, branch)
+            x, branch = self.choose_wire()(x, branch)
         self.layer = -1
         self.head(x, branch)
+
+    def choose_wire(self) -> Callable[[str, str | Due], tuple[str, str | Due]]:
+        """What builds this layer."""
+        if not self.hyper.recurs(self.layer):
+            return self.attentive_layer
+        return self.mamba_layer if isinstance(self.hyper.recurrent, Mamba) else self.rwkv_layer
 
     def attentive_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
         """A layer's vectors behind attention, and what is to be added to them."""
@@ -365,24 +347,3 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         chosen = (self.count, count, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]
-
-
-class _Shifting(Wiring):
-    """Rows of caches, read, turned if they are keys, and written elsewhere."""
-
-    def move_rows(self, name: str, size: int) -> None:
-        phase, width = self.phase, self.hyper.groups * size
-        rows = phase.batch * phase.room
-        ids = self.input(SOURCES, "i32", self.count)
-        x = self.step(
-            f"shift_{name}",
-            "get_rows",
-            (rows, self.count, width),
-            {},
-            {"table": phase.cache},
-            table=f"cache.{name}.{self.layer}",
-            ids=ids,
-        )["y"]
-        self.store_vectors(
-            name, self.turn_heads(name, x, self.hyper.groups) if name == "k" else x, size
-        )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 
 from vkbench.case import Value
-from vkbench_shaders.models.building import Builder, Due
+from vkbench_shaders.models.building import Due
+from vkbench_shaders.models.recurrent.convolving import Convolving
 from vkbench_shaders.models.recurrent.sizes import Mamba
 
 
-class MambaParts(Builder):
+class MambaParts(Convolving):
     """Builds layers in which each token leaves a state to the next one."""
 
     def mamba_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
@@ -83,28 +82,6 @@ class MambaParts(Builder):
             "y"
         ]
 
-    def convolve(self, x: str) -> str:
-        """Each channel's numbers of a token and of those before it, weighed and added, by silu."""
-        sizes, phase = self.mamba_sizes, self.phase
-        channels, kept = sizes.channels, sizes.taps - 1
-        before = self.read_state("conv")
-        rows = kept + phase.tokens
-        shape = (phase.batch, 1, kept, channels, phase.tokens)
-        joined = self.step("ssm_joined", "concat", shape, {"axis": "h"}, a=before, b=x)["y"]
-        last = np.arange(phase.batch)[:, None] * rows + np.arange(phase.tokens, rows)
-        left = self.pick_rows("ssm_last", joined, phase.batch * rows, channels, last)
-        self.leave_state("conv", left)
-        turned = self.step("ssm_turned", "transpose", (phase.batch, rows, channels), x=joined)["y"]
-        return self.step(
-            "ssm_conv1d",
-            "ssm_conv",
-            (phase.batch, channels, phase.tokens, sizes.taps),
-            {"bias": "yes", "activation": "silu"},
-            x=turned,
-            weights=self.weight(f"blk.{self.layer}.ssm_conv1d.weight", "f32"),
-            bias=self.weight(f"blk.{self.layer}.ssm_conv1d.bias", "f32"),
-        )["y"]
-
     def scan(self, x: str, b: str, c: str, dt: str, params: dict[str, Value]) -> str:
         """What a scan makes of tokens; it goes on from the state, and leaves another."""
         sizes, phase = self.mamba_sizes, self.phase
@@ -123,12 +100,3 @@ class MambaParts(Builder):
         )
         self.leave_state("scan", made["next_state"])
         return made["y"]
-
-    def pick_columns(self, label: str, x: str, first: int, width: int) -> str:
-        """Some numbers of each token: whole parts of its vector, as rows of a table of parts."""
-        sizes = self.mamba_sizes
-        part = gcd(sizes.inner, sizes.keys)
-        whole = sizes.channels // part
-        parts = np.arange(first // part, (first + width) // part)
-        ids = np.arange(self.count)[:, None] * whole + parts
-        return self.pick_rows(label, x, self.count * whole, part, ids)
