@@ -18,13 +18,8 @@ from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.making import weights
 from vkbench_shaders.models.making.making import ModelPlan, make
 from vkbench_shaders.models.making.mixtures import format_of, mixture_named
-from vkbench_shaders.models.making.shapes import (
-    ARCHITECTURES,
-    SHAPES,
-    STATE_SIZES,
-    resize_shape,
-    shape_named,
-)
+from vkbench_shaders.models.making.shape import STATE_SIZES, resize_shape
+from vkbench_shaders.models.making.shapes import ARCHITECTURES, SHAPES, shape_named
 from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.quantisers.quants import dequantise

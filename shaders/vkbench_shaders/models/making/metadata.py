@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vkbench_shaders.models.making.mixtures import Mixture
-from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, RWKV, Shape
+from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, RWKV, Shape
 
 Value = bool | int | float | str  # whole numbers are stored as u32, others as f32
 

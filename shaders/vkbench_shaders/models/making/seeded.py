@@ -60,7 +60,8 @@ class Seeded:
         """How it is made."""
         from vkbench_shaders.models.making.making import ModelPlan
         from vkbench_shaders.models.making.mixtures import mixture_named
-        from vkbench_shaders.models.making.shapes import SHAPES, resize_shape
+        from vkbench_shaders.models.making.shape import resize_shape
+        from vkbench_shaders.models.making.shapes import SHAPES
 
         return ModelPlan(
             name=self.shape_name,

@@ -13,7 +13,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
-from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, RWKV, Shape
+from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, RWKV, Shape
 
 _LOGITS = 3.0  # standard deviation of logits: the likeliest token stands out, as in real models
 _SCALED = ("gemma2", "gemma3")  # architectures that scale the embedding, with norms behind parts
