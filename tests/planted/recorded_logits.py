@@ -109,6 +109,15 @@ MODELS: dict[str, Recorded] = {
     "rwkv6": Recorded(tiny=Tiny.of("rwkv6", layers=3), keys={"rescale_every_n_layers": 2}),
     # llama.cpp's own heads of 16 numbers read what lies behind them
     "rwkv7": Recorded(tiny=Tiny.of("rwkv7", layers=3, width=128, head=64)),
+    "qwen35": Recorded(tiny=Tiny.of("qwen35")),
+    "qwen35 tied": Recorded(
+        tiny=Tiny.of("qwen35", tied=True, layers=8, groups=1),
+        keys={"attention.layer_norm_rms_epsilon": 1e-2, "rope.freq_base": 1e6},
+    ),
+    "qwen35 marked": Recorded(
+        tiny=Tiny.of("qwen35", drafts=True),
+        keys={"attention.recurrent_layers": [True, True, True, False, False]},
+    ),
     "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
 }
 

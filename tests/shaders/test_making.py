@@ -45,6 +45,8 @@ REAL = {
     ("gemma3-4b", "q4_K_M"): 2.49e9,
     ("gpt-oss-20b", "mxfp4_moe"): 12.11e9,
     ("deepseek-v2-lite", "q4_K_M"): 10.36e9,
+    ("qwen3.5-4b", "q8_0"): 4.5e9,
+    ("qwen3.5-9b", "q8_0"): 9.5e9,
 }
 
 
@@ -162,6 +164,8 @@ SMALL = {"heads": 256, "kv_heads": 256, "head_size": 8}
         ("", "mamba-130m", TWO, "mamba has 1 for heads and 1 for kv_heads"),
         ("mamba2", "", NARROW, "6: it has to be a multiple of 4"),
         ("rwkv7", "", SMALL, "head_size is 8; rwkv7 has one of 16, 32, 64, 128, 256"),
+        ("qwen35", "", {"layers": 3}, "layers is 3: qwen35 needs 4 or more"),
+        ("qwen35", "", {"head_size": 60}, "head_size is 60: it has to be a multiple of 8"),
         ("rwkv6", "", {"kv_heads": 8}, "rwkv6 has as many kv_heads as heads"),
     ],
 )

@@ -81,6 +81,15 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("mamba2", {"ssm.group_count": 1}, "blk.0.ssm_in.weight has the shape 324 x 64; the keys"),
         ("mamba2", {"ssm.time_step_rank": 2}, "324 x 64; the keys ask for 322 x 64"),
         ("rwkv6", {"wkv.head_size": 32}, "time_mix_first.weight has the shape 4 x 16; the keys"),
+        ("qwen35", {"ssm.state_size": 24}, "is 24; supported are 16, 32, 64, 128, 256"),
+        ("qwen35", {"ssm.group_count": 3}, "is 3, which does not divide 4 heads"),
+        ("qwen35", {"ssm.inner_size": 60}, "ssm.inner_size is 60, and not 4 heads of 16"),
+        ("qwen35", {"ssm.conv_kernel": 1}, "ssm.conv_kernel is 1; it has to be 2 or more"),
+        ("qwen35", {"ssm.group_count": 1}, "attn_qkv.weight has the shape 128 x 64; the keys ask"),
+        ("qwen35", {"full_attention_interval": 2}, "tensor blk.1.attn_q.weight is missing"),
+        ("qwen35", {"rope.dimension_sections": [2, 0, 1, 1]}, "[2, 0, 1, 1], by which pair 1 of"),
+        ("qwen35", {"block_count": 3}, "tensor blk.3.attn_norm.weight has no place in a model"),
+        ("qwen35", {"expert_count": 4}, "supported in llama, qwen3moe, gpt-oss, deepseek2"),
         ("gemma3", {"attention.sliding_window_pattern": "yes"}, "has to be a size"),
     ],
 )
@@ -154,7 +163,10 @@ def with_tensor(folder: Path, arch: str, name: str, like: str) -> GgufFile:
 
 @pytest.mark.parametrize(
     ("arch", "part"),
-    [("deepseek2", "attn_q.bias"), ("deepseek2", "attn_qkv.bias"), ("phi2", "ffn_norm.bias")],
+    [
+        *(("deepseek2", "attn_q.bias"), ("deepseek2", "attn_qkv.bias"), ("phi2", "ffn_norm.bias")),
+        *(("qwen35", "attn_output.bias"), ("qwen35", "ffn_down.bias")),
+    ],
 )
 def test_a_tensor_that_no_step_reads_is_refused(tmp_path: Path, arch: str, part: str) -> None:
     file = with_tensor(tmp_path, arch, f"blk.1.{part}", "blk.1.attn_norm.weight")
@@ -176,7 +188,7 @@ def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"general\.architecture is lemur; supported are llama"):
         hyper_of(open_gguf(path))
     path.write_bytes(data.replace(b"llama", b"jamba"))
-    with pytest.raises(UsageError, match=r"is jamba, which needs states that each token leaves"):
+    with pytest.raises(UsageError, match=r"is jamba, which needs scans of Mamba in some layers"):
         hyper_of(open_gguf(path))
 
 
@@ -192,6 +204,7 @@ def test_features_are_told_of_each_architecture() -> None:
     assert told["gemma2"] == [
         *("gated by geglu", "a scaled embedding", "softcaps", "windows in 1 of 2 layers")
     ]
+    assert told["qwen35"] == ["gated heads", "gated delta nets in 3 of 4 layers"]
     assert told["phi2"][-1] == "a feed-forward part beside attention"
 
 

@@ -30,7 +30,7 @@ from vkbench_shaders.models.graph import (
 )
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import Rope
-from vkbench_shaders.models.layer_parts import LayerParts
+from vkbench_shaders.models.recurrent.delta import DeltaParts
 from vkbench_shaders.models.recurrent.mamba import MambaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
 from vkbench_shaders.models.recurrent.sizes import Mamba
@@ -43,11 +43,14 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     return wiring.graph()
 
 
-_READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa")
+_READERS = (
+    *("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa"),
+    *("attn_gate", "ssm_beta", "ssm_alpha"),
+)
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(LayerParts, MambaParts, RwkvParts):
+class Wiring(DeltaParts, MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
@@ -62,12 +65,12 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
 
     def choose_wire(self) -> Callable[[str, str | Due], tuple[str, str | Due]]:
         """What builds this layer."""
-        if not self.hyper.recurs(self.layer):
+        if self.hyper.architecture.has_attention:
             return self.attentive_layer
         return self.mamba_layer if isinstance(self.hyper.recurrent, Mamba) else self.rwkv_layer
 
     def attentive_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
-        """A layer's vectors behind attention, and what is to be added to them."""
+        """A layer's vectors behind attention or a net, and what is to be added to them."""
         norm = self.hyper.architecture.forward_norm
         routed = self.hyper.has_experts(self.layer)
         forward = [] if routed else self.of_layer("ffn_gate", "ffn_up")
@@ -75,10 +78,11 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         readers += [] if norm else forward
         x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
         self.streams.append(x)
+        mixed = self.delta_net(y) if self.hyper.recurs(self.layer) else self.attention(y)
         if norm:
-            x, y = self.normalise_rows(norm, x, self.attention(y), readers=forward)
+            x, y = self.normalise_rows(norm, x, mixed, readers=forward)
         else:
-            x = self.add_branch(x, self.attention(y))
+            x = self.add_branch(x, mixed)
         return x, self.behind("post_ffw_norm", self.feed_forward(y))
 
     def embedding(self) -> str:
@@ -113,9 +117,10 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
             return self.behind("post_attention_norm", self.project_latent_output(attended))
         q, k, v = self.project_heads(y)
         attend = self.at_once if self.attends_at_once() else self.step_by_step
-        return self.behind(
-            "post_attention_norm", self.postpone_product("attn_output", attend(q, k, v))
-        )
+        attended = attend(q, k, v)
+        if hyper.architecture.gated_heads:
+            attended = self.gate_heads(attended, y)
+        return self.behind("post_attention_norm", self.postpone_product("attn_output", attended))
 
     def step_by_step(self, q: str, k: str, v: str) -> str:
         """What attention makes of heads that other steps normalise, turn and store."""
@@ -215,6 +220,7 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         whole = (
             self.hyper.value_size % BLOCK == 0
             and not self.hyper.latent
+            and not self.hyper.architecture.gated_heads
             and self.phase.cache in ROUNDED
         )
         return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
@@ -223,7 +229,9 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         """Queries, keys and values: of one matrix or of three."""
         hyper = self.hyper
         if not self.has("attn_qkv.weight"):
-            return self.product("attn_q", y), self.product("attn_k", y), self.product("attn_v", y)
+            gated = hyper.architecture.gated_heads
+            q = self.project_gated_heads(y, 0) if gated else self.product("attn_q", y)
+            return q, self.product("attn_k", y), self.product("attn_v", y)
         keys = hyper.groups * hyper.key_size
         sizes = (hyper.heads * hyper.key_size, keys, hyper.groups * hyper.value_size)
         starts = (0, sizes[0], sizes[0] + keys)

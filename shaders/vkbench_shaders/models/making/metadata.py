@@ -7,7 +7,7 @@ from typing import Final
 from vkbench_shaders.models.making.mixtures import Mixture
 from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, RWKV, Shape
 
-Value = bool | int | float | str  # whole numbers are stored as u32, others as f32
+Value = bool | int | float | str | tuple[int, ...]  # u32, and others as f32
 
 _QUANTISATION: Final = 2  # version of the blocks' layouts
 _GEMMA2_CAPS: Final = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
@@ -50,7 +50,25 @@ def _sizes(shape: Shape) -> dict[str, Value]:
         "rope.dimension_count": shape.turned,
         "rope.freq_base": shape.rope_base,
     }
-    return sizes | _scaling(shape) | _experts(shape) | _windows(shape) | _latent(shape)
+    sizes |= _scaling(shape) | _experts(shape) | _windows(shape)
+    return sizes | _latent(shape) | _nets(shape)
+
+
+def _nets(shape: Shape) -> dict[str, Value]:
+    """Sizes of gated delta nets, and which layers have them."""
+    if not shape.nets:
+        return {}
+    keys, heads, size = shape.nets
+    third = -(-shape.turned // 6)  # of the pairs that turn
+    return {
+        "rope.dimension_sections": (third, third, shape.turned // 2 - 2 * third, 0),
+        "ssm.conv_kernel": CONVOLVED,
+        "ssm.inner_size": heads * size,
+        "ssm.state_size": size,
+        "ssm.time_step_rank": heads,
+        "ssm.group_count": keys,
+        "full_attention_interval": shape.interval,
+    }
 
 
 def _states(shape: Shape) -> dict[str, Value]:

@@ -49,6 +49,9 @@ class Shape:
     rope_context: int = 0  # the context before that
     rope_log: float = 0.0  # by how much scores grow with the factor's logarithm
     window: int = 0  # tokens that a layer with a sliding window sees
+    # heads of keys of gated delta nets, of values, and numbers of each; (): there are no nets
+    nets: tuple[int, ...] = ()
+    interval: int = 0  # of so many layers the last has attention, and all others have nets
     state: int = 0  # numbers that Mamba's tokens leave for each of theirs; 0: there is attention
     step_rank: int = 0  # of the vector that Mamba-1's step sizes are made of
     # numbers of the short vectors that RWKV 6's shares and decays are made of, or RWKV 7's decays,
@@ -65,6 +68,8 @@ class Shape:
         """Numbers of a head that follow from its position: of phi2's 80 only 32."""
         if self.rank:
             return self.head_size // 2
+        if self.nets:
+            return self.head_size // 4
         return self.head_size * 2 // 5 if self.arch == "phi2" else self.head_size
 
     @property
@@ -121,6 +126,10 @@ def _complaints(shape: Shape) -> list[str]:
         )
     if shape.arch in (*CENTRED, *RWKV) and shape.heads != shape.kv_heads:
         complaints.append(f"{shape.arch} has as many kv_heads as heads")
+    if shape.interval and shape.layers < shape.interval:
+        complaints.append(f"layers is {shape.layers}: {shape.arch} needs {shape.interval} or more")
+    if shape.nets and shape.head_size % 8:
+        complaints.append(f"head_size is {shape.head_size}: it has to be a multiple of 8")
     if shape.step_rank and (shape.heads, shape.kv_heads) != (1, 1):
         complaints.append(f"{shape.arch} has 1 for heads and 1 for kv_heads")
     if shape.state and shape.head_size % 4:

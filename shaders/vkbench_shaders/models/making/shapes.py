@@ -186,17 +186,33 @@ _RWKV6 = Shape(
     ranks=(32, 64),
 )
 _RWKV7 = replace(_RWKV6, arch="rwkv7", feed_forward=8192, ranks=(96, 96, 64, 256))
+_QWEN35 = Shape(
+    arch="qwen35",
+    layers=32,
+    width=2560,
+    heads=16,
+    kv_heads=4,
+    head_size=256,
+    feed_forward=9216,
+    vocabulary=248_320,
+    context=262_144,
+    tied=True,
+    epsilon=1e-6,
+    rope_base=1e7,
+    nets=(16, 32, 128),
+    interval=4,
+)
 _MISTRAL = replace(_llama_2("llama", 8, 14_336), context=32_768, rope_base=1e6)
 _MIXTRAL = replace(_MISTRAL, arch="mixtral", experts=8, used=2)
 _QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used=8)
 
 
 def _tiny(shape: Shape) -> Shape:
-    """Two layers of an architecture, in which every row is one or two blocks of 256 long."""
+    """Two layers of an architecture, or a period, whose rows are one or two blocks of 256 long."""
     heads, scanned = min(shape.heads, 4), 512
     return replace(
         shape,
-        layers=6 if shape.arch == "gemma3" else 2,  # a period of its windows
+        layers=shape.interval or (6 if shape.arch == "gemma3" else 2),  # a period of windows
         width=256,
         heads=heads,
         head_size=scanned // heads if shape.state else 64,
@@ -204,6 +220,7 @@ def _tiny(shape: Shape) -> Shape:
         kv_heads={shape.heads: 4, 1: 1}.get(shape.kv_heads, 2),
         vocabulary=512,
         context=512,
+        nets=(2, 4, 64) if shape.nets else (),
         step_rank=min(shape.step_rank, 16),
         ranks=tuple(min(rank, 32) for rank in shape.ranks),
         experts=min(shape.experts, 8),
@@ -243,6 +260,8 @@ _REAL: Final[dict[str, Shape]] = {
     "mamba2-2.7b": _MAMBA2,
     "rwkv6-1.6b": _RWKV6,
     "rwkv7-1.5b": _RWKV7,
+    "qwen3.5-4b": _QWEN35,
+    "qwen3.5-9b": replace(_QWEN35, width=4096, feed_forward=12_288, tied=False),
 }
 # The first model of each architecture, by which `--arch` alone goes.
 _FIRST: Final[Mapping[str, str]] = {
