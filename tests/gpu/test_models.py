@@ -283,6 +283,7 @@ def test_states_are_of_the_tokens_before(
         ("rwkv7", "joined", 1e-6),
         ("mamba", "via_q8_1", 1e-2),
         ("qwen35", "plain", 1e-6),
+        ("qwen3next", "plain", 1e-6),
         ("qwen35", "joined", 1e-2),
         ("qwen35", "via_q8_1", 1e-2),
     ],
@@ -314,6 +315,7 @@ def test_learnt_positions_cannot_be_shifted(
     [
         *(("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8)),
         *(("mamba2", 8), ("rwkv7", 3), ("qwen35", 3), ("qwen35", 8)),
+        *(("qwen35moe", 8), ("qwen3next", 8)),
     ],
 )
 def test_sequences_of_a_batch_see_only_themselves(

@@ -43,7 +43,7 @@ class Tiny:
     def of(arch: str, **changes: object) -> Tiny:
         """A model of the architecture, with what it needs beside sizes."""
         needs: dict[str, object] = {}
-        if "moe" in arch or arch in ("gpt-oss", "deepseek2"):
+        if "moe" in arch or arch in ("gpt-oss", "deepseek2", "qwen3next"):
             needs["experts"] = 4
         if arch == "gpt2":
             needs["groups"] = 4
@@ -195,9 +195,12 @@ def _scan_keys(tiny: Tiny) -> Keys:
 
 
 def _net_keys(tiny: Tiny) -> Keys:
+    inner = {"expert_feed_forward_length": tiny.inner}
+    shared = {"expert_shared_feed_forward_length": 2 * tiny.inner}
     return {
+        **({**inner, **shared} if tiny.experts else {}),
+        **({} if tiny.arch == "qwen3next" else {"rope.dimension_sections": [2, 1, 1, 0]}),
         "rope.dimension_count": tiny.head // 2,
-        "rope.dimension_sections": [2, 1, 1, 0],
         "ssm.conv_kernel": 4,
         "ssm.inner_size": tiny.heads * tiny.head,
         "ssm.state_size": tiny.head,
@@ -285,11 +288,16 @@ def _deepseek2(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "ffn_norm.weight", (width,)
     yield from _forward(tiny)
     if tiny.experts:
-        for part, sizes in (("gate", (-1, 1)), ("up", (-1, 1)), ("down", (1, -1))):
-            shape = tuple(width if size > 0 else 2 * tiny.inner for size in sizes)
-            yield f"ffn_{part}_shexp.weight", shape
+        yield from _shared_experts(tiny)
         if not tiny.lite:
             yield "exp_probs_b.bias", (tiny.experts,)
+
+
+def _shared_experts(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    inner = 2 * tiny.inner
+    yield "ffn_gate_shexp.weight", (inner, tiny.width)
+    yield "ffn_up_shexp.weight", (inner, tiny.width)
+    yield "ffn_down_shexp.weight", (tiny.width, inner)
 
 
 def _llama(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -389,8 +397,11 @@ def _qwen35_net(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "ssm_conv1d.weight", (channels, 4)
     yield "ssm_dt.bias", (tiny.heads,)
     yield "ssm_a", (tiny.heads,)
-    yield "ssm_beta.weight", (tiny.heads, wide)
-    yield "ssm_alpha.weight", (tiny.heads, wide)
+    if tiny.arch == "qwen3next":
+        yield "ssm_ba.weight", (2 * tiny.heads, wide)
+    else:
+        yield "ssm_beta.weight", (tiny.heads, wide)
+        yield "ssm_alpha.weight", (tiny.heads, wide)
     yield "ssm_norm.weight", (tiny.head,)
     yield "ssm_out.weight", (wide, values)
     yield from _qwen35_forward(tiny)
@@ -405,6 +416,9 @@ def _drafting(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 def _qwen35_forward(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from _forward(tiny)
+    if tiny.experts:
+        yield "ffn_gate_inp_shexp.weight", (tiny.width,)
+        yield from _shared_experts(tiny)
 
 
 def _rwkv(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -438,7 +452,7 @@ def _rwkv(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"time_mix_{name}.weight", (wide,)
 
 
-HYBRID = ("qwen35",)  # those with gated delta nets in three of four layers
+HYBRID = ("qwen35", "qwen35moe", "qwen3next")  # those with gated delta nets in three of four layers
 _CENTRED = ("gpt2", "phi2")  # those with layer_norm, of biases everywhere
 _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "llama": _llama,
@@ -454,7 +468,7 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "deepseek2": _deepseek2,
     "mamba": _mamba,
     "mamba2": _mamba,
-    "qwen35": _llama,
+    **dict.fromkeys(HYBRID, _llama),
     "rwkv6": _rwkv,
     "rwkv7": _rwkv,
 }
@@ -478,6 +492,6 @@ def _stored(name: str, fmt: str, shape: tuple[int, ...], seed: int, unit: float)
         values = np.float32(unit) * (1 + values / 8)
     elif name.endswith("ssm_a"):
         values = -np.exp(values / 2)
-    elif len(shape) > 1 and not quantised and "embd" not in name:
+    elif "inp_shexp" in name or (len(shape) > 1 and not quantised and "embd" not in name):
         values = values / root
     return quants.quantise(fmt, values)

@@ -118,6 +118,15 @@ MODELS: dict[str, Recorded] = {
         tiny=Tiny.of("qwen35", drafts=True),
         keys={"attention.recurrent_layers": [True, True, True, False, False]},
     ),
+    "qwen35moe": Recorded(tiny=Tiny.of("qwen35moe")),
+    "qwen35moe many": Recorded(
+        tiny=Tiny.of("qwen35moe", experts=16, groups=1), keys={"expert_used_count": 5}
+    ),
+    "qwen3next": Recorded(tiny=Tiny.of("qwen3next")),
+    "qwen3next wide": Recorded(
+        tiny=Tiny.of("qwen3next", heads=6, groups=2, tied=True),
+        keys={"attention.layer_norm_rms_epsilon": 1e-2},
+    ),
     "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
 }
 

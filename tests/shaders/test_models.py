@@ -63,7 +63,11 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("deepseek2", {"expert_group_count": 2}, "is 0 of 2 groups, which have 0 experts, for 2"),
         ("deepseek2", {"expert_gating_func": 4}, "is 4; known are 1 (softmax), 2 (sigmoid)"),
         ("deepseek2", {"expert_gating_func": 1}, LATENT),
-        ("qwen3", {"expert_count": 4}, "supported in llama, qwen3moe, gpt-oss, deepseek2"),
+        (
+            "qwen3",
+            {"expert_count": 4},
+            "supported in llama, qwen3moe, gpt-oss, deepseek2, qwen35moe",
+        ),
         ("deepseek2", {"attention.head_count_kv": 4}, "is 4; latent attention has one head of"),
         ("gpt-oss", {"expert_count": 0}, "gpt-oss.expert_count is missing or 0: this gate is"),
         ("mamba", {"ssm.state_size": 24}, "is 24; supported are 16, 32, 64, 128, 256"),
@@ -89,7 +93,13 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("qwen35", {"full_attention_interval": 2}, "tensor blk.1.attn_q.weight is missing"),
         ("qwen35", {"rope.dimension_sections": [2, 0, 1, 1]}, "[2, 0, 1, 1], by which pair 1 of"),
         ("qwen35", {"block_count": 3}, "tensor blk.3.attn_norm.weight has no place in a model"),
-        ("qwen35", {"expert_count": 4}, "supported in llama, qwen3moe, gpt-oss, deepseek2"),
+        ("qwen3next", {"ssm.group_count": 4}, "attn_qkv.weight has the shape 128 x 64; the keys"),
+        ("qwen35moe", {"expert_count": 0}, "tensor blk.0.ffn_up.weight is missing"),
+        (
+            "qwen35",
+            {"expert_count": 4},
+            "supported in llama, qwen3moe, gpt-oss, deepseek2, qwen35moe",
+        ),
         ("gemma3", {"attention.sliding_window_pattern": "yes"}, "has to be a size"),
     ],
 )
@@ -204,6 +214,7 @@ def test_features_are_told_of_each_architecture() -> None:
     assert told["gemma2"] == [
         *("gated by geglu", "a scaled embedding", "softcaps", "windows in 1 of 2 layers")
     ]
+    assert told["qwen3next"][:2] == ["experts", "gated experts that all tokens share"]
     assert told["qwen35"] == ["gated heads", "gated delta nets in 3 of 4 layers"]
     assert told["phi2"][-1] == "a feed-forward part beside attention"
 

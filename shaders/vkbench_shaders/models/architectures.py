@@ -7,7 +7,7 @@ the attention, and an output matrix of its own are used where the file has them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 # Letters of what a layer may have, by the names of its tensors behind "blk.N.".
@@ -73,6 +73,7 @@ _HYBRID: Final = Architecture(
     recurrence="delta",
     interval=4,
 )
+_MIXED: Final = replace(_HYBRID, experts=True, shared="gated")
 ARCHITECTURES: Mapping[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
@@ -132,6 +133,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             for name, models in (("rwkv6", "RWKV 6, Finch"), ("rwkv7", "RWKV 7, Goose"))
         ),
         _HYBRID,
+        replace(_MIXED, name="qwen35moe", models="Qwen 3.5 and 3.6 with experts"),
+        replace(_MIXED, name="qwen3next", models="Qwen3-Next", recurrence="delta_next"),
     )
 }
 
@@ -142,7 +145,6 @@ _ONE_WAY: Final = "attention that sees what comes later"
 MISSING: Final[Mapping[str, str]] = {
     **dict.fromkeys(("rwkv6qwen2", "arwkv7"), "heads of RWKV before gated units"),
     **dict.fromkeys(("jamba", "falcon-h1", "granitehybrid", "nemotron_h"), _SCANS),
-    **dict.fromkeys(("qwen3next", "qwen35moe"), "experts behind gated delta nets"),
     "kimi-linear": "delta nets whose keys have decays of their own",
     "lfm2": "short convolutions in place of attention",
     **dict.fromkeys(("clip", "whisper"), _PICTURES),

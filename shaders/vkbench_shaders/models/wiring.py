@@ -45,7 +45,7 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
 
 _READERS = (
     *("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa"),
-    *("attn_gate", "ssm_beta", "ssm_alpha"),
+    *("attn_gate", "ssm_beta", "ssm_alpha", "ssm_ba"),
 )
 _SINKS = "attn_sinks.weight"
 

@@ -60,8 +60,9 @@ def _nets(shape: Shape) -> dict[str, Value]:
         return {}
     keys, heads, size = shape.nets
     third = -(-shape.turned // 6)  # of the pairs that turn
+    sections = (third, third, shape.turned // 2 - 2 * third, 0)
     return {
-        "rope.dimension_sections": (third, third, shape.turned // 2 - 2 * third, 0),
+        **({} if shape.arch == "qwen3next" else {"rope.dimension_sections": sections}),
         "ssm.conv_kernel": CONVOLVED,
         "ssm.inner_size": heads * size,
         "ssm.state_size": size,
@@ -145,6 +146,9 @@ def _experts(shape: Shape) -> dict[str, Value]:
     if shape.arch == "qwen3moe":
         counts["expert_feed_forward_length"] = shape.feed_forward
         counts["feed_forward_length"] = shape.feed_forward * shape.used
+    if shape.nets:
+        counts["expert_feed_forward_length"] = shape.feed_forward
+        counts["expert_shared_feed_forward_length"] = shape.shared * shape.feed_forward
     if shape.arch == "gpt-oss":
         counts["expert_feed_forward_length"] = shape.feed_forward
     return counts

@@ -13,7 +13,7 @@ CENTRED: Final = ("gpt2", "phi2")  # architectures of layer_norm, with biases ev
 RWKV: Final = ("rwkv6", "rwkv7")
 STATE_SIZES: Final = (16, 32, 64, 128, 256)  # of RWKV's heads, as kernels have them
 CONVOLVED: Final = 4  # tokens that Mamba's convolution looks at
-_OF_EXPERTS: Final = ("mixtral", "qwen3moe", "gpt-oss", "deepseek2")
+_OF_EXPERTS: Final = ("mixtral", "qwen3moe", "gpt-oss", "deepseek2", "qwen35moe", "qwen3next")
 SIZES: Final = (
     *("layers", "width", "heads", "kv_heads", "head_size", "feed_forward", "experts", "used"),
     *("vocabulary", "context"),

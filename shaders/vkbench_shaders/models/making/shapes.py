@@ -202,6 +202,18 @@ _QWEN35 = Shape(
     nets=(16, 32, 128),
     interval=4,
 )
+_QWEN35MOE = replace(
+    _QWEN35,
+    arch="qwen35moe",
+    layers=40,
+    width=2048,
+    kv_heads=2,
+    feed_forward=512,
+    experts=256,
+    used=8,
+    shared=1,
+    tied=False,
+)
 _MISTRAL = replace(_llama_2("llama", 8, 14_336), context=32_768, rope_base=1e6)
 _MIXTRAL = replace(_MISTRAL, arch="mixtral", experts=8, used=2)
 _QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used=8)
@@ -262,6 +274,10 @@ _REAL: Final[dict[str, Shape]] = {
     "rwkv7-1.5b": _RWKV7,
     "qwen3.5-4b": _QWEN35,
     "qwen3.5-9b": replace(_QWEN35, width=4096, feed_forward=12_288, tied=False),
+    "qwen3.5-35b-a3b": _QWEN35MOE,
+    "qwen3-next-80b-a3b": replace(
+        _QWEN35MOE, arch="qwen3next", layers=48, experts=512, used=10, vocabulary=151_936
+    ),
 }
 # The first model of each architecture, by which `--arch` alone goes.
 _FIRST: Final[Mapping[str, str]] = {

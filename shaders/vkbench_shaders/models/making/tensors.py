@@ -131,8 +131,10 @@ def _net(shape: Shape) -> Iterator[TensorPlan]:
     yield _matrix("ssm_conv1d", (channels, CONVOLVED))
     yield TensorPlan(name="ssm_dt.bias", shape=(heads,), deviation=1.0, mean=-4.0)
     yield TensorPlan(name="ssm_a", shape=(heads,), deviation=1.5, mean=-8.0)
-    yield _matrix("ssm_beta", (heads, wide))
-    yield _matrix("ssm_alpha", (heads, wide))
+    joined = {"ssm_ba": 2 * heads}
+    separate = {"ssm_beta": heads, "ssm_alpha": heads}
+    for name, rows in (joined if shape.arch == "qwen3next" else separate).items():
+        yield _matrix(name, (rows, wide))
     yield _norm("ssm_norm", size)
     yield _matrix("ssm_out", (wide, values), 2 * _share(shape))
 
@@ -264,6 +266,8 @@ def _experts(shape: Shape) -> Iterator[TensorPlan]:
         yield _matrix("ffn_gate_shexp", (shape.shared * inner, wide))
         yield _matrix("ffn_up_shexp", (shape.shared * inner, wide))
         yield _matrix("ffn_down_shexp", (wide, shape.shared * inner), _share(shape))
+    if shape.shared and shape.nets:
+        yield _matrix("ffn_gate_inp_shexp", (wide,))
 
 
 def _share(shape: Shape) -> float:

@@ -20,14 +20,18 @@ def mix_tokens(
         part.reshape(len(x), -1, sizes.head)
         for part in np.split(convolved, [sizes.keys, 2 * sizes.keys], axis=-1)
     )
-    shared = np.arange(sizes.heads) % sizes.groups
     queries, keys = (
-        (part / np.sqrt((part * part).sum(axis=-1, keepdims=True) + eps))[:, shared]
+        (part / np.sqrt((part * part).sum(axis=-1, keepdims=True) + eps))[:, sizes.shared]
         for part in (queries, keys)
     )
-    steps = softplus(multiply(weight, "ssm_alpha", x) + weight["ssm_dt.bias"])
+    if sizes.is_next:
+        both = multiply(weight, "ssm_ba", x).reshape(len(x), sizes.groups, 2, -1)
+        beta, alpha = (both[:, :, at].reshape(len(x), -1) for at in (0, 1))
+    else:
+        beta, alpha = multiply(weight, "ssm_beta", x), multiply(weight, "ssm_alpha", x)
+    steps = softplus(alpha + weight["ssm_dt.bias"])
     decays = np.exp(steps * weight["ssm_a"].reshape(-1))
-    learnt = sigmoid(multiply(weight, "ssm_beta", x))
+    learnt = sigmoid(beta)
     state, made = before["delta"], np.zeros_like(values)
     for token in range(len(x)):
         state = state * decays[token, :, None, None]

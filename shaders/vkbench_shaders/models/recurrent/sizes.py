@@ -25,6 +25,10 @@ _RWKV: Final = (
     *("time_mix_ln.weight", "time_mix_ln.bias", "channel_mix_lerp_k.weight"),
     *("channel_mix_key.weight", "channel_mix_value.weight"),
 )
+_DELTA: Final = (
+    *("attn_qkv.weight", "attn_gate.weight", "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"),
+    *("ssm_norm.weight", "ssm_out.weight"),
+)
 TENSORS: Final[Mapping[str, tuple[str, ...]]] = {  # of a layer, by recurrence
     "mamba": (
         *("attn_norm.weight", "ssm_in.weight", "ssm_conv1d.weight", "ssm_conv1d.bias"),
@@ -34,10 +38,8 @@ TENSORS: Final[Mapping[str, tuple[str, ...]]] = {  # of a layer, by recurrence
         *("attn_norm.weight", "ssm_in.weight", "ssm_conv1d.weight", "ssm_conv1d.bias"),
         *("ssm_dt.bias", "ssm_a", "ssm_d", "ssm_norm.weight", "ssm_out.weight"),
     ),
-    "delta": (
-        *("attn_qkv.weight", "attn_gate.weight", "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"),
-        *("ssm_beta.weight", "ssm_alpha.weight", "ssm_norm.weight", "ssm_out.weight"),
-    ),
+    "delta": (*_DELTA, "ssm_beta.weight", "ssm_alpha.weight"),
+    "delta_next": (*_DELTA, "ssm_ba.weight"),
     "rwkv6": (
         *_RWKV,
         *(f"time_mix_{name}.weight" for name in ("w1", "w2", "lerp_x", "first", "decay", "gate")),
@@ -184,6 +186,13 @@ class Delta(Recurrent):
     heads: int  # of values
     groups: int  # heads of keys, and of queries
     head: int  # numbers of any of them
+    is_next: bool  # Qwen3-Next: heads that share one of keys are neighbours, and a matrix is joined
+
+    @property
+    def shared(self) -> NDArray[np.integer]:
+        """The head of keys that each head of values reads."""
+        heads = np.arange(self.heads)
+        return heads // (self.heads // self.groups) if self.is_next else heads % self.groups
 
     @property
     def keys(self) -> int:
@@ -219,6 +228,7 @@ class Delta(Recurrent):
             "ssm_a": (self.heads,),
             "ssm_beta.weight": each,
             "ssm_alpha.weight": each,
+            "ssm_ba.weight": (2 * self.heads, self.width),
             "ssm_norm.weight": (self.head,),
             "ssm_out.weight": (self.width, self.values),
         }
@@ -239,8 +249,8 @@ class Memory:
 
 def recurrent_of(keys: Keys, recurrence: str) -> Recurrent:
     """The sizes that a file's keys tell; UsageError names one that no kernel has."""
-    if recurrence == "delta":
-        return _delta_of(keys)
+    if recurrence.startswith("delta"):
+        return _delta_of(keys, recurrence)
     return (_rwkv_of if recurrence.startswith("rwkv") else _mamba_of)(keys, recurrence)
 
 
@@ -263,7 +273,7 @@ def _rwkv_of(keys: Keys, recurrence: str) -> Rwkv:
     return Rwkv(is_sixth=is_sixth, width=width, head=head, rescaled=rescaled)
 
 
-def _delta_of(keys: Keys) -> Delta:
+def _delta_of(keys: Keys, recurrence: str) -> Delta:
     head, heads = _size_of_state(keys, "ssm.state_size"), keys.size("ssm.time_step_rank")
     groups = keys.size("ssm.group_count")
     if heads % groups:
@@ -272,8 +282,14 @@ def _delta_of(keys: Keys) -> Delta:
         )
     if (inner := keys.size("ssm.inner_size")) != heads * head:
         raise keys.refusal_of("ssm.inner_size", f"is {inner}, and not {heads} heads of {head}")
-    width = keys.size("embedding_length")
-    return Delta(width=width, taps=_taps_of(keys), heads=heads, groups=groups, head=head)
+    return Delta(
+        width=keys.size("embedding_length"),
+        taps=_taps_of(keys),
+        heads=heads,
+        groups=groups,
+        head=head,
+        is_next=recurrence == "delta_next",
+    )
 
 
 def _taps_of(keys: Keys) -> int:
