@@ -15,8 +15,8 @@ from vkbench.errors import UsageError
 from vkbench_shaders.formats import Array
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.models.graph import POSITIONS, ROWS, UNREAD, Graph, Phase
+from vkbench_shaders.models.heads import HeadParts
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.wiring import Wiring
 
 SOURCES: Final = "sources"  # the rows of a cache that move
 
@@ -50,7 +50,7 @@ def shift_arrays(phase: Phase, dropped: int) -> dict[str, Array]:
     }
 
 
-class _Shifting(Wiring):
+class _Shifting(HeadParts):
     """Rows of caches, read, turned if they are keys, and written elsewhere."""
 
     def move_rows(self, name: str, size: int) -> None:
