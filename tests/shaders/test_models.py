@@ -92,6 +92,7 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("qwen35", {"ssm.group_count": 1}, "attn_qkv.weight has the shape 128 x 64; the keys ask"),
         ("qwen35", {"full_attention_interval": 2}, "tensor blk.1.attn_q.weight is missing"),
         ("qwen35", {"rope.dimension_sections": [2, 0, 1, 1]}, "[2, 0, 1, 1], by which pair 1 of"),
+        ("qwen35", {"attention.value_length": 8}, "is 8; gated heads have as many values as keys"),
         ("qwen35", {"block_count": 3}, "tensor blk.3.attn_norm.weight has no place in a model"),
         ("qwen3next", {"ssm.group_count": 4}, "attn_qkv.weight has the shape 128 x 64; the keys"),
         ("qwen35moe", {"expert_count": 0}, "tensor blk.0.ffn_up.weight is missing"),

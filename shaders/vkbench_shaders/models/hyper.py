@@ -157,6 +157,10 @@ def _attentive_hyper(keys: Keys, architecture: Architecture, context: int) -> Hy
         raise keys.refusal_of(
             "attention.head_count_kv", f"is {groups}, which does not divide {heads}"
         )
+    value_size = keys.size("attention.value_length", key_size)
+    if architecture.gated_heads and value_size != key_size:
+        complaint = f"is {value_size}; gated heads have as many values as keys, {key_size}"
+        raise keys.refusal_of("attention.value_length", complaint)
     inner = keys.size("feed_forward_length", 0)
     if experts:
         inner = keys.size("expert_feed_forward_length", inner)
@@ -176,7 +180,7 @@ def _attentive_hyper(keys: Keys, architecture: Architecture, context: int) -> Hy
         heads=heads,
         groups=groups,
         key_size=key_size,
-        value_size=keys.size("attention.value_length", key_size),
+        value_size=value_size,
         inner=inner,
         vocabulary=keys.file.tensor("token_embd.weight").shape[0],
         eps=epsilon_of(keys, architecture),
