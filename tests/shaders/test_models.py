@@ -93,6 +93,13 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("qwen35", {"full_attention_interval": 2}, "tensor blk.1.attn_q.weight is missing"),
         ("qwen35", {"rope.dimension_sections": [2, 0, 1, 1]}, "[2, 0, 1, 1], by which pair 1 of"),
         ("qwen35", {"attention.value_length": 8}, "is 8; gated heads have as many values as keys"),
+        ("qwen35", {"rope.dimension_sections": [4]}, "[4, 0, 0], by which pair 1 of 4 never turns"),
+        ("qwen35", {"nextn_predict_layers": 4}, "is 4; the model has 4 layers in all"),
+        (
+            "qwen35",
+            {"attention.head_count": 8},
+            "attn_q.weight has the shape 128 x 64; the keys ask",
+        ),
         ("qwen35", {"block_count": 3}, "tensor blk.3.attn_norm.weight has no place in a model"),
         ("qwen3next", {"ssm.group_count": 4}, "attn_qkv.weight has the shape 128 x 64; the keys"),
         ("qwen35moe", {"expert_count": 0}, "tensor blk.0.ffn_up.weight is missing"),
@@ -119,12 +126,13 @@ def test_a_feature_is_refused_by_its_key(
         ("rwkv7", "time_mix_lerp_fused", (5, 1, 1, 64), "5 x 1 x 1 x 64; the keys ask for 6 x 64"),
         ("rwkv7", "time_mix_a2", (64, 3), "64 x 3; the keys ask for 64 x 4"),
         ("rwkv7", "time_mix_k_k", (32,), "32; the keys ask for 64"),
+        ("qwen35moe", "ffn_gate_inp_shexp", (32,), "32; the keys ask for 64"),
     ],
 )
 def test_a_tensor_of_another_shape_is_refused(
     tmp_path: Path, arch: str, part: str, shape: tuple[int, ...], complaint: str
 ) -> None:
-    """Of layers with states, whose steps would read what lies behind it."""
+    """Where steps would read what lies behind it."""
     file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.of(arch)))
     name = f"blk.1.{part}.weight"
     wrong = replace(file.tensor(name), shape=shape)

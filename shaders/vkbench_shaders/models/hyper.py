@@ -42,6 +42,7 @@ from vkbench_shaders.models.recurrent.sizes import (
 
 _EXPERT: Final = ("gate", "up", "down")
 _HEAD_BIASES: Final = ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_qkv.bias")
+_SHARED_GATE: Final = "ffn_gate_inp_shexp.weight"
 _ROPES: Final = ("rope", "local_rope")
 HASHED: Final = 1 << 16  # bytes of a tensor's beginning and end that its model's hash is made of
 
@@ -245,17 +246,29 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
             known.add(name)
             if name not in file.tensors:
                 raise UsageError(f"{file.path}: tensor {name} is missing")
-        if hyper.recurrent and hyper.recurs(layer):
-            prefix = f"blk.{layer}."
-            parts = TENSORS[hyper.architecture.recurrence]
-            stored = {part: file.tensors[prefix + part].shape for part in parts}
-            check_shapes(file.path, prefix, hyper.recurrent, stored)
+        _check_layer_shapes(file, hyper, layer)
     unused = [name for name in file.tensors if name not in known and _counts(hyper, name)]
     if unused:
         raise UsageError(
             f"{file.path}: tensor {unused[0]} has no place in a model of architecture "
             f"{hyper.architecture.name}"
         )
+
+
+def _check_layer_shapes(file: GgufFile, hyper: Hyper, layer: int) -> None:
+    """UsageError of a tensor of another shape, where steps would read what lies behind it."""
+    prefix = f"blk.{layer}."
+    if hyper.recurrent and hyper.recurs(layer):
+        parts = TENSORS[hyper.architecture.recurrence]
+        stored = {part: file.tensors[prefix + part].shape for part in parts}
+        check_shapes(file.path, prefix, hyper.recurrent.shapes(stored), stored)
+    needed: dict[str, tuple[int, ...]] = {_SHARED_GATE: (hyper.width,)}
+    if hyper.architecture.gated_heads and not hyper.recurs(layer):
+        needed["attn_q.weight"] = (2 * hyper.heads * hyper.key_size, hyper.width)
+    stored = {
+        part: file.tensors[prefix + part].shape for part in needed if prefix + part in file.tensors
+    }
+    check_shapes(file.path, prefix, needed, stored)
 
 
 def _is_unread(hyper: Hyper, layer: int, part: str) -> bool:

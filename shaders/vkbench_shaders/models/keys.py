@@ -189,7 +189,10 @@ def layers_of(keys: Keys, architecture: Architecture) -> tuple[int, tuple[int, .
     whole = keys.size("block_count")
     if not architecture.interval:
         return whole, tuple(range(whole)) if architecture.recurrence else ()
-    layers = whole - keys.count("nextn_predict_layers")
+    guessing = keys.count("nextn_predict_layers")
+    if (layers := whole - guessing) < 1:
+        complaint = f"is {guessing}; the model has {whole} layers in all"
+        raise keys.refusal_of("nextn_predict_layers", complaint)
     marks = keys.value("attention.recurrent_layers")
     if isinstance(marks, tuple):
         return layers, tuple(layer for layer in range(layers) if marks[layer : layer + 1] == (1,))
@@ -205,11 +208,12 @@ def _check_sections(keys: Keys, pairs: int) -> None:
     sections = keys.value("rope.dimension_sections")
     if not isinstance(sections, tuple):
         return
-    sizes = [size for size in sections if isinstance(size, int)]
+    whole = (*sections, 0, 0)[: max(3, len(sections))]
+    sizes = [size if isinstance(size, int) and size > 0 else 0 for size in whole]
     for pair in range(pairs):
         place = pair % (sum(sizes) or 1)
         if place >= 3 * sizes[place % 3]:
-            complaint = f"is {list(sizes)}, by which pair {pair} of {pairs} never turns"
+            complaint = f"is {sizes}, by which pair {pair} of {pairs} never turns"
             raise keys.refusal_of("rope.dimension_sections", complaint)
 
 
@@ -218,7 +222,8 @@ def rope_of(keys: Keys, architecture: Architecture, key_size: int, context: int)
         return None
     scaling, factor = _scaling_of(keys)
     n_dims = keys.size("rope.dimension_count", key_size)
-    _check_sections(keys, n_dims // 2)
+    if architecture.recurrence == "delta":
+        _check_sections(keys, n_dims // 2)
     trained = keys.size("context_length", 4096)
     original = keys.size("rope.scaling.original_context_length", trained)
     rope = Rope(

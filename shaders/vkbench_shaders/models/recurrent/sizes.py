@@ -321,9 +321,8 @@ def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
     return Mamba(width=width, taps=taps, inner=inner, keys=state, **sizes)
 
 
-def check_shapes(path: Path, prefix: str, sizes: Recurrent, stored: StoredShapes) -> None:
-    """UsageError that names the first tensor of a layer whose shape is not what its sizes need."""
-    shapes = sizes.shapes(stored)
+def check_shapes(path: Path, prefix: str, shapes: StoredShapes, stored: StoredShapes) -> None:
+    """UsageError that names the first tensor of a layer whose shape is not the one it has to be."""
     for name, shape in stored.items():
         needed = shapes[name]
         if len(needed) == 1:
