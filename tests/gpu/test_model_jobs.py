@@ -84,6 +84,10 @@ def test_a_model_is_judged_and_timed(
         ("mamba2", "tg9", 1),
         ("rwkv6", "pp40", 1),
         ("rwkv7", "tg20/batch=2", 2e10),
+        ("qwen35", "pp40", 2e10),
+        ("qwen35", "tg20/batch=2", 1),
+        ("qwen35moe", "pp40", 1),
+        ("qwen3next", "tg20/batch=2", 2e10),
     ],
 )
 def test_states_are_judged_and_timed(

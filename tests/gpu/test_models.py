@@ -30,8 +30,8 @@ JOINED = Products(rounds_from=0, joins=True)
 
 
 def turns(arch: str) -> bool:
-    """Whether an architecture turns queries and keys."""
-    return bool(ARCHITECTURES[arch].rope)
+    """Whether an architecture turns queries and keys, and leaves nothing else."""
+    return bool(ARCHITECTURES[arch].rope) and not ARCHITECTURES[arch].recurrence
 
 
 def nmse(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> float:
@@ -116,13 +116,15 @@ def test_products_of_two_forms_are_right_together(
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-3)
 
 
+@pytest.mark.parametrize("arch", ["llama", "qwen35"])
 @pytest.mark.parametrize("fmt", CACHES)
 def test_every_cache_is_right(
-    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, fmt: str
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, fmt: str, arch: str
 ) -> None:
     """A number next to the middle may be rounded the other way: by more where bits are few."""
     limit = {"f16": 1e-9, "q8_0": 1e-5, "q4_0": 1e-2}[fmt]
-    check(lavapipe, bundle, tmp_path, Tiny.wide(), Options(context=32, cache=fmt), limit)
+    tiny = Tiny.wide(arch=arch)
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=32, cache=fmt), limit)
 
 
 def test_vectors_may_be_rounded_to_bytes(
@@ -253,11 +255,12 @@ def test_a_shifted_cache_of_one_layer_is_a_fresh_one(
         assert nmse(found[row], reference.logits(np.array([row + 1]))[0]) < 1e-6
 
 
+@pytest.mark.parametrize("arch", ["mamba2", "qwen35"])
 def test_states_are_of_the_tokens_before(
-    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
+    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
     """They are begun anew at the first token, kept where a run is repeated, and no others are."""
-    model, reference = opened(lavapipe, bundle, tmp_path, Tiny.of("mamba2"), Options(context=64))
+    model, reference = opened(lavapipe, bundle, tmp_path, Tiny.of(arch), Options(context=64))
     with model:
         first = model.logits(PROMPT)
         model.logits(PROMPT[::-1])
@@ -279,6 +282,10 @@ def test_states_are_of_the_tokens_before(
         ("rwkv6", "joined", 1e-6),
         ("rwkv7", "joined", 1e-6),
         ("mamba", "via_q8_1", 1e-2),
+        ("qwen35", "plain", 1e-6),
+        ("qwen3next", "plain", 1e-6),
+        ("qwen35", "joined", 1e-2),
+        ("qwen35", "via_q8_1", 1e-2),
     ],
 )
 def test_quantised_weights_beside_states_are_right(
@@ -305,7 +312,11 @@ def test_learnt_positions_cannot_be_shifted(
 
 @pytest.mark.parametrize(
     ("arch", "batch"),
-    [("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8), ("mamba2", 8), ("rwkv7", 3)],
+    [
+        *(("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8)),
+        *(("mamba2", 8), ("rwkv7", 3), ("qwen35", 3), ("qwen35", 8)),
+        *(("qwen35moe", 8), ("qwen3next", 8)),
+    ],
 )
 def test_sequences_of_a_batch_see_only_themselves(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, batch: int

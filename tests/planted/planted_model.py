@@ -18,7 +18,7 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.quantisers import quants
 
 VOCABULARY = 61
-Keys = dict[str, int | float | str]
+Keys = dict[str, int | float | str | list[int]]
 Vocabulary = dict[str, str | int | bool | list[str] | list[int] | list[float]]
 
 
@@ -36,18 +36,21 @@ class Tiny:
     inner: int = 96
     experts: int = 0
     tied: bool = False
+    drafts: bool = False  # whether a layer of qwen35 follows that guesses further tokens
     lite: bool = False  # whether queries of deepseek2 are made by one matrix
 
     @staticmethod
     def of(arch: str, **changes: object) -> Tiny:
         """A model of the architecture, with what it needs beside sizes."""
         needs: dict[str, object] = {}
-        if "moe" in arch or arch in ("gpt-oss", "deepseek2"):
+        if "moe" in arch or arch in ("gpt-oss", "deepseek2", "qwen3next"):
             needs["experts"] = 4
         if arch == "gpt2":
             needs["groups"] = 4
         if arch == "gemma3":
             needs["layers"] = 6
+        if arch in HYBRID:
+            needs["layers"] = 4
         return Tiny(arch=arch, **{**needs, **changes})  # type: ignore[arg-type]
 
     @staticmethod
@@ -71,6 +74,7 @@ def write_model(
             int: writer.add_uint32,
             float: writer.add_float32,
             str: writer.add_string,
+            list: writer.add_array,
         }
         add[type(value)](f"{tiny.arch}.{key}", value)  # type: ignore[operator]
     for key, word in (vocabulary or {"model": "no_vocab"}).items():
@@ -155,6 +159,8 @@ def _keys(tiny: Tiny) -> Keys:
         found["expert_feed_forward_length"] = tiny.inner
     if tiny.arch == "deepseek2":
         found |= _latent_keys(tiny)
+    if tiny.arch in HYBRID:
+        found |= _net_keys(tiny)
     return found
 
 
@@ -188,6 +194,22 @@ def _scan_keys(tiny: Tiny) -> Keys:
     }
 
 
+def _net_keys(tiny: Tiny) -> Keys:
+    inner = {"expert_feed_forward_length": tiny.inner}
+    shared = {"expert_shared_feed_forward_length": 2 * tiny.inner}
+    return {
+        **({**inner, **shared} if tiny.experts else {}),
+        **({} if tiny.arch == "qwen3next" else {"rope.dimension_sections": [2, 1, 1, 0]}),
+        "rope.dimension_count": tiny.head // 2,
+        "ssm.conv_kernel": 4,
+        "ssm.inner_size": tiny.heads * tiny.head,
+        "ssm.state_size": tiny.head,
+        "ssm.time_step_rank": tiny.heads,
+        "ssm.group_count": tiny.groups,
+        **({"block_count": tiny.layers + 1, "nextn_predict_layers": 1} if tiny.drafts else {}),
+    }
+
+
 def _latent_keys(tiny: Tiny) -> Keys:
     return {
         "attention.head_count_kv": 1,
@@ -212,7 +234,12 @@ def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     for layer in range(tiny.layers):
         # deepseek2's first layer has no experts
         sizes = replace(tiny, experts=0) if tiny.arch == "deepseek2" and not layer else tiny
-        yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](sizes))
+        parts = _LAYERS[tiny.arch]
+        if tiny.arch in HYBRID:
+            parts = _qwen35_attention if (layer + 1) % 4 == 0 else _qwen35_net
+        yield from ((f"blk.{layer}.{name}", shape) for name, shape in parts(sizes))
+    if tiny.drafts:
+        yield from ((f"blk.{tiny.layers}.{name}", shape) for name, shape in _drafting(tiny))
     if tiny.arch in ("rwkv6", "rwkv7"):
         yield "token_embd_norm.weight", (width,)
         yield "token_embd_norm.bias", (width,)
@@ -239,7 +266,8 @@ def _attention(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     if tiny.arch == "gpt-oss":
         yield "attn_output.bias", (tiny.width,)
         yield "attn_sinks.weight", (tiny.heads,)
-    norm = "post_attention_norm" if tiny.arch == "gpt-oss" else "ffn_norm"
+    is_behind = tiny.arch == "gpt-oss" or tiny.arch in HYBRID
+    norm = "post_attention_norm" if is_behind else "ffn_norm"
     yield f"{norm}.weight", (tiny.width,)
 
 
@@ -260,11 +288,16 @@ def _deepseek2(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "ffn_norm.weight", (width,)
     yield from _forward(tiny)
     if tiny.experts:
-        for part, sizes in (("gate", (-1, 1)), ("up", (-1, 1)), ("down", (1, -1))):
-            shape = tuple(width if size > 0 else 2 * tiny.inner for size in sizes)
-            yield f"ffn_{part}_shexp.weight", shape
+        yield from _shared_experts(tiny)
         if not tiny.lite:
             yield "exp_probs_b.bias", (tiny.experts,)
+
+
+def _shared_experts(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    inner = 2 * tiny.inner
+    yield "ffn_gate_shexp.weight", (inner, tiny.width)
+    yield "ffn_up_shexp.weight", (inner, tiny.width)
+    yield "ffn_down_shexp.weight", (tiny.width, inner)
 
 
 def _llama(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -347,6 +380,47 @@ def _mamba(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "ssm_out.weight", (tiny.width, inner)
 
 
+def _qwen35_attention(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for name, shape in _attention(tiny):
+        doubled = name == "attn_q.weight"
+        yield name, (2 * shape[0], shape[1]) if doubled else shape
+    yield from _qwen35_forward(tiny)
+
+
+def _qwen35_net(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    wide, values = tiny.width, tiny.heads * tiny.head
+    channels = values + 2 * tiny.groups * tiny.head
+    yield "attn_norm.weight", (wide,)
+    yield "post_attention_norm.weight", (wide,)
+    yield "attn_qkv.weight", (channels, wide)
+    yield "attn_gate.weight", (values, wide)
+    yield "ssm_conv1d.weight", (channels, 4)
+    yield "ssm_dt.bias", (tiny.heads,)
+    yield "ssm_a", (tiny.heads,)
+    if tiny.arch == "qwen3next":
+        yield "ssm_ba.weight", (2 * tiny.heads, wide)
+    else:
+        yield "ssm_beta.weight", (tiny.heads, wide)
+        yield "ssm_alpha.weight", (tiny.heads, wide)
+    yield "ssm_norm.weight", (tiny.head,)
+    yield "ssm_out.weight", (wide, values)
+    yield from _qwen35_forward(tiny)
+
+
+def _drafting(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from _qwen35_attention(tiny)
+    yield "nextn.eh_proj.weight", (tiny.width, 2 * tiny.width)
+    for norm in ("enorm", "hnorm"):
+        yield f"nextn.{norm}.weight", (tiny.width,)
+
+
+def _qwen35_forward(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from _forward(tiny)
+    if tiny.experts:
+        yield "ffn_gate_inp_shexp.weight", (tiny.width,)
+        yield from _shared_experts(tiny)
+
+
 def _rwkv(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     wide, heads, is_sixth = tiny.width, tiny.width // tiny.head, tiny.arch == "rwkv6"
     for norm in ("attn_norm", "attn_norm_2", "time_mix_ln"):
@@ -378,6 +452,7 @@ def _rwkv(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"time_mix_{name}.weight", (wide,)
 
 
+HYBRID = ("qwen35", "qwen35moe", "qwen3next")  # those with gated delta nets in three of four layers
 _CENTRED = ("gpt2", "phi2")  # those with layer_norm, of biases everywhere
 _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "llama": _llama,
@@ -393,6 +468,7 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     "deepseek2": _deepseek2,
     "mamba": _mamba,
     "mamba2": _mamba,
+    **dict.fromkeys(HYBRID, _llama),
     "rwkv6": _rwkv,
     "rwkv7": _rwkv,
 }
@@ -416,6 +492,6 @@ def _stored(name: str, fmt: str, shape: tuple[int, ...], seed: int, unit: float)
         values = np.float32(unit) * (1 + values / 8)
     elif name.endswith("ssm_a"):
         values = -np.exp(values / 2)
-    elif len(shape) > 1 and not quantised and "embd" not in name:
+    elif "inp_shexp" in name or (len(shape) > 1 and not quantised and "embd" not in name):
         values = values / root
     return quants.quantise(fmt, values)

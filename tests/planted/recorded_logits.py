@@ -28,9 +28,10 @@ TOKENS = np.arange(24) * 7 % VOCABULARY
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A model, and keys that its file has beside the usual ones."""
+    """A model, keys that its file has beside the usual ones, and how its tokens were read."""
 
     tiny: Tiny
+    prompt: int = len(TOKENS)  # tokens that llama.cpp read at once, before others one by one
     keys: Keys = field(default_factory=dict)
 
     def write(self, path: Path) -> Path:
@@ -109,6 +110,26 @@ MODELS: dict[str, Recorded] = {
     "rwkv6": Recorded(tiny=Tiny.of("rwkv6", layers=3), keys={"rescale_every_n_layers": 2}),
     # llama.cpp's own heads of 16 numbers read what lies behind them
     "rwkv7": Recorded(tiny=Tiny.of("rwkv7", layers=3, width=128, head=64)),
+    "qwen35": Recorded(tiny=Tiny.of("qwen35")),
+    "qwen35 tied": Recorded(
+        tiny=Tiny.of("qwen35", tied=True, layers=8, groups=1),
+        keys={"attention.layer_norm_rms_epsilon": 1e-2, "rope.freq_base": 1e6},
+    ),
+    "qwen35 tokens": Recorded(tiny=Tiny.of("qwen35", layers=5), prompt=9),
+    "qwen35 marked": Recorded(
+        tiny=Tiny.of("qwen35", drafts=True),
+        keys={"attention.recurrent_layers": [True, True, True, False, False]},
+    ),
+    "qwen35moe": Recorded(tiny=Tiny.of("qwen35moe")),
+    "qwen35moe many": Recorded(
+        tiny=Tiny.of("qwen35moe", experts=16, groups=1), keys={"expert_used_count": 5}
+    ),
+    "qwen3next": Recorded(tiny=Tiny.of("qwen3next")),
+    "qwen3next tokens": Recorded(tiny=Tiny.of("qwen3next"), prompt=1),
+    "qwen3next wide": Recorded(
+        tiny=Tiny.of("qwen3next", heads=6, groups=2, tied=True),
+        keys={"attention.layer_norm_rms_epsilon": 1e-2},
+    ),
     "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
 }
 
@@ -124,7 +145,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, model in MODELS.items():
             path = model.write(Path(folder) / "model.gguf")
-            command = [program, str(path), *map(str, TOKENS)]
+            command = [program, str(path), *map(str, (model.prompt, *TOKENS))]
             said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
             found[name] = np.frombuffer(said, np.float32).reshape(len(TOKENS), VOCABULARY)
     np.savez_compressed(RECORDED, allow_pickle=False, **found)

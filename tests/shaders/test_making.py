@@ -18,13 +18,8 @@ from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.making import weights
 from vkbench_shaders.models.making.making import ModelPlan, make
 from vkbench_shaders.models.making.mixtures import format_of, mixture_named
-from vkbench_shaders.models.making.shapes import (
-    ARCHITECTURES,
-    SHAPES,
-    STATE_SIZES,
-    resize_shape,
-    shape_named,
-)
+from vkbench_shaders.models.making.shape import STATE_SIZES, resize_shape
+from vkbench_shaders.models.making.shapes import ARCHITECTURES, SHAPES, shape_named
 from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.quantisers.quants import dequantise
@@ -50,6 +45,9 @@ REAL = {
     ("gemma3-4b", "q4_K_M"): 2.49e9,
     ("gpt-oss-20b", "mxfp4_moe"): 12.11e9,
     ("deepseek-v2-lite", "q4_K_M"): 10.36e9,
+    ("qwen3.5-4b", "q8_0"): 4.5e9,
+    ("qwen3.5-9b", "q8_0"): 9.5e9,
+    ("qwen3.5-35b-a3b", "q8_0"): 36.9e9,
 }
 
 
@@ -167,6 +165,8 @@ SMALL = {"heads": 256, "kv_heads": 256, "head_size": 8}
         ("", "mamba-130m", TWO, "mamba has 1 for heads and 1 for kv_heads"),
         ("mamba2", "", NARROW, "6: it has to be a multiple of 4"),
         ("rwkv7", "", SMALL, "head_size is 8; rwkv7 has one of 16, 32, 64, 128, 256"),
+        ("qwen35", "", {"layers": 3}, "layers is 3: qwen35 needs 4 or more"),
+        ("qwen35", "", {"head_size": 60}, "head_size is 60: it has to be a multiple of 8"),
         ("rwkv6", "", {"kv_heads": 8}, "rwkv6 has as many kv_heads as heads"),
     ],
 )

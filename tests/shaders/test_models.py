@@ -63,7 +63,11 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("deepseek2", {"expert_group_count": 2}, "is 0 of 2 groups, which have 0 experts, for 2"),
         ("deepseek2", {"expert_gating_func": 4}, "is 4; known are 1 (softmax), 2 (sigmoid)"),
         ("deepseek2", {"expert_gating_func": 1}, LATENT),
-        ("qwen3", {"expert_count": 4}, "supported in llama, qwen3moe, gpt-oss, deepseek2"),
+        (
+            "qwen3",
+            {"expert_count": 4},
+            "supported in llama, qwen3moe, gpt-oss, deepseek2, qwen35moe",
+        ),
         ("deepseek2", {"attention.head_count_kv": 4}, "is 4; latent attention has one head of"),
         ("gpt-oss", {"expert_count": 0}, "gpt-oss.expert_count is missing or 0: this gate is"),
         ("mamba", {"ssm.state_size": 24}, "is 24; supported are 16, 32, 64, 128, 256"),
@@ -81,6 +85,29 @@ LATENT = "tensor blk.1.exp_probs_b.bias is supported where deepseek2.expert_gati
         ("mamba2", {"ssm.group_count": 1}, "blk.0.ssm_in.weight has the shape 324 x 64; the keys"),
         ("mamba2", {"ssm.time_step_rank": 2}, "324 x 64; the keys ask for 322 x 64"),
         ("rwkv6", {"wkv.head_size": 32}, "time_mix_first.weight has the shape 4 x 16; the keys"),
+        ("qwen35", {"ssm.state_size": 24}, "is 24; supported are 16, 32, 64, 128, 256"),
+        ("qwen35", {"ssm.group_count": 3}, "is 3, which does not divide 4 heads"),
+        ("qwen35", {"ssm.inner_size": 60}, "ssm.inner_size is 60, and not 4 heads of 16"),
+        ("qwen35", {"ssm.conv_kernel": 1}, "ssm.conv_kernel is 1; it has to be 2 or more"),
+        ("qwen35", {"ssm.group_count": 1}, "attn_qkv.weight has the shape 128 x 64; the keys ask"),
+        ("qwen35", {"full_attention_interval": 2}, "tensor blk.1.attn_q.weight is missing"),
+        ("qwen35", {"rope.dimension_sections": [2, 0, 1, 1]}, "[2, 0, 1, 1], by which pair 1 of"),
+        ("qwen35", {"attention.value_length": 8}, "is 8; gated heads have as many values as keys"),
+        ("qwen35", {"rope.dimension_sections": [4]}, "[4, 0, 0], by which pair 1 of 4 never turns"),
+        ("qwen35", {"nextn_predict_layers": 4}, "is 4; the model has 4 layers in all"),
+        (
+            "qwen35",
+            {"attention.head_count": 8},
+            "attn_q.weight has the shape 128 x 64; the keys ask",
+        ),
+        ("qwen35", {"block_count": 3}, "tensor blk.3.attn_norm.weight has no place in a model"),
+        ("qwen3next", {"ssm.group_count": 4}, "attn_qkv.weight has the shape 128 x 64; the keys"),
+        ("qwen35moe", {"expert_count": 0}, "tensor blk.0.ffn_up.weight is missing"),
+        (
+            "qwen35",
+            {"expert_count": 4},
+            "supported in llama, qwen3moe, gpt-oss, deepseek2, qwen35moe",
+        ),
         ("gemma3", {"attention.sliding_window_pattern": "yes"}, "has to be a size"),
     ],
 )
@@ -99,12 +126,13 @@ def test_a_feature_is_refused_by_its_key(
         ("rwkv7", "time_mix_lerp_fused", (5, 1, 1, 64), "5 x 1 x 1 x 64; the keys ask for 6 x 64"),
         ("rwkv7", "time_mix_a2", (64, 3), "64 x 3; the keys ask for 64 x 4"),
         ("rwkv7", "time_mix_k_k", (32,), "32; the keys ask for 64"),
+        ("qwen35moe", "ffn_gate_inp_shexp", (32,), "32; the keys ask for 64"),
     ],
 )
 def test_a_tensor_of_another_shape_is_refused(
     tmp_path: Path, arch: str, part: str, shape: tuple[int, ...], complaint: str
 ) -> None:
-    """Of layers with states, whose steps would read what lies behind it."""
+    """Where steps would read what lies behind it."""
     file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.of(arch)))
     name = f"blk.1.{part}.weight"
     wrong = replace(file.tensor(name), shape=shape)
@@ -154,7 +182,10 @@ def with_tensor(folder: Path, arch: str, name: str, like: str) -> GgufFile:
 
 @pytest.mark.parametrize(
     ("arch", "part"),
-    [("deepseek2", "attn_q.bias"), ("deepseek2", "attn_qkv.bias"), ("phi2", "ffn_norm.bias")],
+    [
+        *(("deepseek2", "attn_q.bias"), ("deepseek2", "attn_qkv.bias"), ("phi2", "ffn_norm.bias")),
+        *(("qwen35", "attn_output.bias"), ("qwen35", "ffn_down.bias")),
+    ],
 )
 def test_a_tensor_that_no_step_reads_is_refused(tmp_path: Path, arch: str, part: str) -> None:
     file = with_tensor(tmp_path, arch, f"blk.1.{part}", "blk.1.attn_norm.weight")
@@ -176,7 +207,7 @@ def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"general\.architecture is lemur; supported are llama"):
         hyper_of(open_gguf(path))
     path.write_bytes(data.replace(b"llama", b"jamba"))
-    with pytest.raises(UsageError, match=r"is jamba, which needs states that each token leaves"):
+    with pytest.raises(UsageError, match=r"is jamba, which needs scans of Mamba in some layers"):
         hyper_of(open_gguf(path))
 
 
@@ -192,6 +223,8 @@ def test_features_are_told_of_each_architecture() -> None:
     assert told["gemma2"] == [
         *("gated by geglu", "a scaled embedding", "softcaps", "windows in 1 of 2 layers")
     ]
+    assert told["qwen3next"][:2] == ["experts", "gated experts that all tokens share"]
+    assert told["qwen35"] == ["gated heads", "gated delta nets in 3 of 4 layers"]
     assert told["phi2"][-1] == "a feed-forward part beside attention"
 
 

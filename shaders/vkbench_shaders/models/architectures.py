@@ -7,7 +7,7 @@ the attention, and an output matrix of its own are used where the file has them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 # Letters of what a layer may have, by the names of its tensors behind "blk.N.".
@@ -53,9 +53,27 @@ class Architecture:
     wide_layers: int = 0  # a model of so many scales scores by its width
     experts: bool = False  # whether it may have them
     latent: bool = False  # whether keys and values of all heads are made of one short vector
+    shared: str = ""  # experts that all tokens share, if there may be any: plain or gated ones
+    gated_heads: bool = False  # whether what attention makes is gated, by rows of the queries'
     recurrence: str = ""  # how tokens leave states to the next ones, in place of attention
+    interval: int = 0  # of so many layers the last has attention all the same; 0: none has
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether layers have attention, all of them or some beside others with states."""
+        return not self.recurrence or self.interval > 0
 
 
+_HYBRID: Final = Architecture(
+    name="qwen35",
+    models="Qwen 3.5 and 3.6",
+    rope="neox",
+    forward_norm="post_attention_norm",
+    gated_heads=True,
+    recurrence="delta",
+    interval=4,
+)
+_MIXED: Final = replace(_HYBRID, experts=True, shared="gated")
 ARCHITECTURES: Mapping[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
@@ -100,7 +118,11 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             experts=True,
         ),
         Architecture(
-            name="deepseek2", models="DeepSeek V2 Lite, V3 and alike", experts=True, latent=True
+            name="deepseek2",
+            models="DeepSeek V2 Lite, V3 and alike",
+            experts=True,
+            latent=True,
+            shared="plain",
         ),
         Architecture(name="mamba", models="Mamba", rope="", gate="", recurrence="mamba"),
         Architecture(name="mamba2", models="Mamba 2", rope="", gate="", recurrence="mamba2"),
@@ -110,17 +132,21 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             )
             for name, models in (("rwkv6", "RWKV 6, Finch"), ("rwkv7", "RWKV 7, Goose"))
         ),
+        _HYBRID,
+        replace(_MIXED, name="qwen35moe", models="Qwen 3.5 and 3.6 with experts"),
+        replace(_MIXED, name="qwen3next", models="Qwen3-Next", recurrence="delta_next"),
     )
 }
 
-_STATES: Final = "states that each token leaves to the next one, beside keys and values"
+_SCANS: Final = "scans of Mamba in some layers, and attention in others or beside them"
 _PICTURES: Final = "inputs that are no tokens, and attention that sees what comes later"
 _ONE_WAY: Final = "attention that sees what comes later"
 # What architectures that are refused need, and no step here makes.
 MISSING: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("rwkv6qwen2", "arwkv7"), _STATES),
-    **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe", "kimi-linear"), _STATES),
-    **dict.fromkeys(("jamba", "falcon-h1", "granitehybrid", "nemotron_h", "lfm2"), _STATES),
+    **dict.fromkeys(("rwkv6qwen2", "arwkv7"), "heads of RWKV before gated units"),
+    **dict.fromkeys(("jamba", "falcon-h1", "granitehybrid", "nemotron_h"), _SCANS),
+    "kimi-linear": "delta nets whose keys have decays of their own",
+    "lfm2": "short convolutions in place of attention",
     **dict.fromkeys(("clip", "whisper"), _PICTURES),
     **dict.fromkeys(("bert", "nomic-bert", "modern-bert", "t5", "t5encoder"), _ONE_WAY),
     "gemma3n": "several streams of vectors that take turns",
@@ -138,12 +164,11 @@ def refusal_of(name: str) -> str:
 def features_of(architecture: Architecture) -> list[str]:
     """What an architecture has beside attention and a feed-forward part, in words."""
     one = architecture
-    has_attention = not one.recurrence
     features = {
-        "learnt positions": not one.rope and has_attention,
+        "learnt positions": not one.rope and one.has_attention,
         "layer_norm": one.norm == "layer_norm",
         f"gated by {one.gate}": one.gate not in ("", "swiglu"),
-        "gelu without a gate": not one.gate and has_attention,
+        "gelu without a gate": not one.gate and one.has_attention,
         "a feed-forward part beside attention": not one.forward_norm,
         "a scaled embedding": one.scaled_embedding,
         "softcaps": one.capped,
@@ -152,7 +177,10 @@ def features_of(architecture: Architecture) -> list[str]:
         "experts": one.experts,
         "experts chosen by groups": one.latent,
         "keys and values of one short vector (MLA)": one.latent,
-        "experts that all tokens share": one.latent,
+        "experts that all tokens share": one.shared == "plain",
+        "gated experts that all tokens share": one.shared == "gated",
+        "gated heads": one.gated_heads,
+        f"gated delta nets in {one.interval - 1} of {one.interval} layers": one.interval > 0,
         "a convolution and a scan with states in place of attention": "mamba" in one.recurrence,
         "heads with states in place of attention": "rwkv" in one.recurrence,
     }

@@ -30,6 +30,7 @@ from vkbench_shaders.models.graph import (
     Phase,
     Step,
     Weight,
+    extent,
 )
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.recurrent.memory import SLOTS, StateRows
@@ -257,9 +258,8 @@ class Builder:
 
     def shape_of(self, weight: Weight) -> tuple[int, int]:
         """Rows of all its parts, and columns."""
-        tensors = [self.file.tensor(part.tensor) for part in weight.parts]
-        counts = zip(weight.parts, tensors, strict=True)
-        return sum(part.rows or tensor.shape[0] for part, tensor in counts), tensors[0].shape[-1]
+        sizes = [extent(self.file, part) for part in weight.parts]
+        return sum(rows for rows, _ in sizes), sizes[0][1]
 
     def path(self, weights: str, size: int) -> str:
         """The code path of a product with so many weights: where it pays, bytes for vectors."""

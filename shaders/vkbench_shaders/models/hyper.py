@@ -25,6 +25,7 @@ from vkbench_shaders.models.keys import (
     Rope,
     epsilon_of,
     latent_of,
+    layers_of,
     local_rope_of,
     rope_of,
     score_scale_of,
@@ -41,6 +42,7 @@ from vkbench_shaders.models.recurrent.sizes import (
 
 _EXPERT: Final = ("gate", "up", "down")
 _HEAD_BIASES: Final = ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_qkv.bias")
+_SHARED_GATE: Final = "ffn_gate_inp_shexp.weight"
 _ROPES: Final = ("rope", "local_rope")
 HASHED: Final = 1 << 16  # bytes of a tensor's beginning and end that its model's hash is made of
 
@@ -72,6 +74,8 @@ class Hyper:
     expert_groups_used: int = 1  # groups that a token's experts are of
     latent: Latent | None = None
     recurrent: Recurrent | None = None  # sizes of layers that have states in place of attention
+    recurring: tuple[int, ...] = ()  # those layers
+    guessing: int = 0  # layers behind all others, which guess further tokens and are not run
     score_cap: float = 0.0
     logit_cap: float = 0.0
     window: int = 0
@@ -90,6 +94,15 @@ class Hyper:
         """Whether the feed-forward part of a layer is of experts."""
         return bool(self.experts) and layer >= self.dense
 
+    def recurs(self, layer: int) -> bool:
+        """Whether a layer has states in place of attention."""
+        return layer in self.recurring
+
+    @property
+    def can_shift(self) -> bool:
+        """Whether the oldest tokens can be dropped from all that a sequence leaves."""
+        return self.rope is not None and not self.recurrent
+
     @property
     def turned_back(self) -> Hyper:
         """This model, whose heads were turned before and are turned once more."""
@@ -101,7 +114,7 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     """The hyperparameters of a file's model for a context; 0: the trained one."""
     keys = Keys(file)
     architecture = _architecture(keys)
-    make = _recurrent_hyper if architecture.recurrence else _attentive_hyper
+    make = _attentive_hyper if architecture.has_attention else _recurrent_hyper
     hyper = make(keys, architecture, context)
     _check_preferences(file, hyper)
     check_tensors(file, hyper)
@@ -111,13 +124,15 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
 
 def _recurrent_hyper(keys: Keys, architecture: Architecture, context: int) -> Hyper:
     """Of a model whose layers have states in place of attention."""
+    layers, recurring = layers_of(keys, architecture)
     return Hyper(
         architecture=architecture,
-        layers=keys.size("block_count"),
+        layers=layers,
         width=keys.size("embedding_length"),
         vocabulary=keys.file.tensor("token_embd.weight").shape[0],
         eps=epsilon_of(keys, architecture),
         recurrent=recurrent_of(keys, architecture.recurrence),
+        recurring=recurring,
         trained_context=keys.count("context_length"),
     )
 
@@ -143,6 +158,10 @@ def _attentive_hyper(keys: Keys, architecture: Architecture, context: int) -> Hy
         raise keys.refusal_of(
             "attention.head_count_kv", f"is {groups}, which does not divide {heads}"
         )
+    value_size = keys.size("attention.value_length", key_size)
+    if architecture.gated_heads and value_size != key_size:
+        complaint = f"is {value_size}; gated heads have as many values as keys, {key_size}"
+        raise keys.refusal_of("attention.value_length", complaint)
     inner = keys.size("feed_forward_length", 0)
     if experts:
         inner = keys.size("expert_feed_forward_length", inner)
@@ -150,14 +169,19 @@ def _attentive_hyper(keys: Keys, architecture: Architecture, context: int) -> Hy
     latent = latent_of(keys) if architecture.latent else None
     window, period = windows_of(keys, architecture)
     shares = shares_of(keys, architecture)
+    layers, recurring = layers_of(keys, architecture)
+    recurrence = architecture.recurrence
     return Hyper(
         architecture=architecture,
-        layers=keys.size("block_count"),
+        layers=layers,
+        recurrent=recurrent_of(keys, recurrence) if recurrence else None,
+        guessing=keys.size("block_count") - layers,
+        recurring=recurring,
         width=width,
         heads=heads,
         groups=groups,
         key_size=key_size,
-        value_size=keys.size("attention.value_length", key_size),
+        value_size=value_size,
         inner=inner,
         vocabulary=keys.file.tensor("token_embd.weight").shape[0],
         eps=epsilon_of(keys, architecture),
@@ -194,7 +218,7 @@ def _check_preferences(file: GgufFile, hyper: Hyper) -> None:
 def _check_room(file: GgufFile, hyper: Hyper, context: int) -> None:
     """UsageError if a model whose positions are learnt has fewer than are asked for."""
     places = file.tensors.get("position_embd.weight")
-    if not hyper.rope and not hyper.recurrent and not places:
+    if not hyper.rope and hyper.architecture.has_attention and not places:
         raise UsageError(f"{file.path}: tensor position_embd.weight is missing")
     if places and context > places.shape[0]:
         raise UsageError(f"{file.path}: {context} positions; the model has {places.shape[0]}")
@@ -210,9 +234,11 @@ def _architecture(keys: Keys) -> Architecture:
 
 def check_tensors(file: GgufFile, hyper: Hyper) -> None:
     """UsageError that names a tensor that is missing, or that this model would not use."""
-    optional = [part for part in OPTIONAL if not _is_unread(hyper, part)]
     known = set(_outer(file, hyper)) | {
-        f"blk.{n}.{part}" for n in range(hyper.layers) for part in optional
+        f"blk.{layer}.{part}"
+        for layer in range(hyper.layers)
+        for part in OPTIONAL
+        if not _is_unread(hyper, layer, part)
     }
     for layer in range(hyper.layers):
         for part in _parts(file, hyper, layer):
@@ -220,13 +246,8 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
             known.add(name)
             if name not in file.tensors:
                 raise UsageError(f"{file.path}: tensor {name} is missing")
-        if hyper.recurrent:
-            prefix = f"blk.{layer}."
-            stored = {
-                part: file.tensors[prefix + part].shape for part in _parts(file, hyper, layer)
-            }
-            check_shapes(file.path, prefix, hyper.recurrent, stored)
-    unused = [name for name in file.tensors if name not in known and _counts(name)]
+        _check_layer_shapes(file, hyper, layer)
+    unused = [name for name in file.tensors if name not in known and _counts(hyper, name)]
     if unused:
         raise UsageError(
             f"{file.path}: tensor {unused[0]} has no place in a model of architecture "
@@ -234,17 +255,40 @@ def check_tensors(file: GgufFile, hyper: Hyper) -> None:
         )
 
 
-def _is_unread(hyper: Hyper, part: str) -> bool:
-    """Whether no step of this model would read a tensor that other models' layers may have."""
-    if hyper.recurrent:
+def _check_layer_shapes(file: GgufFile, hyper: Hyper, layer: int) -> None:
+    """UsageError of a tensor of another shape, where steps would read what lies behind it."""
+    prefix = f"blk.{layer}."
+    if hyper.recurrent and hyper.recurs(layer):
+        parts = TENSORS[hyper.architecture.recurrence]
+        stored = {part: file.tensors[prefix + part].shape for part in parts}
+        check_shapes(file.path, prefix, hyper.recurrent.shapes(stored), stored)
+    needed: dict[str, tuple[int, ...]] = {_SHARED_GATE: (hyper.width,)}
+    if hyper.architecture.gated_heads and not hyper.recurs(layer):
+        needed["attn_q.weight"] = (2 * hyper.heads * hyper.key_size, hyper.width)
+    stored = {
+        part: file.tensors[prefix + part].shape for part in needed if prefix + part in file.tensors
+    }
+    check_shapes(file.path, prefix, needed, stored)
+
+
+def _is_unread(hyper: Hyper, layer: int, part: str) -> bool:
+    """Whether no step of this layer would read a tensor that other models' layers may have."""
+    if hyper.recurs(layer):
         return True
     if part == "ffn_norm.bias":
         return hyper.architecture.forward_norm != "ffn_norm"
+    if hyper.architecture.gated_heads and part in ("attn_q.bias", "attn_qkv.bias"):
+        return True
     return part in _HEAD_BIASES and hyper.latent is not None
 
 
-def _counts(name: str) -> bool:
-    """Whether a tensor would change results: factors of the other context length do not."""
+def _counts(hyper: Hyper, name: str) -> bool:
+    """Whether a tensor would change results: factors of the other context length do not.
+
+    Nor do layers of a hybrid model that only guess further tokens.
+    """
+    if hyper.guessing and (found := re.match(r"blk\.(\d+)\.", name)):
+        return not hyper.layers <= int(found[1]) < hyper.layers + hyper.guessing
     return not re.fullmatch(r"rope_.*|blk\.\d+\.rope_freqs\.weight", name)
 
 
@@ -260,24 +304,34 @@ def _outer(file: GgufFile, hyper: Hyper) -> tuple[str, ...]:
 
 def _parts(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
     """Tensors that a layer has to have, behind its prefix."""
-    if hyper.recurrent:
-        return [*TENSORS[hyper.architecture.recurrence]]
-    fused = f"blk.{layer}.attn_qkv.weight" in file.tensors
+    recurring = TENSORS.get(hyper.architecture.recurrence, ())
+    if not hyper.architecture.has_attention:
+        return [*recurring]
+    if hyper.recurs(layer):
+        return ["attn_norm.weight", *recurring, *_outside_attention(file, hyper, layer)]
+    fused = f"blk.{layer}.attn_qkv.weight" in file.tensors and not hyper.architecture.gated_heads
     attention = ["attn_qkv"] if fused else ["attn_q", "attn_k", "attn_v"]
     if latent := hyper.latent:
         queries = ["attn_q_a", "attn_q_a_norm", "attn_q_b"] if latent.query_rank else ["attn_q"]
         attention = [*queries, "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b"]
+    names = [f"{name}.weight" for name in ("attn_norm", *attention, "attn_output")]
+    return [*names, *_outside_attention(file, hyper, layer)]
+
+
+def _outside_attention(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
+    """Tensors of the feed-forward part that a layer has to have, and of the norm before it."""
+    shared = hyper.architecture.shared
     if hyper.has_experts(layer):
         forward = ["ffn_gate_inp", *(f"ffn_{part}_exps" for part in _EXPERT)]
-        if f"blk.{layer}.ffn_up_shexp.weight" in file.tensors and hyper.latent:
+        if shared and f"blk.{layer}.ffn_up_shexp.weight" in file.tensors:
             forward += [f"ffn_{part}_shexp" for part in _EXPERT]
+            forward += ["ffn_gate_inp_shexp"] if shared == "gated" else []
     elif hyper.architecture.gate and f"blk.{layer}.ffn_gate.weight" in file.tensors:
         forward = ["ffn_gate", "ffn_up", "ffn_down"]
     else:
         forward = ["ffn_up", "ffn_down"]
     norm = hyper.architecture.forward_norm
-    names = ["attn_norm", *attention, "attn_output", *([norm] if norm else []), *forward]
-    return [f"{name}.weight" for name in names]
+    return [f"{name}.weight" for name in (*([norm] if norm else []), *forward)]
 
 
 def hash_of(file: GgufFile) -> str:

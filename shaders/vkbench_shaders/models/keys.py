@@ -181,15 +181,54 @@ def _groups_of(keys: Keys) -> tuple[int, int]:
     return groups, groups_used
 
 
+def layers_of(keys: Keys, architecture: Architecture) -> tuple[int, tuple[int, ...]]:
+    """How many layers make logits, and which of them have states in place of attention.
+
+    Layers behind those guess further tokens: no logits of the next one follow from them.
+    """
+    whole = keys.size("block_count")
+    if not architecture.interval:
+        return whole, tuple(range(whole)) if architecture.recurrence else ()
+    guessing = keys.count("nextn_predict_layers")
+    if (layers := whole - guessing) < 1:
+        complaint = f"is {guessing}; the model has {whole} layers in all"
+        raise keys.refusal_of("nextn_predict_layers", complaint)
+    marks = keys.value("attention.recurrent_layers")
+    if isinstance(marks, tuple):
+        return layers, tuple(layer for layer in range(layers) if marks[layer : layer + 1] == (1,))
+    interval = keys.size("full_attention_interval", architecture.interval)
+    return layers, tuple(layer for layer in range(layers) if (layer + 1) % interval)
+
+
+def _check_sections(keys: Keys, pairs: int) -> None:
+    """UsageError if some pairs do not turn: those that are in no section of three that take turns.
+
+    Sections tell rows and columns of pictures from time; of tokens all three are one position.
+    """
+    sections = keys.value("rope.dimension_sections")
+    if not isinstance(sections, tuple):
+        return
+    whole = (*sections, 0, 0)[: max(3, len(sections))]
+    sizes = [size if isinstance(size, int) and size > 0 else 0 for size in whole]
+    for pair in range(pairs):
+        place = pair % (sum(sizes) or 1)
+        if place >= 3 * sizes[place % 3]:
+            complaint = f"is {sizes}, by which pair {pair} of {pairs} never turns"
+            raise keys.refusal_of("rope.dimension_sections", complaint)
+
+
 def rope_of(keys: Keys, architecture: Architecture, key_size: int, context: int) -> Rope | None:
     if not architecture.rope:
         return None
     scaling, factor = _scaling_of(keys)
+    n_dims = keys.size("rope.dimension_count", key_size)
+    if architecture.recurrence == "delta":
+        _check_sections(keys, n_dims // 2)
     trained = keys.size("context_length", 4096)
     original = keys.size("rope.scaling.original_context_length", trained)
     rope = Rope(
         mode=architecture.rope,
-        n_dims=keys.size("rope.dimension_count", key_size),
+        n_dims=n_dims,
         freq_base=keys.number("rope.freq_base", 10000.0),
         freq_scale=1 / factor,
         ext_factor=1.0 if scaling == "yarn" else 0.0,

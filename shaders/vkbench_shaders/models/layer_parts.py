@@ -93,6 +93,11 @@ class LayerParts(Builder):
         if not self.has("ffn_up_shexp.weight"):
             return made
         shared = self.resolve_branch(self.forward(y, "_shexp"))
+        if self.has("ffn_gate_inp_shexp.weight"):
+            opened = self.map_numbers("sigmoid", self.product("ffn_gate_inp_shexp", y))
+            by: dict[str, Value] = {"broadcast": "channel"}
+            each = (1, count, 1, hyper.width)
+            shared = self.step("shared_gate", "mul", each, by, a=shared, b=opened)["y"]
         return self.step("shared", "add", self.grid(hyper.width), a=made, b=shared)["y"]
 
     def list_routing_params(self) -> dict[str, Value]:
@@ -193,10 +198,21 @@ class LayerParts(Builder):
         """Products with so many rows of each head's part of a matrix."""
         whole = self.whole_tensor(tensor := f"blk.{self.layer}.{name}.weight")
         parts = tuple(
-            Part(tensor=tensor, first=head * size + first, rows=rows)
-            for head in range(self.hyper.heads)
+            Part(tensor=tensor, first=start + first, rows=rows)
+            for start in range(0, self.file.tensor(tensor).shape[0], size)
         )
         return self.multiply_by(label, x, Weight(parts=parts, format=whole.format))
+
+    def project_gated_heads(self, y: str, half: int) -> str:
+        """Queries, or what gates their heads: the one or the other half of each head's rows."""
+        size, label = self.hyper.key_size, ("attn_q", "attn_q_gate")[half]
+        return self.multiply_rows_of_heads(label, "attn_q", y, half * size, size, 2 * size)
+
+    def gate_heads(self, attended: str, y: str) -> str:
+        """What attention made, each number times a share that the vectors themselves give."""
+        shares = self.map_numbers("sigmoid", self.project_gated_heads(y, 1))
+        shape = self.grid(self.hyper.heads * self.hyper.value_size)
+        return self.step("attn_gated", "mul", shape, a=attended, b=shares)["y"]
 
     def join_vectors(self, label: str, a: str, b: str, rows: int) -> str:
         """Each row of `a` and the same row of `b` behind it, as one longer vector."""

@@ -19,7 +19,7 @@ from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations, gates
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import LEAST_SUM, Rope
-from vkbench_shaders.models.recurrent.reference import recur
+from vkbench_shaders.models.recurrent.reference import mix_in_place_of_attention, recur
 from vkbench_shaders.models.recurrent.sizes import Memory
 from vkbench_shaders.models.reference_weights import Floats, LayerWeights, multiply, normalise
 from vkbench_shaders.quantisers import quants
@@ -48,7 +48,7 @@ class Reference:
 
     def logits(self, tokens: Tokens) -> Floats:
         """Logits of these tokens, which follow those read before: (tokens, vocabulary)."""
-        first = len(self.caches[0].keys) if self.caches else 0
+        first = max((len(cache.keys) for cache in self.caches.values()), default=0)
         positions = np.arange(first, first + len(tokens))
         x = self.embed_tokens(tokens, positions)
         for layer in range(self.hyper.layers):
@@ -82,11 +82,14 @@ class Reference:
     def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
         """What a layer makes of the vectors of tokens at these positions."""
         weight = self._weights_of(layer)
-        if self.hyper.recurrent:
+        if not self.hyper.architecture.has_attention:
             return recur(self.hyper, layer, weight, x, self.memory)
         y = normalise(self.hyper, weight, "attn_norm", x)
         norm = self.hyper.architecture.forward_norm
-        attended = self._attention(layer, weight, y, positions)
+        if self.hyper.recurs(layer):
+            attended = mix_in_place_of_attention(self.hyper, layer, weight, y, self.memory)
+        else:
+            attended = self._attention(layer, weight, y, positions)
         if "post_attention_norm.weight" in weight and norm != "post_attention_norm":
             attended = normalise(self.hyper, weight, "post_attention_norm", attended)
         x = x + attended
@@ -130,6 +133,9 @@ class Reference:
             return self._latent_attention(layer, weight, x, positions)
         q, k, v = self._project_heads(weight, x)
         q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
+        gate = None
+        if hyper.architecture.gated_heads:
+            q, gate = (part.copy() for part in np.split(q, 2, axis=-1))
         for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
             if f"{name}.weight" in weight:
                 part[...] = normalise(self.hyper, weight, name, part)
@@ -138,6 +144,8 @@ class Reference:
         cache = self.append_positions(layer, k.reshape(count, -1), v)
         sinks = weight.find("attn_sinks.weight")
         attended = self._attend_positions(layer, q, cache, positions, sinks)
+        if gate is not None:
+            attended = attended * activations.sigmoid(gate).reshape(count, -1)
         return multiply(weight, "attn_output", attended)
 
     def _latent_attention(
@@ -261,8 +269,13 @@ class Reference:
             for token, place in np.argwhere(best == expert):
                 inner = activate(gate.times(x[token]), up.times(x[token]))
                 made[token] += shares[token, place] * down.times(inner)
-        shared = "ffn_up_shexp.weight" in weight
-        return made + self._forward(weight, x, "_shexp") if shared else made
+        if "ffn_up_shexp.weight" not in weight:
+            return made
+        shared = self._forward(weight, x, "_shexp")
+        if "ffn_gate_inp_shexp.weight" in weight:
+            opened = activations.sigmoid(x @ weight["ffn_gate_inp_shexp.weight"].reshape(-1))
+            shared = shared * opened[:, None]
+        return made + shared
 
     def _hide_groups(self, preferred: Floats) -> Floats:
         """Preferences of experts, -Inf where the two best of a group do not lead to it."""

@@ -12,7 +12,7 @@ from vkbench_shaders.formats import Array, format_named
 from vkbench_shaders.gguf_file import GgufFile, Tensor
 from vkbench_shaders.models.hyper import Hyper, hyper_of
 from vkbench_shaders.models.making.mixtures import TYPES, Mixture, format_of
-from vkbench_shaders.models.making.shapes import Shape
+from vkbench_shaders.models.making.shape import Shape
 from vkbench_shaders.models.making.tensors import TensorPlan
 from vkbench_shaders.quantisers.quantiser import quantise_weights
 from vkbench_shaders.quantisers.quants import dequantise

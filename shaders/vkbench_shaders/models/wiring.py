@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from math import sqrt
 
-import numpy as np
-
 from vkbench.case import Value
-from vkbench.errors import UsageError
-from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.entries import ROUNDED
-from vkbench_shaders.kernels.attention.flash_plan import EIGHT
-from vkbench_shaders.kernels.rowwise import rope_normed, rope_rows
 from vkbench_shaders.models.building import BLOCK, Due
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
-    PAIRS,
     POSITIONS,
     ROWS,
     TOKENS,
@@ -29,13 +21,12 @@ from vkbench_shaders.models.graph import (
     Graph,
     Phase,
 )
+from vkbench_shaders.models.heads import HeadParts
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.keys import Rope
 from vkbench_shaders.models.layer_parts import LayerParts
-from vkbench_shaders.models.recurrent.mamba import MambaParts
+from vkbench_shaders.models.recurrent.convolved import DeltaParts, MambaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
-from vkbench_shaders.models.recurrent.sizes import Mamba, Rwkv
-from vkbench_shaders.models.shifting import SOURCES
+from vkbench_shaders.models.recurrent.sizes import Mamba
 
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
@@ -45,47 +36,33 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     return wiring.graph()
 
 
-def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
-    """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
-    if hyper.recurrent:
-        raise UsageError(
-            f"{file.path}: the model's layers keep one state of all tokens, so "
-            "no token can be dropped from it"
-        )
-    if not hyper.rope:
-        raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
-    shifting = _Shifting(file, hyper.turned_back, phase)
-    for layer in range(hyper.layers):
-        shifting.layer = layer
-        shifting.move_rows("k", hyper.key_size)
-        shifting.move_rows("v", hyper.value_size)
-    return replace(shifting.graph(), kept=())
-
-
-_READERS = ("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa")
+_READERS = (
+    *("attn_qkv", "attn_q", "attn_k", "attn_v", "attn_q_a", "attn_kv_a_mqa"),
+    *("attn_gate", "ssm_beta", "ssm_alpha", "ssm_ba"),
+)
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(LayerParts, MambaParts, RwkvParts):
+class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
-        self.cosines: dict[Rope, str] = {}  # of a token: the values that have them
         x = self.embedding()
         branch: str | Due = ""
-        wires: dict[type, Callable[[str, str | Due], tuple[str, str | Due]]] = {
-            Mamba: self.mamba_layer,
-            Rwkv: self.rwkv_layer,
-        }
-        wire = wires.get(type(self.hyper.recurrent), self.attentive_layer)
         for layer in range(self.hyper.layers):
             self.layer = layer
-            x, branch = wire(x, branch)
+            x, branch = self.choose_wire()(x, branch)
         self.layer = -1
         self.head(x, branch)
 
+    def choose_wire(self) -> Callable[[str, str | Due], tuple[str, str | Due]]:
+        """What builds this layer."""
+        if self.hyper.architecture.has_attention:
+            return self.attentive_layer
+        return self.mamba_layer if isinstance(self.hyper.recurrent, Mamba) else self.rwkv_layer
+
     def attentive_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
-        """A layer's vectors behind attention, and what is to be added to them."""
+        """A layer's vectors behind attention or a net, and what is to be added to them."""
         norm = self.hyper.architecture.forward_norm
         routed = self.hyper.has_experts(self.layer)
         forward = [] if routed else self.of_layer("ffn_gate", "ffn_up")
@@ -93,10 +70,11 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         readers += [] if norm else forward
         x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
         self.streams.append(x)
+        mixed = self.delta_net(y) if self.hyper.recurs(self.layer) else self.attention(y)
         if norm:
-            x, y = self.normalise_rows(norm, x, self.attention(y), readers=forward)
+            x, y = self.normalise_rows(norm, x, mixed, readers=forward)
         else:
-            x = self.add_branch(x, self.attention(y))
+            x = self.add_branch(x, mixed)
         return x, self.behind("post_ffw_norm", self.feed_forward(y))
 
     def embedding(self) -> str:
@@ -131,9 +109,10 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
             return self.behind("post_attention_norm", self.project_latent_output(attended))
         q, k, v = self.project_heads(y)
         attend = self.at_once if self.attends_at_once() else self.step_by_step
-        return self.behind(
-            "post_attention_norm", self.postpone_product("attn_output", attend(q, k, v))
-        )
+        attended = attend(q, k, v)
+        if hyper.architecture.gated_heads:
+            attended = self.gate_heads(attended, y)
+        return self.behind("post_attention_norm", self.postpone_product("attn_output", attended))
 
     def step_by_step(self, q: str, k: str, v: str) -> str:
         """What attention makes of heads that other steps normalise, turn and store."""
@@ -215,24 +194,12 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
             mask=self.mask(),
         )["y"]
 
-    def turns(self, rope: Rope) -> str:
-        """The cosines and sines of the token's position, which layers share."""
-        if rope not in self.cosines:
-            batch, size = self.phase.batch, self.hyper.key_size
-            pairs = np.zeros((batch, size), np.float32)
-            pairs[:, token.pairs(rope.n_dims, rope.mode)[0]] = 1
-            self.constants[self.input(PAIRS, "f32", batch * size)] = pairs
-            params, bound = self.turning(rope)
-            with self.in_layer(-1):
-                made = self.step("turns", "rope", (batch, 1, 1, size), params, x=PAIRS, **bound)
-            self.cosines[rope] = made["y"]
-        return self.cosines[rope]
-
     def attended_as(self) -> str:
         """The format of attention's results."""
         whole = (
             self.hyper.value_size % BLOCK == 0
             and not self.hyper.latent
+            and not self.hyper.architecture.gated_heads
             and self.phase.cache in ROUNDED
         )
         return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
@@ -241,7 +208,9 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         """Queries, keys and values: of one matrix or of three."""
         hyper = self.hyper
         if not self.has("attn_qkv.weight"):
-            return self.product("attn_q", y), self.product("attn_k", y), self.product("attn_v", y)
+            gated = hyper.architecture.gated_heads
+            q = self.project_gated_heads(y, 0) if gated else self.product("attn_q", y)
+            return q, self.product("attn_k", y), self.product("attn_v", y)
         keys = hyper.groups * hyper.key_size
         sizes = (hyper.heads * hyper.key_size, keys, hyper.groups * hyper.value_size)
         starts = (0, sizes[0], sizes[0] + keys)
@@ -250,89 +219,6 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
             for first, rows in zip(starts, sizes, strict=True)
         )
         return q, k, v
-
-    def head_norm(self, label: str, x: str, heads: int) -> str:
-        """Each head normalised, where the model does that."""
-        name = f"attn_{label}_norm"
-        if not self.has(f"{name}.weight"):
-            return x
-        return self.normalise_rows(name, x, rows=self.count * heads, width=self.hyper.key_size)[1]
-
-    def turn_heads(self, label: str, x: str, heads: int, norm: str = "") -> str:
-        """Heads that are turned, and normalised before by a norm that this step has besides."""
-        if not (rope := self.hyper.rope_of(self.layer)):
-            return x
-        params, bound = self.turning(rope)
-        shape = (self.phase.batch, self.phase.tokens, heads, self.hyper.key_size)
-        if norm:
-            params |= {"eps": self.hyper.eps}
-            bound |= {"weights": self.weight(f"blk.{self.layer}.{norm}.weight", "f32")}
-        kernel = "rms_norm_rope" if norm else "rope"
-        return self.step(f"rope_{label}", kernel, shape, params, x=x, **bound)["y"]
-
-    def norm_and_turn(self, label: str, x: str, heads: int) -> str:
-        """Heads that are normalised where the model does that, and turned: by one step at best."""
-        norm = f"attn_{label}_norm"
-        if self.norms_and_turns(norm):
-            return self.turn_heads(label, x, heads, norm)
-        return self.turn_heads(label, self.head_norm(label, x, heads), heads)
-
-    def norms_and_turns(self, norm: str) -> bool:
-        """Whether heads have a norm that is made by the step that turns them."""
-        rope, size = self.hyper.rope_of(self.layer), self.hyper.key_size
-        if not rope or not self.has(f"{norm}.weight"):
-            return False
-        is_rms = self.hyper.architecture.norm == "rms_norm"
-        return is_rms and size <= rope_normed.MOST and size % EIGHT == rope.n_dims % EIGHT == 0
-
-    def turning(self, rope: Rope) -> tuple[dict[str, Value], dict[str, str]]:
-        """Parameters of rope, and what it is given beside heads."""
-        params: dict[str, Value] = {k: v for k, v in asdict(rope).items() if k != "factors"}
-        if rope.n_dims == self.hyper.key_size:
-            del params["n_dims"]
-        factors = self.unread_input()
-        if rope.factors:
-            params["factors"] = "given"
-            factors = self.weight(rope.factors, "f32")
-        positions = self.input(POSITIONS, "i32", self.phase.tokens)
-        return params, {"positions": positions, "factors": factors}
-
-    def turns_into_cache(self) -> bool:
-        """Whether one step turns keys and stores them."""
-        rope = self.hyper.rope_of(self.layer)
-        if not rope or self.phase.cache not in rope_rows.TYPES:
-            return False
-        return self.hyper.key_size % EIGHT == rope.n_dims % EIGHT == 0
-
-    def turn_into_cache(self, x: str) -> str:
-        """The cache of keys with these heads in it, turned."""
-        phase, rope = self.phase, self.hyper.rope_of(self.layer)
-        assert rope
-        params, bound = self.turning(rope)
-        rows, cache = self.cache("k", self.hyper.key_size)
-        shape = (rows, phase.batch, phase.tokens, self.hyper.groups, self.hyper.key_size)
-        ids = self.input(ROWS, "i32", self.count)
-        types = {"y": phase.cache}
-        self.step("cache_k", "rope_set_rows", shape, params, types, x=x, ids=ids, y=cache, **bound)
-        return cache
-
-    def store_vectors(self, name: str, x: str, size: int) -> str:
-        """The cache of keys or values, with these vectors in it."""
-        rows, cache = self.cache(name, size)
-        ids = self.input(ROWS, "i32", self.count)
-        shape = (rows, self.count, self.hyper.groups * size)
-        types = {"y": self.phase.cache}
-        self.step(f"cache_{name}", "set_rows", shape, {}, types, y=cache, x=x, ids=ids)
-        return cache
-
-    def cache(self, name: str, size: int) -> tuple[int, str]:
-        """Rows and name of this layer's cache of keys or values, of so many numbers a head."""
-        phase, fmt = self.phase, format_named(self.phase.cache)
-        rows = phase.batch * phase.room
-        cache = f"cache.{name}.{self.layer}"
-        self.caches.append(cache)
-        self.sizes[cache] = rows * fmt.items(self.hyper.groups * size) * fmt.dtype.itemsize
-        return rows, cache
 
     def head(self, x: str, branch: str | Due) -> None:
         """Logits of the tokens that are wanted."""
@@ -365,24 +251,3 @@ class Wiring(LayerParts, MambaParts, RwkvParts):
         chosen = (self.count, count, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]
-
-
-class _Shifting(Wiring):
-    """Rows of caches, read, turned if they are keys, and written elsewhere."""
-
-    def move_rows(self, name: str, size: int) -> None:
-        phase, width = self.phase, self.hyper.groups * size
-        rows = phase.batch * phase.room
-        ids = self.input(SOURCES, "i32", self.count)
-        x = self.step(
-            f"shift_{name}",
-            "get_rows",
-            (rows, self.count, width),
-            {},
-            {"table": phase.cache},
-            table=f"cache.{name}.{self.layer}",
-            ids=ids,
-        )["y"]
-        self.store_vectors(
-            name, self.turn_heads(name, x, self.hyper.groups) if name == "k" else x, size
-        )

@@ -70,7 +70,7 @@ def pose_job(job: Job, device: DeviceFacts) -> Posed:
     case, file = model_case(job.case), open_gguf(Path(job.source.path))
     case.check_file(file)
     hyper = hyper_of(file, case.room)
-    if hyper.recurrent and case.cache != CACHES[0]:
+    if not hyper.architecture.has_attention and case.cache != CACHES[0]:
         raise UsageError(
             f"{file.path}: the model has states and no cache of keys and values: leave --cache out"
         )

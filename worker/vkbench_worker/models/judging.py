@@ -222,7 +222,6 @@ def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) ->
     def stream(layer: int) -> Floats:
         return _layer_inputs(trial, left, layer, sequence, rows)
 
-    judge_layer = _judge_recurrent_layer if model.hyper.recurrent else _judge_cached_layer
     for layer in trial.kept:
         if layer == 0:
             expected = reference.embed_tokens(trial.given[sequence][rows], positions)
@@ -233,6 +232,8 @@ def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) ->
                 1e-10,
                 float(np.square(expected).sum()),
             )
+        recurs = model.hyper.recurs(layer)
+        judge_layer = _judge_recurrent_layer if recurs else _judge_cached_layer
         judge_layer(findings, Place(trial, left, sequence, rows), reference, layer, limit)
     words = np.array(_spread(model.hyper.vocabulary, min(_WORDS, model.hyper.vocabulary)))
     expected = reference.head(stream(model.hyper.layers)[-1:], words)

@@ -32,8 +32,8 @@ from vkbench_shaders.models.graph import (
 )
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.recurrent.memory import StateSlots, Turn
-from vkbench_shaders.models.shifting import shift_arrays
-from vkbench_shaders.models.wiring import graph_of, shift_graph_of
+from vkbench_shaders.models.shifting import shift_arrays, shift_graph_of
+from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.closing import Closing
 from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights

@@ -105,7 +105,7 @@ class Trial:
         where that cannot be, or would leave another trial's caches as this one's kernels make them.
         """
         dropped = self.dropped
-        if self._follows or not self.model.hyper.rope or not dropped:
+        if self._follows or not self.model.hyper.can_shift or not dropped:
             return None
         self.model.shift(dropped, self.case.tokens)
         at = self.case.tokens - dropped

@@ -128,7 +128,8 @@ def make(
     from vkbench_shaders.models.making.making import ModelPlan
     from vkbench_shaders.models.making.making import make as write
     from vkbench_shaders.models.making.mixtures import mixture_named
-    from vkbench_shaders.models.making.shapes import resize_shape, shape_named
+    from vkbench_shaders.models.making.shape import resize_shape
+    from vkbench_shaders.models.making.shapes import shape_named
 
     check_writable(output)
     name, shape = shape_named(arch, like)

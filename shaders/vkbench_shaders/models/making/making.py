@@ -10,7 +10,7 @@ from typing import IO
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.models.making.metadata import metadata
 from vkbench_shaders.models.making.mixtures import Mixture, format_of
-from vkbench_shaders.models.making.shapes import Shape
+from vkbench_shaders.models.making.shape import Shape
 from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
 from vkbench_shaders.models.making.weights import WAYS, ends
 from vkbench_shaders.models.making.writing import Placed, header

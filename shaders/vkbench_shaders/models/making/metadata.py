@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from vkbench_shaders.models.making.mixtures import Mixture
-from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, RWKV, Shape
+from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, RWKV, Shape
 
-Value = bool | int | float | str  # whole numbers are stored as u32, others as f32
+Value = bool | int | float | str | tuple[int, ...]  # u32, and others as f32
 
 _QUANTISATION: Final = 2  # version of the blocks' layouts
 _GEMMA2_CAPS: Final = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
@@ -50,7 +50,26 @@ def _sizes(shape: Shape) -> dict[str, Value]:
         "rope.dimension_count": shape.turned,
         "rope.freq_base": shape.rope_base,
     }
-    return sizes | _scaling(shape) | _experts(shape) | _windows(shape) | _latent(shape)
+    sizes |= _scaling(shape) | _experts(shape) | _windows(shape)
+    return sizes | _latent(shape) | _nets(shape)
+
+
+def _nets(shape: Shape) -> dict[str, Value]:
+    """Sizes of gated delta nets, and which layers have them."""
+    if not shape.nets:
+        return {}
+    keys, heads, size = shape.nets
+    third = -(-shape.turned // 6)  # of the pairs that turn
+    sections = (third, third, shape.turned // 2 - 2 * third, 0)
+    return {
+        **({} if shape.arch == "qwen3next" else {"rope.dimension_sections": sections}),
+        "ssm.conv_kernel": CONVOLVED,
+        "ssm.inner_size": heads * size,
+        "ssm.state_size": size,
+        "ssm.time_step_rank": heads,
+        "ssm.group_count": keys,
+        "full_attention_interval": shape.interval,
+    }
 
 
 def _states(shape: Shape) -> dict[str, Value]:
@@ -127,6 +146,9 @@ def _experts(shape: Shape) -> dict[str, Value]:
     if shape.arch == "qwen3moe":
         counts["expert_feed_forward_length"] = shape.feed_forward
         counts["feed_forward_length"] = shape.feed_forward * shape.used
+    if shape.nets:
+        counts["expert_feed_forward_length"] = shape.feed_forward
+        counts["expert_shared_feed_forward_length"] = shape.shared * shape.feed_forward
     if shape.arch == "gpt-oss":
         counts["expert_feed_forward_length"] = shape.feed_forward
     return counts

@@ -12,7 +12,7 @@ from typing import Final
 
 from vkbench.words import names
 from vkbench_shaders.formats import PLAIN, WEIGHTS, format_named
-from vkbench_shaders.models.making.shapes import Shape
+from vkbench_shaders.models.making.shape import Shape
 from vkbench_shaders.models.making.tensors import TensorPlan
 
 

@@ -60,7 +60,8 @@ class Seeded:
         """How it is made."""
         from vkbench_shaders.models.making.making import ModelPlan
         from vkbench_shaders.models.making.mixtures import mixture_named
-        from vkbench_shaders.models.making.shapes import SHAPES, resize_shape
+        from vkbench_shaders.models.making.shape import resize_shape
+        from vkbench_shaders.models.making.shapes import SHAPES
 
         return ModelPlan(
             name=self.shape_name,
@@ -90,6 +91,9 @@ SEEDED: Final = (
     Seeded(like="llama-3-8b", type="q8_0", hash="55637495c4aa"),
     Seeded(like="mixtral-8x7b", type="q4_K_M", hash="113d9900f351", layers=8),
     Seeded(like="qwen3-8b", type="q4_K_M", hash="a502154260ad"),
+    Seeded(like="qwen3.5-4b", type="q4_K_M", hash="b1ae5660ee2b"),
+    Seeded(like="qwen3.5-35b-a3b", type="q4_K_M", hash="8f0ee5b6044b", layers=8),
+    Seeded(like="qwen3-next-80b-a3b", type="q4_K_M", hash="a718b9c8a1ec", layers=4),
     Seeded(like="phi2", type="q4_K_M", hash="95ea2f54a9cf"),
     Seeded(like="gemma3-4b", type="q4_K_M", hash="262c7216eb95"),
     Seeded(like="gpt-oss-20b", type="mxfp4_moe", hash="d339afdd7d8a", layers=8),

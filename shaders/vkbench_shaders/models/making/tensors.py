@@ -13,7 +13,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
-from vkbench_shaders.models.making.shapes import CENTRED, CONVOLVED, RWKV, Shape
+from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, RWKV, Shape
 
 _LOGITS = 3.0  # standard deviation of logits: the likeliest token stands out, as in real models
 _SCALED = ("gemma2", "gemma3")  # architectures that scale the embedding, with norms behind parts
@@ -84,6 +84,8 @@ def _layer(shape: Shape, layer: int) -> Iterator[TensorPlan]:
         yield from (replace(made, name=f"blk.{layer}.{made.name}") for made in parts)
         return
     attention = _latent if shape.rank else _attention
+    if shape.nets and (layer + 1) % shape.interval:
+        attention = _net
     sizes = shape
     if layer < shape.dense:
         sizes = replace(shape, experts=0, feed_forward=shape.dense_forward)
@@ -94,7 +96,8 @@ def _layer(shape: Shape, layer: int) -> Iterator[TensorPlan]:
 def _attention(shape: Shape) -> Iterator[TensorPlan]:
     yield _norm("attn_norm", shape.width)
     joined = shape.arch in ("gpt2", "phi2", "phi3")
-    sizes = {"attn_q": shape.query, "attn_k": shape.key, "attn_v": shape.key}
+    queries = 2 * shape.query if shape.nets else shape.query  # with gates of what heads make
+    sizes = {"attn_q": queries, "attn_k": shape.key, "attn_v": shape.key}
     if joined:
         sizes = {"attn_qkv": sum(sizes.values())}
     for name, size in sizes.items():
@@ -102,10 +105,12 @@ def _attention(shape: Shape) -> Iterator[TensorPlan]:
         yield _matrix(name, (size, shape.width), gain)
         if shape.arch in (*CENTRED, "qwen2", "gpt-oss"):
             yield _bias(name, size)
-    if shape.arch in ("qwen3", "qwen3moe", "gemma3"):
+    if shape.arch in ("qwen3", "qwen3moe", "gemma3") or shape.nets:
         yield _norm("attn_q_norm", shape.head_size)
         yield _norm("attn_k_norm", shape.head_size)
-    yield _matrix("attn_output", (shape.width, shape.query), _share(shape))
+    # gates halve what heads make
+    loss = 2.0 if shape.nets else 1.0
+    yield _matrix("attn_output", (shape.width, shape.query), loss * _share(shape))
     if shape.arch in CENTRED:
         yield _bias("attn_norm", shape.width)
     if shape.arch in (*CENTRED, "gpt-oss"):
@@ -114,6 +119,24 @@ def _attention(shape: Shape) -> Iterator[TensorPlan]:
         yield TensorPlan(name="attn_sinks.weight", shape=(shape.heads,), deviation=1.0)
     if shape.arch in _SCALED:
         yield _norm("post_attention_norm", shape.width, mean=_share(shape))
+
+
+def _net(shape: Shape) -> Iterator[TensorPlan]:
+    """A gated delta net: tokens are convolved, heads learn what they lack, and a gate follows."""
+    keys, heads, size = shape.nets
+    wide, values, channels = shape.width, heads * size, (2 * keys + heads) * size
+    yield _norm("attn_norm", wide)
+    yield _matrix("attn_qkv", (channels, wide))
+    yield _matrix("attn_gate", (values, wide))
+    yield _matrix("ssm_conv1d", (channels, CONVOLVED))
+    yield TensorPlan(name="ssm_dt.bias", shape=(heads,), deviation=1.0, mean=-4.0)
+    yield TensorPlan(name="ssm_a", shape=(heads,), deviation=1.5, mean=-8.0)
+    joined = {"ssm_ba": 2 * heads}
+    separate = {"ssm_beta": heads, "ssm_alpha": heads}
+    for name, rows in (joined if shape.arch == "qwen3next" else separate).items():
+        yield _matrix(name, (rows, wide))
+    yield _norm("ssm_norm", size)
+    yield _matrix("ssm_out", (wide, values), 2 * _share(shape))
 
 
 def _latent(shape: Shape) -> Iterator[TensorPlan]:
@@ -203,7 +226,8 @@ def _shares(name: str, shape: tuple[int, ...], mean: float = 0.5) -> TensorPlan:
 def _feed_forward(shape: Shape) -> Iterator[TensorPlan]:
     wide, inner = shape.width, shape.feed_forward
     if shape.arch != "phi2":
-        yield _norm("post_attention_norm" if shape.arch == "gpt-oss" else "ffn_norm", wide)
+        is_behind = shape.arch == "gpt-oss" or shape.nets
+        yield _norm("post_attention_norm" if is_behind else "ffn_norm", wide)
     if shape.experts:
         yield from _experts(shape)
         return
@@ -242,6 +266,8 @@ def _experts(shape: Shape) -> Iterator[TensorPlan]:
         yield _matrix("ffn_gate_shexp", (shape.shared * inner, wide))
         yield _matrix("ffn_up_shexp", (shape.shared * inner, wide))
         yield _matrix("ffn_down_shexp", (wide, shape.shared * inner), _share(shape))
+    if shape.shared and shape.nets:
+        yield _matrix("ffn_gate_inp_shexp", (wide,))
 
 
 def _share(shape: Shape) -> float:

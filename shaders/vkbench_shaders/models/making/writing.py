@@ -17,7 +17,7 @@ from vkbench_shaders.gguf_file import MAGIC, VERSIONS
 from vkbench_shaders.models.making.metadata import Value
 
 ALIGNMENT: Final = 32  # of tensor data, which files do not say that keep to it
-_UINT32, _FLOAT32, _BOOL, _STRING = 4, 6, 7, 8
+_UINT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,8 @@ def _value(value: Value) -> bytes:
             return struct.pack("<II", _UINT32, value)
         case float():
             return struct.pack("<If", _FLOAT32, value)
+        case tuple():
+            return struct.pack(f"<IIQ{len(value)}I", _ARRAY, _UINT32, len(value), *value)
     return struct.pack("<I", _STRING) + _string(value)
 
 

@@ -16,14 +16,14 @@ def mix_tokens(
     mixed = multiply(weight, "ssm_in", x)
     if sizes.rank:
         given, gate = np.split(mixed, [sizes.inner], axis=-1)
-        values, conv = _convolve(sizes, weight, given, before["conv"])
+        values, conv = convolve_tokens(sizes.taps, weight, given, before["conv"])
         dt, b, c = np.split(
             multiply(weight, "ssm_x", values), [sizes.rank, sizes.rank + sizes.keys], axis=-1
         )
         dt = multiply(weight, "ssm_dt", dt)
     else:
         gate, given, dt = np.split(mixed, [sizes.inner, sizes.inner + sizes.channels], axis=-1)
-        convolved, conv = _convolve(sizes, weight, given, before["conv"])
+        convolved, conv = convolve_tokens(sizes.taps, weight, given, before["conv"])
         values, b, c = np.split(convolved, [sizes.inner, sizes.inner + sizes.shared], axis=-1)
         dt = dt + weight["ssm_dt.bias"]
     made, scan = _scan(sizes, weight, values, b, c, dt, before["scan"])
@@ -35,15 +35,17 @@ def mix_tokens(
     return multiply(weight, "ssm_out", made), {"conv": conv, "scan": scan}
 
 
-def _convolve(
-    sizes: Mamba, weight: LayerWeights, x: Floats, before: Floats
+def convolve_tokens(
+    taps: int, weight: LayerWeights, x: Floats, before: Floats
 ) -> tuple[Floats, Floats]:
     """Each token with those before it, by the taps of each channel; and the last ones."""
     seen = np.concatenate([before, x])
     made = sum(
-        seen[tap : tap + len(x)] * weight["ssm_conv1d.weight"][:, tap] for tap in range(sizes.taps)
+        seen[tap : tap + len(x)] * weight["ssm_conv1d.weight"][:, tap] for tap in range(taps)
     )
-    return activations.silu(made + weight["ssm_conv1d.bias"]), seen[len(x) :]
+    if "ssm_conv1d.bias" in weight:
+        made = made + weight["ssm_conv1d.bias"]
+    return activations.silu(np.asarray(made)), seen[len(x) :]
 
 
 def _scan(

@@ -25,6 +25,10 @@ _RWKV: Final = (
     *("time_mix_ln.weight", "time_mix_ln.bias", "channel_mix_lerp_k.weight"),
     *("channel_mix_key.weight", "channel_mix_value.weight"),
 )
+_DELTA: Final = (
+    *("attn_qkv.weight", "attn_gate.weight", "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"),
+    *("ssm_norm.weight", "ssm_out.weight"),
+)
 TENSORS: Final[Mapping[str, tuple[str, ...]]] = {  # of a layer, by recurrence
     "mamba": (
         *("attn_norm.weight", "ssm_in.weight", "ssm_conv1d.weight", "ssm_conv1d.bias"),
@@ -34,6 +38,8 @@ TENSORS: Final[Mapping[str, tuple[str, ...]]] = {  # of a layer, by recurrence
         *("attn_norm.weight", "ssm_in.weight", "ssm_conv1d.weight", "ssm_conv1d.bias"),
         *("ssm_dt.bias", "ssm_a", "ssm_d", "ssm_norm.weight", "ssm_out.weight"),
     ),
+    "delta": (*_DELTA, "ssm_beta.weight", "ssm_alpha.weight"),
+    "delta_next": (*_DELTA, "ssm_ba.weight"),
     "rwkv6": (
         *_RWKV,
         *(f"time_mix_{name}.weight" for name in ("w1", "w2", "lerp_x", "first", "decay", "gate")),
@@ -171,6 +177,63 @@ class Mamba(Recurrent):
         return self.inner + (0 if self.rank else 2 * self.shared)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Delta(Recurrent):
+    """Sizes of layers of gated delta nets."""
+
+    width: int
+    taps: int  # tokens that the convolution before the net looks at
+    heads: int  # of values
+    groups: int  # heads of keys, and of queries
+    head: int  # numbers of any of them
+    is_next: bool  # Qwen3-Next: heads that share one of keys are neighbours, and a matrix is joined
+
+    @property
+    def shared(self) -> NDArray[np.integer]:
+        """The head of keys that each head of values reads."""
+        heads = np.arange(self.heads)
+        return heads // (self.heads // self.groups) if self.is_next else heads % self.groups
+
+    @property
+    def keys(self) -> int:
+        """Numbers of a token's keys, and of its queries."""
+        return self.groups * self.head
+
+    @property
+    def values(self) -> int:
+        """Numbers of a token's values."""
+        return self.heads * self.head
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a token that the convolution is of."""
+        return 2 * self.keys + self.values
+
+    @property
+    def states(self) -> Mapping[str, tuple[int, ...]]:
+        """What a sequence's tokens leave in a layer: the last ones, and what heads learnt."""
+        return {
+            "conv": (self.taps - 1, self.channels),
+            "delta": (self.heads, self.head, self.head),
+        }
+
+    def shapes(self, stored: StoredShapes) -> StoredShapes:
+        """All follow from the keys."""
+        each = (self.heads, self.width)
+        return {
+            "attn_qkv.weight": (self.channels, self.width),
+            "attn_gate.weight": (self.values, self.width),
+            "ssm_conv1d.weight": (self.channels, self.taps),
+            "ssm_dt.bias": (self.heads,),
+            "ssm_a": (self.heads,),
+            "ssm_beta.weight": each,
+            "ssm_alpha.weight": each,
+            "ssm_ba.weight": (2 * self.heads, self.width),
+            "ssm_norm.weight": (self.head,),
+            "ssm_out.weight": (self.width, self.values),
+        }
+
+
 @dataclass(kw_only=True)
 class Memory:
     """What tokens left in each layer of a reference, and what its first layer tells the others."""
@@ -186,6 +249,8 @@ class Memory:
 
 def recurrent_of(keys: Keys, recurrence: str) -> Recurrent:
     """The sizes that a file's keys tell; UsageError names one that no kernel has."""
+    if recurrence.startswith("delta"):
+        return _delta_of(keys, recurrence)
     return (_rwkv_of if recurrence.startswith("rwkv") else _mamba_of)(keys, recurrence)
 
 
@@ -208,6 +273,32 @@ def _rwkv_of(keys: Keys, recurrence: str) -> Rwkv:
     return Rwkv(is_sixth=is_sixth, width=width, head=head, rescaled=rescaled)
 
 
+def _delta_of(keys: Keys, recurrence: str) -> Delta:
+    head, heads = _size_of_state(keys, "ssm.state_size"), keys.size("ssm.time_step_rank")
+    groups = keys.size("ssm.group_count")
+    if heads % groups:
+        raise keys.refusal_of(
+            "ssm.group_count", f"is {groups}, which does not divide {heads} heads"
+        )
+    if (inner := keys.size("ssm.inner_size")) != heads * head:
+        raise keys.refusal_of("ssm.inner_size", f"is {inner}, and not {heads} heads of {head}")
+    return Delta(
+        width=keys.size("embedding_length"),
+        taps=_taps_of(keys),
+        heads=heads,
+        groups=groups,
+        head=head,
+        is_next=recurrence == "delta_next",
+    )
+
+
+def _taps_of(keys: Keys) -> int:
+    """Tokens that a convolution looks at; UsageError unless it looks back."""
+    if (taps := keys.size("ssm.conv_kernel")) < 2:
+        raise keys.refusal_of("ssm.conv_kernel", f"is {taps}; it has to be 2 or more")
+    return taps
+
+
 def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
     inner = keys.size("ssm.inner_size")
     rank = keys.size("ssm.time_step_rank")
@@ -226,15 +317,12 @@ def _mamba_of(keys: Keys, recurrence: str) -> Mamba:
         raise keys.refusal_of(
             "ssm.group_count", f"is {sizes['groups']}, which does not divide {rank} heads"
         )
-    if (taps := keys.size("ssm.conv_kernel")) < 2:
-        raise keys.refusal_of("ssm.conv_kernel", f"is {taps}; it has to be 2 or more")
-    width = keys.size("embedding_length")
+    taps, width = _taps_of(keys), keys.size("embedding_length")
     return Mamba(width=width, taps=taps, inner=inner, keys=state, **sizes)
 
 
-def check_shapes(path: Path, prefix: str, sizes: Recurrent, stored: StoredShapes) -> None:
-    """UsageError that names the first tensor of a layer whose shape is not what its sizes need."""
-    shapes = sizes.shapes(stored)
+def check_shapes(path: Path, prefix: str, shapes: StoredShapes, stored: StoredShapes) -> None:
+    """UsageError that names the first tensor of a layer whose shape is not the one it has to be."""
     for name, shape in stored.items():
         needed = shapes[name]
         if len(needed) == 1:

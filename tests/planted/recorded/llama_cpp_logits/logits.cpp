@@ -1,7 +1,7 @@
 // Prints the logits of given tokens as llama.cpp's library works them out on a CPU, as float32, a row a token.
-// tests/planted/recorded_logits.py compiles and runs it.
+// The first PROMPT tokens are read at once, all others one by one. tests/planted/recorded_logits.py runs it.
 //
-//   logits MODEL.gguf TOKEN.. > logits.f32
+//   logits MODEL.gguf PROMPT TOKEN.. > logits.f32
 #include "ggml-backend.h"
 #include "llama.h"
 #include <cstdio>
@@ -27,18 +27,20 @@ int main(int count, char **words) {
   llama_context *context = llama_init_from_model(model, of_context);
   if (!context) return 1;
 
-  const int tokens = count - 2;
-  llama_batch batch = llama_batch_init(tokens, 0, 1);
-  batch.n_tokens = tokens;
-  for (int i = 0; i < tokens; i++) {
-    batch.token[i] = atoi(words[2 + i]);
-    batch.pos[i] = i;
-    batch.n_seq_id[i] = 1;
-    batch.seq_id[i][0] = 0;
-    batch.logits[i] = 1;
-  }
-  if (llama_decode(context, batch)) return 1;
+  const int tokens = count - 3, prompt = atoi(words[2]);
   const int words_known = llama_vocab_n_tokens(llama_model_get_vocab(model));
-  for (int i = 0; i < tokens; i++) fwrite(llama_get_logits_ith(context, i), 4, words_known, stdout);
+  llama_batch batch = llama_batch_init(tokens, 0, 1);
+  for (int at = 0; at < tokens; at += batch.n_tokens) {
+    batch.n_tokens = at ? 1 : prompt < tokens ? prompt : tokens;
+    for (int i = 0; i < batch.n_tokens; i++) {
+      batch.token[i] = atoi(words[3 + at + i]);
+      batch.pos[i] = at + i;
+      batch.n_seq_id[i] = 1;
+      batch.seq_id[i][0] = 0;
+      batch.logits[i] = 1;
+    }
+    if (llama_decode(context, batch)) return 1;
+    for (int i = 0; i < batch.n_tokens; i++) fwrite(llama_get_logits_ith(context, i), 4, words_known, stdout);
+  }
   return 0;
 }
