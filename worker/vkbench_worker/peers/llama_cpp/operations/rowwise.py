@@ -133,8 +133,9 @@ def _first_of_equal(problem: Problem, y: Array, given: Callable[[str], Array]) -
 
 def _index_positions(problem: Problem, views: Views) -> tuple[object, ...]:
     """Scores of positions; what heads share has one of them."""
-    s, t, h, n, k = problem.shape.values()
-    shapes = {"k": (s, n, 1, k), "weights": (s, 1, t, h), "mask": (s, 1, t, n), "y": (s, 1, t, n)}
+    s, t, h, n, _ = problem.shape.values()
+    key = views["k"].shape[-1]  # items
+    shapes = {"k": (s, n, 1, key), "weights": (s, 1, t, h), "mask": (s, 1, t, n), "y": (s, 1, t, n)}
     return views["q"], *(views[name].reshape(*shape) for name, shape in shapes.items())
 
 

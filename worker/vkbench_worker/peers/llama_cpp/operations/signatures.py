@@ -97,6 +97,7 @@ OF_BLOCKS: Final = (
     "cast",
     "concat",
     "set_rows",
+    "lightning_indexer",
 )
 # Formats for which functions abort though the backend says that it supports them.
 ABORTS: Final[Mapping[str, tuple[str, ...]]] = {
