@@ -104,7 +104,7 @@ LIGHTNING_INDEXER = Kernel(
     name="lightning_indexer",
     description="Scores positions for sparse attention: y[t, n] = sum over heads h of"
     " w[t, h] * max(0, q[t, h] . k[n]), plus a mask.",
-    group="routing",
+    group="attention",
     dims=("s", "t", "h", "n", "k"),
     bindings=(
         declare_input("q", ("f32",), ("s", "t", "h", "k"), "queries of each token's heads"),
