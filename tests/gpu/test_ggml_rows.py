@@ -48,6 +48,8 @@ SHARED = (
     "mul_mat_vec/q4_0/m16_n1_k256",
     "mul_mat_vec_id/q4_0/e4_u2_m16_n1_k256",
     "mul_mat_vec_id/q4_0/e4_u2_m16_n1_k256/then=add_mul",
+    *(f"top_k_moe/f32/n5_e32_k4{more}" for more in ("/normalise=selected", "/gating=softmax_late")),
+    "top_k_moe/f32/n5_e32_k4/gating=sigmoid_biased,normalise=selected,scale=2.5",
     "snake/f32/b1_c7_h1_w33",
     "multi_add/f32/m5_k33/count=4",
     # of other modes two nodes are one, which lavapipe compiles for over a minute

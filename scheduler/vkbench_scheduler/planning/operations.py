@@ -41,6 +41,8 @@ _EXPERTS: Final = tuple(
 _FOLLOWED: Final = (
     "mul_mat_vec_id/mxfp4/e32_u4_m2880_n1_k2880/then=add_mul,x=expert",
     "mul_mat_vec_id/q4_K/e128_u8_m2048_n1_k768/then=mul,x=expert",
+    *(f"top_k_moe/f32/n{n}_e128_k8/normalise=selected" for n in (1, _PROMPT)),
+    f"top_k_moe/f32/n{_PROMPT}_e32_k4/gating=softmax_late",
 )
 
 

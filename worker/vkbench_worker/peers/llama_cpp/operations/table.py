@@ -40,7 +40,6 @@ LACKS: Final[Mapping[str, str]] = {
         _SEVERAL,
     ),
     "top_k": "its own gives places alone, in any order",
-    "top_k_moe": "it is a graph of six to ten nodes, which differ from release to release",
     "cross_entropy": "its own is one number, the mean of all rows",
     "cross_entropy_back": "its own is of the mean of all rows",
     "rope_set_rows": "it is fused by ids of 64 bits alone",
