@@ -15,7 +15,7 @@ import pytest
 
 from copied_packages import ROOT, VKBENCH, CopiedPackages, copy_packages
 from vkbench_shaders.families import families
-from vkbench_shaders.kernels.matrices.vectors import by_q8_0
+from vkbench_shaders.kernels.matrices.products import BYTES_ALONE
 from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.moves.blocks import BLOCKS
 
@@ -56,7 +56,9 @@ def test_everything_finds_a_format_that_was_planted(
     [row] = said["grid"]
     assert row["format"] == NAME
     for family in families():
-        if family.x == by_q8_0.X:  # vectors that kernels take beside weights in q4_0 alone, by name
+        if (
+            family.x == BYTES_ALONE
+        ):  # vectors that kernels take beside weights in q4_0 alone, by name
             continue
         if family.kernel.name in like and family.types("q4_0"):
             assert row[family.name] != "-", family.name
