@@ -68,6 +68,7 @@ from vkbench_shaders.kernels.rowwise.norm import NORM
 from vkbench_shaders.kernels.rowwise.norm_rounded import NORM_ROUNDED
 from vkbench_shaders.kernels.rowwise.rope import ROPE
 from vkbench_shaders.kernels.rowwise.rope_normed import RMS_NORM_ROPE
+from vkbench_shaders.kernels.rowwise.rope_normed_rows import RMS_NORM_ROPE_SET_ROWS
 from vkbench_shaders.kernels.rowwise.rope_rows import ROPE_SET_ROWS
 from vkbench_shaders.kernels.rowwise.softmax import SOFTMAX
 from vkbench_shaders.kernels.rowwise.streams import STREAMS
@@ -105,6 +106,7 @@ KERNELS: tuple[Kernel, ...] = (
     *ROPE,
     ROPE_SET_ROWS,
     RMS_NORM_ROPE,
+    RMS_NORM_ROPE_SET_ROWS,
     TIMESTEP_EMBEDDING,
     *COPIES,
     *FILLS,

@@ -15,8 +15,9 @@ import pytest
 
 from copied_packages import ROOT, VKBENCH, CopiedPackages, copy_packages
 from vkbench_shaders.families import families
-from vkbench_shaders.kernels.matrices.vectors import by_q8_0
+from vkbench_shaders.kernels.matrices.products import BYTES_ALONE
 from vkbench_shaders.kernels.matrices.vectors.joined_vec import JOINED_VEC
+from vkbench_shaders.kernels.moves.blocks import BLOCKS
 
 DRIVER = ROOT / "tests/planted/planted_format.py"
 NAME = "x4_0"
@@ -50,11 +51,14 @@ def test_everything_finds_a_format_that_was_planted(
     said: dict[str, Any] = json.loads(done.stdout)
     like = {"dequantize", "get_rows", "mul_mat_vec", "mul_mat", "mul_mat_vec_id", "mul_mat_id"}
     like |= {kernel.name for kernel in JOINED_VEC if kernel.reads_weights}
+    like |= {kernel.name for kernel in BLOCKS}
     assert set(said["kernels"]) == like
     [row] = said["grid"]
     assert row["format"] == NAME
     for family in families():
-        if family.x == by_q8_0.X:  # vectors that kernels take beside weights in q4_0 alone, by name
+        if (
+            family.x == BYTES_ALONE
+        ):  # vectors that kernels take beside weights in q4_0 alone, by name
             continue
         if family.kernel.name in like and family.types("q4_0"):
             assert row[family.name] != "-", family.name
@@ -63,7 +67,8 @@ def test_everything_finds_a_format_that_was_planted(
     assert said["suites"]["quant-perf"] > 10
     assert said["suites"]["quick"] == 0  # few formats
     assert len(said["page"]) == 2
-    assert all(NAME in unit for unit in said["units"])
+    of_any_blocks = [unit for unit in said["units"] if NAME not in unit]
+    assert len(of_any_blocks) == len(BLOCKS), of_any_blocks  # they move bytes
     devices = planted.run("-c", VKBENCH, "devices", "--local")
     if devices.returncode:
         need("gpu", devices.stderr.strip())

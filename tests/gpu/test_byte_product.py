@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
-from pathlib import Path
-from shutil import copytree
 
 import numpy as np
 import pytest
 
 from other_facts import checked
+from planted_edit import Edit, compile_edited_kernel
 from vkbench.device import NVIDIA
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
-from vkbench_shaders.bundle import Bundle, manifest_text, packaged
+from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.compile import compiler
-from vkbench_shaders.compile.compiler import Unit
-from vkbench_shaders.compile.tree import TREE, source_of
 from vkbench_worker.runner.execute import compute, execute
+from vkbench_worker.runner.variants import choose
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 # Ragged tiles and steps, batches, parts of k, places of rows, kinds of pieces and of vectors.
@@ -43,8 +39,6 @@ BLOCKS = (
     "mxfp4:x=q8_1/m7_n9_k4096",
     "q4_0:x=q8_1/m1_n1_k32",
 )
-UNIT = Unit(module="byte_product", entry="bytes_16x32_8x8x8", arguments=("q4_0_piece",))
-ORDER = "panel_vector(line % 8)"  # of vectors in a panel
 
 
 @pytest.fixture
@@ -54,9 +48,13 @@ def matrices(lavapipe: VulkanDevice) -> VulkanDevice:
     return lavapipe
 
 
+def path_of(case: str) -> str:
+    return "coopmat_i8" if "q8_1" in case else "coopmat_via_q8_1"
+
+
 def run(device: VulkanDevice, bundle: Bundle, case: str) -> Result:
-    variant = "coopmat_i8" if "q8_1" in case else "coopmat_via_q8_1"
-    job = Job(id=1, token=1, case=f"mul_mat/{case}", mode=Mode.CORRECTNESS, variant=variant)
+    name, path = f"mul_mat/{case}", path_of(case)
+    job = Job(id=1, token=1, case=name, mode=Mode.CORRECTNESS, variant=path)
     return execute(device, bundle, job)
 
 
@@ -89,16 +87,29 @@ def test_sums_that_are_scaled_as_they_are_converted_are_right(
     assert verdict.passed, verdict.reason
 
 
-def test_vectors_in_another_order_are_seen(matrices: VulkanDevice, tmp_path: Path) -> None:
-    copytree(TREE, tmp_path, dirs_exist_ok=True)
-    source = source_of(UNIT.module, tmp_path)
-    assert ORDER in source.read_text()
-    source.write_text(source.read_text().replace(ORDER, "line % 8"))
-    code = compiler.find().compile(UNIT, tmp_path)
-    sha, whole = sha256(code).hexdigest(), packaged()
-    wrong = replace(whole.entry(UNIT.key), sha256=sha, bytes=len(code))
-    entries = tuple({**whole.entries, UNIT.key: wrong}.values())
-    manifest = whole.manifest
-    text = manifest_text(manifest.slang, manifest.tree, entries, manifest.interfaces)
-    planted = Bundle(text=text, blobs={**whole.blobs, sha: code}, name="planted")
-    assert run(matrices, planted, "q4_0/m31_n33_k512").outcome is Outcome.WRONG
+# A case, what a source says, and what it says wrongly.
+WRONG = {
+    "rounded vectors in another order": (
+        "q4_0/m31_n33_k512",
+        Edit("panel_vector(line % 8)", "line % 8", "byte_product"),
+    ),
+    "blocks of vectors in another order": (
+        "q4_0:x=q8_1/m31_n33_k512",
+        Edit("panel_vector(line % 8)", "line % 8", "byte_product"),
+    ),
+    "a block's sum for its scale": (
+        "q4_0:x=q8_1/m31_n33_k512",
+        Edit("unpack_f16(x[at])", "unpack_f16(x[at] >> 16)", "byte_panels"),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_mistake_in_one_expression_is_seen(
+    matrices: VulkanDevice, bundle: Bundle, mistake: str
+) -> None:
+    case, edit = WRONG[mistake]
+    chosen = choose(problem(f"mul_mat/{case}"), path_of(case), matrices.facts)
+    planted = compile_edited_kernel(chosen, edit, matrices.facts)
+    assert run(matrices, bundle, case).outcome is Outcome.PASSED
+    assert run(matrices, planted, case).outcome is Outcome.WRONG

@@ -48,6 +48,8 @@ SHARED = (
     "mul_mat_vec/q4_0/m16_n1_k256",
     "mul_mat_vec_id/q4_0/e4_u2_m16_n1_k256",
     "mul_mat_vec_id/q4_0/e4_u2_m16_n1_k256/then=add_mul",
+    *(f"top_k_moe/f32/n5_e32_k4{more}" for more in ("/normalise=selected", "/gating=softmax_late")),
+    "top_k_moe/f32/n5_e32_k4/gating=sigmoid_biased,normalise=selected,scale=2.5",
     "snake/f32/b1_c7_h1_w33",
     "multi_add/f32/m5_k33/count=4",
     # of other modes two nodes are one, which lavapipe compiles for over a minute
@@ -106,6 +108,7 @@ SHARED = (
     "upsample_bilinear2d/f32/n2_c3_h5_w7/corners=align",
     "upsample_bicubic2d/f32/n2_c3_h5_w7",
     "copy_blocks/q8_0/b1_c1_h8_w32",
+    "copy_blocks/iq2_xs/b1_c1_h8_w256",
     "quantize/q4_1/b2_m5_k96",  # of codes that are as near it takes the other one
     "quantize/iq4_nl/b1_m5_k96",
     "dequantize/q8_0/m7_k512",
@@ -143,6 +146,7 @@ NEWER = (
     "concat/i16/b2_c3_h5_w19_n7",
     "hadamard/f32/m5_k64",
     "set/f32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
+    "set/i32/b2_c3_h9_w40_p1_q2_r5_v19/at_b=1,at_c=1,at_h=2,at_w=5",
     "diag/f32/b2_c3_w33",
     "sign/f32/b1_c2_h3_w40",
     "elu/f32/b1_c2_h3_w40",
@@ -163,6 +167,7 @@ NEWER = (
     "gated_delta_net/f32/s1_t9_h2_g2_d64/gate=lane",
     "get_rows_back/f32/m4_n5_k33",
     "lightning_indexer/f32:k=f16/s1_t3_h64_n64_k128",
+    "lightning_indexer/f32:k=q8_0/s1_t3_h64_n64_k128",
     "dsv4_hc_pre/f32/t5_s4_m64",
     "dsv4_hc_pre_gated/f32/t5_s4_m64/scale=0.25",
     "dsv4_hc_post/f32/t5_s4_m64",

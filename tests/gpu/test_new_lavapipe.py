@@ -225,6 +225,15 @@ def test_products_of_bytes_are_right(new_lavapipe: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.timeout(300)
+def test_mistakes_in_paths_by_matrices_are_seen(
+    new_lavapipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GALLIVM_PERF", "nopt")
+    ran = passed_there(new_lavapipe, "test_planted_edits.py", "-k", "coopmat", needs="gpu")
+    assert "skipped" not in ran
+
+
+@pytest.mark.timeout(300)
 def test_launches_ahead_change_no_bit(new_lavapipe: Path) -> None:
     assert "skipped" not in passed_there(new_lavapipe, "test_ahead.py", needs="gpu")
 
@@ -252,12 +261,12 @@ def test_the_newer_validation_layer_has_nothing_to_say(new_lavapipe: Path) -> No
     passed_there(new_lavapipe, "test_validation.py", needs="gpu,validation")
 
 
-def passed_there(new_lavapipe: Path, module: str, *, needs: str) -> str:
-    """What pytest prints of a module of this folder, all of whose tests pass on that driver."""
+def passed_there(new_lavapipe: Path, module: str, *words: str, needs: str) -> str:
+    """What pytest prints of a module of this folder, whose tests pass on that driver."""
     done = subprocess.run(
         [
             *(new_lavapipe / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("-o", "addopts=", "--import-mode=importlib", f"tests/gpu/{module}"),
+            *("-o", "addopts=", "--import-mode=importlib", f"tests/gpu/{module}", *words),
         ],
         cwd=ROOT,
         env={**os.environ, "VKBENCH_REQUIRE": needs},

@@ -142,7 +142,7 @@ def test_a_search_that_goes_wrong_is_told(lavapipe: VulkanDevice, name: str) -> 
         copytree(TREE, tree)
         for source in (tree / "formats" / "searches").iterdir():
             source.write_text(source.read_text().replace(*WRONG[name]))
-        planted = compiled(tree, variant, types)
+        planted = compiled(tree, [variant], types)
     job = Job(id=1, token=1, case="quantize/q4_K/b2_m5_k768", mode=Mode.CORRECTNESS)
     result = execute(lavapipe, planted, job)
     assert result.outcome is Outcome.WRONG

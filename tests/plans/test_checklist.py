@@ -72,6 +72,27 @@ def test_what_shows_an_item_mentions_it() -> None:
         assert word in text, f"{number}: {place}"
 
 
+def test_figures_beside_torch_are_those_of_its_page() -> None:
+    """A remark that says 0.77 times torch has to be written anew when the page is."""
+    told = set()
+    for item in ITEMS:
+        pages = re.findall(r"docs/results/\S*torch\.md", item["where"])
+        text = "".join((ROOT / page).read_text() for page in pages)
+        for figure in re.findall(r"\d+\.\d+", item["note"] if pages else ""):
+            told.add(item["number"])
+            assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", text), item["number"]
+    assert told == {"165", "279", "280"}
+
+
+def test_what_has_no_bf16_is_named() -> None:
+    [note] = (item["note"] for item in ITEMS if item["item"] == "dtype BF16")
+    halves, brains = (
+        {kernel.name for kernel in KERNELS if fmt in swept_formats(kernel)}
+        for fmt in ("f16", "bf16")
+    )
+    assert set(re.findall(r"`(\w+)`", note)) == halves - brains
+
+
 def test_a_test_is_named_and_not_its_file() -> None:
     for number, place in words_of("where"):
         source = place.partition("?")[0]

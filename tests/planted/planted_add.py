@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -14,7 +14,7 @@ from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged, u
 from vkbench_shaders.catalogue import kernel_named
 from vkbench_shaders.compile import compiler
 from vkbench_shaders.compile.tree import TREE, source_of, tree_sha
-from vkbench_shaders.kernel import Variant
+from vkbench_shaders.kernel import Stage, Variant
 
 TYPES = {"a": "f32", "b": "f32", "y": "f32"}
 STORE = "store<Y>(push, own, y, wide_y, results);"
@@ -35,7 +35,7 @@ def planted_add(body: str) -> Bundle:
         shutil.copytree(TREE, tree)
         binary = source_of("binary", tree)
         binary.write_text(_edited(binary.read_text(), body))
-        return compiled(tree, kernel_named("add").variant("portable"), TYPES)
+        return compiled(tree, [kernel_named("add").variant("portable")], TYPES)
 
 
 @cache
@@ -57,12 +57,14 @@ def _edited(source: str, body: str) -> str:
     return source.replace('[shader("compute")]', f'{function}\n[shader("compute")]')
 
 
-def compiled(tree: Path, variant: Variant, types: Mapping[str, str]) -> Bundle:
-    """A bundle of one kernel, by one variant for one set of types, from a shader tree."""
-    slang = compiler.find()
-    code = slang.compile(unit_of(variant, types), tree)
-    sha = sha256(code).hexdigest()
-    packaged_entry = packaged().entry(entry_key(variant, types))
-    entry = replace(packaged_entry, sha256=sha, bytes=len(code))
-    text = manifest_text(slang.version, tree_sha(tree), (entry,), packaged().manifest.interfaces)
-    return Bundle(text=text, blobs={sha: code}, name="planted").check()
+def compiled(tree: Path, stages: Iterable[Stage | Variant], types: Mapping[str, str]) -> Bundle:
+    """A bundle of one kernel's stages for one set of types, from a shader tree."""
+    slang, whole = compiler.find(), packaged()
+    entries, blobs = [], {}
+    for stage in stages:
+        code = slang.compile(unit_of(stage, types), tree)
+        sha = sha256(code).hexdigest()
+        entries.append(replace(whole.entry(entry_key(stage, types)), sha256=sha, bytes=len(code)))
+        blobs[sha] = code
+    text = manifest_text(slang.version, tree_sha(tree), entries, whole.manifest.interfaces)
+    return Bundle(text=text, blobs=blobs, name="planted").check()

@@ -38,4 +38,4 @@ def planted_stretch(body: str) -> Bundle:
         stretch.write_text(source.replace(STORE, f"{body}\n{STORE}"))
         posed = problem("launch_rate/u32/s1_n1")
         [variant] = posed.kernel.variants_for(posed.types)
-        return compiled(tree, variant, posed.types)
+        return compiled(tree, [variant], posed.types)

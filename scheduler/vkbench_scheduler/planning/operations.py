@@ -41,6 +41,8 @@ _EXPERTS: Final = tuple(
 _FOLLOWED: Final = (
     "mul_mat_vec_id/mxfp4/e32_u4_m2880_n1_k2880/then=add_mul,x=expert",
     "mul_mat_vec_id/q4_K/e128_u8_m2048_n1_k768/then=mul,x=expert",
+    *(f"top_k_moe/f32/n{n}_e128_k8/normalise=selected" for n in (1, _PROMPT)),
+    f"top_k_moe/f32/n{_PROMPT}_e32_k4/gating=softmax_late",
 )
 
 
@@ -105,12 +107,23 @@ _OTHERS: Final = (
     "lightning_indexer/f32:k=f16/s1_t1_h64_n32768_k128",
     "repeat_back/f32/b1_c1_h8192_w4096/times_h=8192",
     "get_rows_back/f32/m32000_n512_k4096",
+    *(f"add_id/f32/n{n}_u4_m2880_e32" for n in (1, _PROMPT)),
+    "add1/f32/b1_c1_h512_w4096",
+    "diag_mask_inf/f32/b1_c32_h512_w512",
+    "copy_blocks/q8_0/b1_c8_h4096_w128",
+    "copy_blocks/q4_K/b1_c1_h4096_w4096",
+    "concat_blocks/q8_0/b1_c8_h4096_w128_n64/axis=h",
+    *(f"{name}/f32/b1_c1_h4096_w4096_p1_q1_r2048_v2048/at_w=1024" for name in ("set", "acc")),
 )
 _RECURRENT: Final = (
     *(f"ssm_scan/f32/s1_t{t}_h48_g1_p64_d128" for t in (1, _PROMPT)),
     *(f"gated_delta_net/f32/s1_t{t}_h32_g32_d128" for t in (1, _PROMPT)),
     "ssm_conv/f32/s1_c3328_t512_w4",
     "rwkv_wkv7/f32/s1_t128_h32_d64",
+    # of chunks of 64 tokens that the layer of a delta net goes by where it is not fused
+    "tri/f32/b8_c32_h64_w64",
+    "diag/f32/b8_c32_w64",
+    "solve_tri/f32/b256_n64_k64",
 )
 _STREAMS: Final = (
     "dsv4_hc_comb/f32/t512_s4",
@@ -123,6 +136,7 @@ _IMAGES: Final = (
     "im2col/f32:y=f16/n1_c320_h64_w64/padding=1",
     "group_norm/f32/b1_c320_h64_w64",
     "upsample_nearest2d/f32/n1_c320_h64_w64",
+    "upsample_bicubic2d/f32/n1_c320_h64_w64",
     "im2col3d/f32:y=f16/n1_c16_d8_h64_w64/padding=1",
     "timestep_embedding/f32/n512_d320",
 )

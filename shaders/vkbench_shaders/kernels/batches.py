@@ -29,6 +29,7 @@ _BY_GROUP: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _BY_KERNEL: Final[Mapping[str, tuple[str, ...]]] = {
     "add_id": ("n",),
+    "lightning_indexer": ("t", "s"),
     "multi_add": ("m",),
     "hadamard": ("m",),
     "matmul": ("m", "b"),  # rows of its first factor are what other products call vectors

@@ -5,24 +5,28 @@ DeepSeek's sparse attention looks at the positions with the highest scores alone
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.binding import declare_input, declare_output, sizes_of
 from vkbench_shaders.case_list import CaseList
+from vkbench_shaders.formats import format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
     Arrays,
     Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Push,
+    Shapes,
     Work,
 )
 from vkbench_shaders.kernels.shared.limits import too_far
@@ -32,7 +36,7 @@ from vkbench_shaders.quantisers import quants
 THREADS = 128  # positions of a workgroup
 HEADS = 8  # of which queries are in shared memory at a time
 MOST_SIZE = 256  # numbers of a head
-_KEYS = ("f32", "f16", "bf16")
+_KEYS = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")  # as caches have
 _HIDDEN_EVERY = 3  # of so many positions one is hidden, and one counts for less
 
 
@@ -64,11 +68,19 @@ def score(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Arr
 
 def inputs(problem: Problem) -> dict[str, Array]:
     """A mask that hides some positions (-Inf) and lowers the scores of others."""
-    arrays = {name: data.bell(problem, name) for name in ("q", "k", "weights")}
+    arrays = {name: data.bell(problem, name) for name in ("q", "weights")}
+    make_keys = data.weights if problem.format("k").quantised else data.bell
     mask = np.zeros(problem.array_shape("mask"), np.float16)
     mask[..., 1::_HIDDEN_EVERY] = -np.inf
     mask[..., 2::_HIDDEN_EVERY] = -1.5
-    return {**arrays, "mask": mask}
+    return {**arrays, "k": make_keys(problem, "k"), "mask": mask}
+
+
+def infer_sizes(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """Sizes from the arrays; keys may have blocks."""
+    *outer, items = shapes["k"]
+    numbers = format_named(types["k"]).numbers(items)
+    return sizes_of(LIGHTNING_INDEXER, {**shapes, "k": (*outer, numbers)})
 
 
 _CASES = (
@@ -78,13 +90,21 @@ _CASES = (
     "s1_t2_h9_n257_k20",
     "s3_t1_h16_n128_k256",
 )
+_OF_BLOCKS = (*_CASES[1:3], "s1_t2_h9_n257_k32")
 _TIMED = ("s1_t1_h64_n32768_k128", "s1_t512_h64_n4096_k128")
+
+
+def _shapes_of(fmt: str) -> tuple[str, ...]:
+    if format_named(fmt).quantised:
+        return _OF_BLOCKS
+    return _CASES if fmt == "f32" else _CASES[1:4]
+
 
 LIGHTNING_INDEXER = Kernel(
     name="lightning_indexer",
     description="Scores positions for sparse attention: y[t, n] = sum over heads h of"
     " w[t, h] * max(0, q[t, h] . k[n]), plus a mask.",
-    group="routing",
+    group="attention",
     dims=("s", "t", "h", "n", "k"),
     bindings=(
         declare_input("q", ("f32",), ("s", "t", "h", "k"), "queries of each token's heads"),
@@ -102,6 +122,7 @@ LIGHTNING_INDEXER = Kernel(
             refuses=refuses,
         ),
     ),
+    forms=Forms(infer=infer_sizes),
     inputs=inputs,
     check=Check(reference=score, rows="t"),
     work=Work(flops=lambda problem: 2 * prod(problem.shape.values())),
@@ -109,8 +130,14 @@ LIGHTNING_INDEXER = Kernel(
         lambda: (
             parse(f"lightning_indexer/f32{'' if fmt == 'f32' else f':k={fmt}'}/{shape}")
             for fmt in _KEYS
-            for shape in (_CASES if fmt == "f32" else _CASES[1:4])
+            for shape in _shapes_of(fmt)
         )
     ),
-    timed=CaseList(lambda: (parse(f"lightning_indexer/f32:k=f16/{shape}") for shape in _TIMED)),
+    timed=CaseList(
+        lambda: (
+            parse(f"lightning_indexer/f32:k={fmt}/{shape}")
+            for fmt in ("f16", "q8_0")
+            for shape in _TIMED
+        )
+    ),
 )

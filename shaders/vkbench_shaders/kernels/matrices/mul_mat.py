@@ -140,6 +140,7 @@ _SHAPES = (
     "m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
 )
 _HALVES = ("m31_n33_k512/layout=strided", "m33_n17_k256")  # x in f16; weights are read as with f32
+_Q8_0 = ("m5_n3_k14336", "m17_n33_k96", "m97_n101_k768", *_SHAPES[-2:])  # x in blocks without sums
 _SHORT = ("m3_n17_k32", "m17_n2_k96/layout=strided")  # blocks of 32
 _RAGGED = ("m1_n1_k1", "m13_n1_k7", "m31_n29_k37", "m61_n67_k1021", "m17_n33_k127/layout=strided")
 _MORE = (
@@ -164,6 +165,9 @@ def _cases() -> Iterator[Case]:
 
 
 def _shapes(fmt: str, x: str) -> Iterator[str]:
+    if x == products.BYTES_ALONE:
+        yield from _Q8_0
+        return
     if fmt in formats.PLAIN:
         yield from _RAGGED
     if x == "f16":
@@ -183,7 +187,7 @@ def _timed_cases() -> Iterator[Case]:
         parse(f"mul_mat/f32/{shape}") for shape in ("m1024_n1024_k1024", "m2048_n512_k2048")
     )
     for fmt in products.WEIGHTS:
-        for x in ("f32", "q8_1"):
+        for x in ("f32", "q8_1", products.BYTES_ALONE):
             if products.accepts({"weights": fmt, "x": x}):
                 yield parse(f"mul_mat/{products.type_part(fmt, x)}/m4096_n512_k14336")
 

@@ -26,7 +26,8 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.quantisers import quants
 
 WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
-VECTORS = ("f32", "f16", "q8_1")
+BYTES_ALONE: Final = "q8_0"  # of vectors in blocks, those without sums
+VECTORS = ("f32", "f16", "q8_1", BYTES_ALONE)
 BINDINGS = (
     declare_input("weights", WEIGHTS, ("m", "k"), "matrix, row by row"),
     declare_input("x", VECTORS, ("n", "k"), "vectors, one a row"),
@@ -43,7 +44,7 @@ _TABLE = 8192  # bytes of shared memory that a quantised format's table may take
 
 def accepts(types: Mapping[str, str]) -> bool:
     """Integer products are for quantised weights: with q8_1 for all, with q8_0 for q4_0."""
-    if types["x"] == "q8_0":
+    if types["x"] == BYTES_ALONE:
         return types["weights"] == "q4_0"
     return types["x"] != "q8_1" or types["weights"] not in formats.PLAIN
 
@@ -55,7 +56,7 @@ def is_blocks(types: Mapping[str, str]) -> bool:
 
 def is_numbers(types: Mapping[str, str]) -> bool:
     """Whether x is plain numbers."""
-    return types["x"] not in ("q8_1", "q8_0")
+    return types["x"] not in ("q8_1", BYTES_ALONE)
 
 
 def unit(problem: Problem) -> int:

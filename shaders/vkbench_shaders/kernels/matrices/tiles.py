@@ -127,9 +127,10 @@ def places(problem: Problem) -> dict[str, int]:
 
 def argument(types: Mapping[str, str], dot: str) -> tuple[str]:
     """The way to multiply, as a type of the shaders."""
-    if products.is_blocks(types):
-        return (f"ByteTile<{types['weights']},{dot}>",)
-    return (f"FloatTile<{types['weights']},{types['x']}>",)
+    if products.is_numbers(types):
+        return (f"FloatTile<{types['weights']},{types['x']}>",)
+    kind = "ByteTile" if products.is_blocks(types) else "PlainByteTile"
+    return (f"{kind}<{types['weights']},{dot}>",)
 
 
 def variants(
@@ -144,7 +145,7 @@ def variants(
             launch=launch,
             arithmetic="f32",
             requires=("int_dot",),
-            accepts=products.is_blocks,
+            accepts=lambda types: not products.is_numbers(types),
             refuses=refuses,
         ),
         portable(

@@ -10,7 +10,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.case_list import CaseList
-from vkbench_shaders.formats import format_named
+from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Check,
@@ -30,7 +30,6 @@ from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.kernels.shared.rows import LAYOUT, gaps
 
 _CACHES = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
-_TYPES = (*_CACHES, "mxfp4", "q4_K", "q6_K")  # blocks of 17 to 210 bytes
 
 
 def _bytes(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -74,7 +73,7 @@ def _lay_rows(problem: Problem, binding: str) -> Layout:
 
 
 def _copies() -> Iterator[Case]:
-    for number, fmt in enumerate(_TYPES):
+    for number, fmt in enumerate(QUANTISED):
         block = format_named(fmt).elements
         yield parse(f"copy_blocks/{fmt}/b1_c1_h{number % 2 * 7 + 1}_w{block}")
         how = ("strided", "permuted")[number % 2]
@@ -82,7 +81,7 @@ def _copies() -> Iterator[Case]:
 
 
 def _joins() -> Iterator[Case]:
-    for number, fmt in enumerate(_TYPES):
+    for number, fmt in enumerate(QUANTISED):
         block = format_named(fmt).elements
         yield _join(fmt, (2, 3, 5, 3 * block, 2 * block), "w")
         how = ("contiguous", "strided")[number % 2]
@@ -102,8 +101,8 @@ COPY_BLOCKS = Kernel(
     group="copy",
     dims=DIMS,
     bindings=(
-        declare_input("x", _TYPES, DIMS, "rows of blocks"),
-        declare_output("y", _TYPES, DIMS, "the same, row after row", same_as="x", exact=True),
+        declare_input("x", QUANTISED, DIMS, "rows of blocks"),
+        declare_output("y", QUANTISED, DIMS, "the same, row after row", same_as="x", exact=True),
     ),
     params={
         "layout": Param(
@@ -139,9 +138,9 @@ CONCAT_BLOCKS = replace(
     name="concat_blocks",
     description="Joins two arrays of blocks along a dimension: b behind a, byte for byte.",
     bindings=(
-        declare_input("a", _TYPES, DIMS, "rows of blocks"),
-        declare_input("b", _TYPES, DIMS, "others, n along the axis", same_as="a"),
-        declare_output("y", _TYPES, DIMS, "all of them", same_as="a", exact=True),
+        declare_input("a", QUANTISED, DIMS, "rows of blocks"),
+        declare_input("b", QUANTISED, DIMS, "others, n along the axis", same_as="a"),
+        declare_output("y", QUANTISED, DIMS, "all of them", same_as="a", exact=True),
     ),
     forms=Forms(
         layout=concat.concat_layout,

@@ -30,7 +30,7 @@ from vkbench_shaders.kernel import (
     Work,
     grid,
 )
-from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of, item_bytes
+from vkbench_shaders.kernels.moves.mapping import ANY_TYPES, THREADS, groups_of, item_bytes
 from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.places import DIMS
 from vkbench_shaders.kernels.shared.portable import portable
@@ -191,7 +191,7 @@ def _kernel(
 SET = _kernel(
     "set",
     "Puts an array into a part of another one: y = base, and y[at + i] = x[i].",
-    TYPES,
+    ANY_TYPES,
     portable("parts", _launch_set, "exact", arguments=item_bytes),
     _set_part,
     Work(

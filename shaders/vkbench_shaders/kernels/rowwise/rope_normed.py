@@ -95,7 +95,16 @@ RMS_NORM_ROPE = Kernel(
         **{name: param for name, param in rope.PARAMS.items() if name != "layout"},
     },
     forms=Forms(layout=layout, infer=rope.infer),
-    variants=(portable("rope", launch, "f32", entry="rope_normed", refuses=refuses),),
+    variants=(
+        portable(
+            "rope",
+            launch,
+            "f32",
+            entry="rope_normed",
+            arguments=lambda types: ("rows_of_y",),
+            refuses=refuses,
+        ),
+    ),
     inputs=inputs,
     check=Check(reference=reference, rows="n"),
     work=Work(flops=lambda problem: 8 * prod(problem.full_shape("x"))),

@@ -102,6 +102,7 @@ _OF_BASE: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
     "ggml_backend_buffer_free": (None, (Pointer,)),
     "ggml_backend_buffer_get_base": (Pointer, (Pointer,)),
     "ggml_backend_tensor_alloc": (None, (Pointer, Pointer, Pointer)),
+    "ggml_backend_view_init": (c_int, (Pointer,)),
     "ggml_backend_tensor_set": (None, (Pointer, Pointer, c_size_t, c_size_t)),
     "ggml_backend_tensor_get": (None, (Pointer, Pointer, c_size_t, c_size_t)),
     "ggml_backend_tensor_copy": (None, (Pointer, Pointer)),

@@ -94,6 +94,13 @@ class Nodes:
         self.made.append(int(node))
         return int(node)
 
+    def view(self, function: str, node: Address, *numbers: int) -> Address:
+        """A node that is another one's result under another shape, or a part of it."""
+        made: Any = self._maker.functions[function](self._context, node, *numbers)
+        self._maker.api("ggml_backend_view_init", made)
+        self.made.append(int(made))
+        return int(made)
+
     def attach(self, function: str, node: Address, array: GgmlArray) -> None:
         """Have a function give a node another array."""
         api = self._maker.api

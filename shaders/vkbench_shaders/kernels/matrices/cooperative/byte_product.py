@@ -325,8 +325,10 @@ def _variant(
     def arguments(types: Mapping[str, str]) -> tuple[str]:
         return (_PIECES[types["weights"]],)
 
+    takes = products.is_blocks if is_blocks else products.is_numbers
+
     def accepts(types: Mapping[str, str]) -> bool:
-        return types["weights"] in _PIECES and products.is_blocks(types) == is_blocks
+        return types["weights"] in _PIECES and takes(types)
 
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         return _launches(problem, pose(problem, "f32"), device)

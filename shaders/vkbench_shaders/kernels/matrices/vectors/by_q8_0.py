@@ -8,9 +8,9 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Arguments, Launch, Problem, Refuses, Variant
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared.portable import portable
 
-X: Final = "q8_0"  # the format of the vectors
 _MODULE: Final = "mul_mat_vec_q8_0"
 SHAPES: Final = (
     *("m5_n2_k512", "m13_n8_k512", "m31_n1_k4096", "m17_n9_k96"),
@@ -38,7 +38,9 @@ def variants(
             fast,
             name="int_dot_q8_0",
             requires=("int_dot", "subgroup_arithmetic"),
-            accepts=lambda types: types["x"] == X,
+            accepts=lambda types: types["x"] == products.BYTES_ALONE,
         ),
-        replace(slow, name="portable_q8_0", accepts=lambda types: types["x"] == X),
+        replace(
+            slow, name="portable_q8_0", accepts=lambda types: types["x"] == products.BYTES_ALONE
+        ),
     )

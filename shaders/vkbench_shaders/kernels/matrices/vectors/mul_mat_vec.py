@@ -96,27 +96,26 @@ _TEAMS = (
     "m135_n3_k512/rows=4,team=32,threads=1024",
 )
 _TIMED_N = (1, 2, 3, 4, 5, 8)
-_VECTORS = (*products.VECTORS, by_q8_0.X)
 
 
 def _checked_cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
-        for x in _VECTORS:
+        for x in products.VECTORS:
             if products.accepts({"weights": fmt, "x": x}):
                 short = _SHORT if format_named(fmt).elements <= 32 else ()
                 ragged = _RAGGED if fmt in formats.PLAIN else ()
                 sizes = _SIZED if fmt in _SIZED_FOR else ()
                 teams = _TEAMS if fmt in formats.PLAIN else ()
                 every = (*_SHAPES, *short, *ragged, *sizes, *teams)
-                for shape in by_q8_0.SHAPES if x == by_q8_0.X else every:
+                for shape in by_q8_0.SHAPES if x == products.BYTES_ALONE else every:
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
 
 
 def _timed_cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
-        for x in _VECTORS:
+        for x in products.VECTORS:
             if products.accepts({"weights": fmt, "x": x}) and x != "f16":
-                for n in by_q8_0.TIMED_N if x == by_q8_0.X else _TIMED_N:
+                for n in by_q8_0.TIMED_N if x == products.BYTES_ALONE else _TIMED_N:
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/m4096_n{n}_k14336")
 
 
@@ -127,10 +126,7 @@ MUL_MAT_VEC = Kernel(
     description="Multiplies a matrix of weights with a few vectors: y = x weights^T.",
     group="matmul",
     dims=("m", "n", "k"),
-    bindings=tuple(
-        replace(binding, types=_VECTORS) if binding.name == "x" else binding
-        for binding in products.BINDINGS
-    ),
+    bindings=products.BINDINGS,
     params={
         "layout": rows.LAYOUT,
         "threads": paths.THREADS.with_choices(512, 1024),
@@ -144,7 +140,7 @@ MUL_MAT_VEC = Kernel(
         *_USUAL,
         fragments.variant(_product, products.is_numbers, only_by_name=True),  # rounds x to f16
         *by_q8_0.variants(launch, products.refuses),
-        replace(_PORTABLE, accepts=lambda types: types["x"] != by_q8_0.X),
+        replace(_PORTABLE, accepts=lambda types: types["x"] != products.BYTES_ALONE),
     ),
     inputs=products.inputs,
     check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="m"),

@@ -25,6 +25,15 @@ _MASK_ROWS: Final = 64  # that older builds want whole multiples of
 _PARAMETERS: Final = 4  # ggml's flag of what is trained
 _IS_HADAMARD: Final = 1  # ggml's hint about the first matrix of a product
 
+_EVEN: Final = (1.0, 0.0)  # factor and bias of a softmax that has none
+# The nodes that make an expert's gate of its logit, each with its numbers.
+GATES: Final[Mapping[str, tuple[tuple[str, tuple[float, ...]], ...]]] = {
+    "softmax": (("soft_max_ext", _EVEN),),
+    "softmax_late": (),
+    **dict.fromkeys(("sigmoid", "sigmoid_biased"), (("sigmoid", ()),)),
+    **dict.fromkeys(("sqrt_softplus", "sqrt_softplus_biased"), (("softplus", ()), ("sqrt", ()))),
+}
+
 Numbers = tuple[float, ...]
 Array = GgmlArray
 Maybe = GgmlArray | None
@@ -188,6 +197,47 @@ def multiply_experts(
         node = nodes.add(name, node, *by, at=place)
 
 
+def route_tokens(
+    nodes: Nodes,
+    logits: Array,
+    bias: Maybe,
+    gating: str,
+    then: tuple[tuple[str, tuple[float, ...]], ...],
+    ids: Array,
+    weights: Array,
+) -> None:
+    """Experts and their weights, as a graph of llama.cpp has it; then what follows of weights.
+
+    The backend fuses most of it. What it leaves of places are the first ones of rows of all
+    experts: a copy takes them from there.
+    """
+    (tokens, experts), used = logits.shape, ids.shape[-1]
+    gates = nodes.make_tensor(logits)
+    for function, numbers in GATES[gating]:
+        given = (None, *numbers) if numbers else ()
+        gates = nodes.add(function, gates, *given, at=nodes.lay_between("f32", tokens, experts))
+    rows = nodes.view("reshape_3d", gates, 1, experts, tokens)
+    if bias is not None:
+        gates = nodes.add("add", gates, bias, at=nodes.lay_between("f32", tokens, experts))
+    order = nodes.add("argsort", gates, 1, at=nodes.lay_between("i32", tokens, experts))
+    chosen = nodes.view("view_2d", order, used, tokens, experts * ids.format.bytes, 0)
+    places = [*(nodes.lay_between("f32", tokens, used) for _ in then), weights]
+    node = nodes.add("get_rows", rows, chosen, at=places[0])
+    for (function, numbers), place in zip(then, places[1:], strict=True):
+        flat = nodes.view("reshape_2d", node, used, tokens)
+        if function == "div":
+            total = nodes.add("sum_rows", flat, at=nodes.lay_between("f32", tokens, 1))
+            least = nodes.add("clamp", total, *numbers, at=nodes.lay_between("f32", tokens, 1))
+            node = nodes.add("div", flat, least, at=place)
+        elif function == "soft_max_ext":
+            node = nodes.add(function, flat, None, *numbers, at=place)
+        else:
+            node = nodes.add(function, flat, *numbers, at=place)
+        if function != "scale":
+            node = nodes.view("reshape_3d", node, 1, used, tokens)
+    nodes.add("cont", chosen, at=ids)
+
+
 def conv_bias(nodes: Nodes, x: Array, weights: Array, bias: Maybe, silu: bool, y: Array) -> None:
     """A convolution over time, with what follows it in a layer."""
     steps: list[tuple[str, Maybe]] = [("add", bias)] if bias is not None else []
@@ -313,6 +363,7 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     "snake": snake,
     "multiply_hadamard": multiply_hadamard,
     "multiply_experts": multiply_experts,
+    "route_tokens": route_tokens,
     "conv_bias": conv_bias,
     "scan": scan,
     "hc_post": hc_post,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import numpy as np
 
 from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.kernels.reductions.sort import order_of
 from vkbench_shaders.kernels.rowwise.rope import turning
 from vkbench_worker.peers.library import Row, Views
 from vkbench_worker.peers.llama_cpp.operations.arguments import (
@@ -106,6 +108,20 @@ def _argsort(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["x"], int(problem.params["order"] == "descending"), views["y"]
 
 
+def _route(problem: Problem, views: Views) -> tuple[object, ...]:
+    """What follows of weights: their sum, or softmax of those chosen, and a factor."""
+    gating, scale = str(problem.params["gating"]), float(problem.params["scale"])
+    then: list[tuple[str, tuple[float, ...]]] = []
+    if gating == "softmax_late":
+        then.append(("soft_max_ext", (1.0, 0.0)))
+    elif problem.params["normalise"] == "selected":
+        then.append(("div", (float(problem.params["least_sum"]), inf)))
+    if scale != 1:
+        then.append(("scale", (scale,)))
+    bias = view_if(problem, views, "bias")
+    return views["logits"], bias, gating, tuple(then), views["ids"], views["weights"]
+
+
 def _ties_in_order(problem: Problem, y: Array, given: Callable[[str], Array]) -> Array:
     """ggml leaves equal numbers in any order, and we in that of their places.
 
@@ -121,6 +137,23 @@ def _ties_in_order(problem: Problem, y: Array, given: Callable[[str], Array]) ->
     return np.take_along_axis(y, np.lexsort((y, rising, runs), axis=-1), axis=-1)
 
 
+def _experts_in_order(problem: Problem, ids: Array, given: Callable[[str], Array]) -> Array:
+    """ggml sorts the gates of softmax, and we logits, which differ where gates are alike."""
+    experts, gating = problem.shape["e"], problem.params["gating"]
+    ranked = np.sort(ids, axis=1)
+    is_set = (ranked >= 0) & (ranked < experts)
+    is_set[:, 1:] &= ranked[:, 1:] != ranked[:, :-1]
+    if gating != "softmax" or not is_set.all():
+        return ids
+    logits = given("logits").astype(np.float64)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    gates = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
+    gates[gates < np.finfo(np.float32).tiny] = 0
+    ours = order_of(logits, descending=True)[:, : ids.shape[1]]
+    theirs = np.take_along_axis(gates, ids, axis=1)
+    return np.where(theirs == np.take_along_axis(gates, ours, axis=1), ours, ids)
+
+
 def _first_of_equal(problem: Problem, y: Array, given: Callable[[str], Array]) -> Array:
     """Of equal numbers ggml finds any, and we the first."""
     x = given("x")
@@ -133,8 +166,9 @@ def _first_of_equal(problem: Problem, y: Array, given: Callable[[str], Array]) -
 
 def _index_positions(problem: Problem, views: Views) -> tuple[object, ...]:
     """Scores of positions; what heads share has one of them."""
-    s, t, h, n, k = problem.shape.values()
-    shapes = {"k": (s, n, 1, k), "weights": (s, 1, t, h), "mask": (s, 1, t, n), "y": (s, 1, t, n)}
+    s, t, h, n, _ = problem.shape.values()
+    key = views["k"].shape[-1]  # items
+    shapes = {"k": (s, n, 1, key), "weights": (s, 1, t, h), "mask": (s, 1, t, n), "y": (s, 1, t, n)}
     return views["q"], *(views[name].reshape(*shape) for name, shape in shapes.items())
 
 
@@ -171,6 +205,12 @@ ROWS: Final[Mapping[str, Row]] = {
         arguments=_argsort,
         params=frozenset({"order"}),
         order={"y": _ties_in_order},
+    ),
+    "top_k_moe": Row(
+        function="route_tokens",
+        arguments=_route,
+        params=frozenset({"gating", "normalise", "least_sum", "scale"}),
+        order={"ids": _experts_in_order},
     ),
     "softmax": Row(
         function="soft_max",

@@ -43,6 +43,9 @@ FUNCTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("acc", "set"), "ttllll"),
     **dict.fromkeys(("diag_mask_inf", "tri"), "ti"),
     "solve_tri": "ttbbb",
+    "reshape_2d": "tll",
+    "reshape_3d": "tlll",
+    "view_2d": "tllll",
     **dict.fromkeys(("repeat_back", "dsv4_hc_pre"), "tt"),
     "get_rows_back": "ttt",
     **dict.fromkeys(("dsv4_hc_post", "lightning_indexer"), "tttt"),
@@ -85,7 +88,7 @@ OF_SINGLES: Final = (
     *("sum_rows", "mean", "argmax", "cumsum", "argsort", "norm_and", "rms_norm_and"),
     *("group_norm_and", "add_rms_norm", "l2_norm", "rms_norm_back", "soft_max_back", "upsample"),
     *("im2col", "pool_1d", "pool_2d", "pad_all", "roll", "arange", "tri", "diag"),
-    *("diag_mask_inf", "set", "acc", "add_id", "solve_tri"),
+    *("diag_mask_inf", "set", "acc", "add_id", "solve_tri", "route_tokens"),
 )
 # Functions that take blocks.
 OF_BLOCKS: Final = (
@@ -97,6 +100,7 @@ OF_BLOCKS: Final = (
     "cast",
     "concat",
     "set_rows",
+    "lightning_indexer",
 )
 # Formats for which functions abort though the backend says that it supports them.
 ABORTS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -40,10 +40,11 @@ LACKS: Final[Mapping[str, str]] = {
         _SEVERAL,
     ),
     "top_k": "its own gives places alone, in any order",
-    "top_k_moe": "it is a graph of six to ten nodes, which differ from release to release",
     "cross_entropy": "its own is one number, the mean of all rows",
     "cross_entropy_back": "its own is of the mean of all rows",
-    "rope_set_rows": "it is fused by ids of 64 bits alone",
+    **dict.fromkeys(
+        ("rope_set_rows", "rms_norm_rope_set_rows"), "it is fused by ids of 64 bits alone"
+    ),
     "matmul": "its products are of rows by rows: mul_mat",
     "conv1d": "it is im2col and a product",
     "flash_attn_token": "a token's keys are turned, stored and seen by three nodes",
