@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from databases import Lab
+from databases import ENVIRONMENT, Lab
 from vkbench.calibration import CANARY_AT, CANARY_SECONDS
 from vkbench_db import schema
+from vkbench_detection.compare.comparison import compare
+from vkbench_detection.compare.drift import drifts
+from vkbench_detection.compare.references import find
 from vkbench_detection.find.screening import screen
 from vkbench_detection.series import canaries, placing
 from vkbench_detection.series.canaries import DEVICE_OFF, LEAST, CanaryReading
@@ -130,3 +133,19 @@ def test_telemetry_without_one_tells_of_none() -> None:
     assert canaries.reading_in(1, "e", {CANARY_AT: 1.00049, CANARY_SECONDS: 2.0}) == canary(
         1.0, 2.0
     )
+
+
+def test_canaries_from_the_first_result_to_the_last_speak_of_a_comparison(lab: Lab) -> None:
+    """Three cases a day apart on each side, in no order, and canaries beside each of them."""
+    device, noon, runs = lab.add_device(), lab.now, []
+    for seconds, days in ((1e-3, (1, 0, 2)), (2e-3, (11, 10, 12))):
+        runs.append(lab.submit(device, 3))
+        for job, day in zip(lab.pick(device, 3), days, strict=True):
+            lab.now = noon + 86_400 * day
+            lab.record(lab.answer(job))
+            with lab.database.transaction() as tx:
+                canaries.note(tx, [canary(lab.now, seconds, 1, ENVIRONMENT.hash)])
+    with lab.database.reading() as tx:
+        found = compare(tx, *(find(tx, str(run)) for run in runs))
+        [drift] = drifts(tx, found.pairs)
+    assert (drift.ratio, drift.count) == (2.0, 3)

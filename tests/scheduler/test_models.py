@@ -101,6 +101,16 @@ def test_positions_that_were_never_learnt_are_refused(tmp_path: Path) -> None:
         model_from(path, [513], [])
 
 
+@pytest.mark.parametrize("arch", ["mamba", "mamba2", "rwkv6", "rwkv7"])
+def test_a_format_of_caches_is_refused_where_there_are_states(arch: str, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "states.gguf", Tiny(arch=arch))
+    model_from(path, [8], [8], cache="f16")
+    with pytest.raises(
+        UsageError, match=r"the model has states and no cache .*: leave --cache out"
+    ):
+        model_from(path, [8], [8], cache="q8_0")
+
+
 def test_a_selection_without_a_model_is_stored_as_before(path: Path) -> None:
     assert "model" not in selection_json(Selection())
     assert "model" in selection_json(Selection(model=model_from(path, [8], [])))

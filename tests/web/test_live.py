@@ -7,14 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
+from sqlalchemy import update
 
-from browser import DESKTOP, PHONE, Scheme, served, visiting
+from browser import DESKTOP, PHONE, Scheme, Visit, served, visiting
 from databases import Lab, one_engine
+from vkbench_db import schema
 from vkbench_db.upkeep.tokens import Scope
+from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.regress import inbox
 
 Plant = Callable[..., int]
+FILLED = (
+    *("/fleet", "/runs", "/runs/1", "/jobs/1", "/results", "/series", "/kernels"),
+    *("/regressions", "/regressions/1", "/query?sql=SELECT * FROM v_results"),
+)
 SOON = 10_000  # milliseconds in which an update must have come
 
 
@@ -89,9 +96,20 @@ def test_pages_with_results_are_readable(
     planted_regression(device, "copy/f32/n4096", "a" * 64, "b" * 64)
     lab.settle(device)
     with served(path) as origin, visiting(chromium, origin, size=size, scheme=scheme) as visit:
-        for address in ("/fleet", "/runs/1", "/jobs/1", "/regressions/1", "/sign-in"):
-            page = visit.open(address)
-            assert not visit.barriers(), address
-            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-            assert wide <= 0, f"{address} scrolls sideways by {wide} px"
+        check_readable(visit, "/sign-in")
+        for address in FILLED:
+            assert check_readable(visit, address).locator("tbody tr").count(), address
+        with lab.database.transaction() as tx:  # as it was before pairs told
+            tx.execute(update(schema.change_point).values(state=ChangeState.SUSPECTED))
+        suspected = check_readable(visit, "/regressions/suspected")
+        expect(suspected.locator("tbody")).to_contain_text("copy/f32/n4096")
         assert not visit.faults
+
+
+def check_readable(visit: Visit, address: str) -> Page:
+    """Open a page: nothing keeps people from reading it, and it does not scroll sideways."""
+    page = visit.open(address)
+    assert not visit.barriers(), address
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0, f"{address} scrolls sideways by {wide} px"
+    return page

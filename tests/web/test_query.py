@@ -17,6 +17,18 @@ def filled(lab: Lab) -> Lab:
     return lab
 
 
+def test_an_answer_of_many_columns_is_not_pushed_down_by_their_filters(
+    filled: Lab, pages: TestClient
+) -> None:
+    def select(columns: int) -> str:
+        names = ", ".join(f"word AS c{number}" for number in range(columns))
+        words = " UNION ALL ".join(f"SELECT '{word}' AS word" for word in ("old", "new", "new"))
+        return quote(f"SELECT {names} FROM ({words}) AS made")
+
+    assert "<summary>Filter by" not in pages.get(f"/query?sql={select(8)}").text
+    assert "<details><summary>Filter by 9 columns" in pages.get(f"/query?sql={select(9)}").text
+
+
 def test_the_answer_is_a_table_and_files(filled: Lab, pages: TestClient) -> None:
     sql = quote("SELECT job, device_name, format FROM v_latest WHERE metric = 'hot' ORDER BY job")
     page = pages.get(f"/query?sql={sql}")

@@ -15,7 +15,6 @@ from vkbench.words import names
 from vkbench_scheduler.planning.selection import ALL, AUTO, ModelFile, Selection
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import GENERATE, PROMPT, VARIANTS, ModelCase, model_case, name_of
-from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.making.seeded import seeded_of
 
 MEASURE_SECONDS: Final = 2.0  # of a timing, if nothing else is asked for
@@ -49,7 +48,7 @@ def model_from(
         ).case.name
         for batch, (phase, count) in product(batches, phases)
     ]
-    hyper_of(file, max(model_case(case).room for case in cases))
+    max(map(model_case, cases), key=lambda case: case.room).read_hyper(file)
     return ModelFile(
         source=Source(path=str(path.resolve()), tensor=""),
         cases=tuple(dict.fromkeys(cases)),

@@ -19,7 +19,7 @@ from vkbench.errors import UsageError
 from vkbench.words import names
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.models.graph import AS_NUMBERS, CACHES, Phase, Products, phase_at
-from vkbench_shaders.models.hyper import hash_of
+from vkbench_shaders.models.hyper import Hyper, hash_of, hyper_of
 
 PROMPT: Final = "pp"
 GENERATE: Final = "tg"
@@ -92,6 +92,16 @@ class ModelCase:
                 f"{file.path} is another model on this host: its hash is {digits}, "
                 f"the case names {self.model}"
             )
+
+    def read_hyper(self, file: GgufFile) -> Hyper:
+        """What the file says of the model; UsageError if the case cannot be run with it."""
+        hyper = hyper_of(file, self.room)
+        if not hyper.architecture.has_attention and self.cache != CACHES[0]:
+            raise UsageError(
+                f"{file.path}: the model has states and no cache of keys and values: "
+                "leave --cache out"
+            )
+        return hyper
 
 
 def parts_of(count: int) -> list[tuple[int, int]]:

@@ -21,8 +21,7 @@ from vkbench.words import names
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.cases import VARIANTS, ModelCase, model_case
-from vkbench_shaders.models.graph import CACHES
-from vkbench_shaders.models.hyper import Hyper, hyper_of
+from vkbench_shaders.models.hyper import Hyper
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.models.judging import judge, judged_layers
 from vkbench_worker.models.model import Model, Options
@@ -69,11 +68,7 @@ def pose_job(job: Job, device: DeviceFacts) -> Posed:
         raise UsageError(f"{job.case} needs the file of the model, and the job names none")
     case, file = model_case(job.case), open_gguf(Path(job.source.path))
     case.check_file(file)
-    hyper = hyper_of(file, case.room)
-    if not hyper.architecture.has_attention and case.cache != CACHES[0]:
-        raise UsageError(
-            f"{file.path}: the model has states and no cache of keys and values: leave --cache out"
-        )
+    hyper = case.read_hyper(file)
     variant = variant_for(job.variant, device)
     return Posed(
         case=case,
