@@ -128,7 +128,7 @@ def _mean(logs: Floats, old: Sequence[int], new: Sequence[int]) -> Mean | None:
     spread = day_spread(known, np.zeros(known.shape, dtype=np.int64))
     if spread is None:
         return None
-    variance = spread.variance([len(old)]) + spread.variance([len(new)])
+    variance = spread.variance({len(old): 1}) + spread.variance({len(new): 1})
     middle = float((sides[1] - sides[0]).mean())
     return mean_of_days(middle, logs.shape[1], [(variance, spread.freedom)])
 
