@@ -86,7 +86,7 @@ def test_an_unknown_unit_bounds_nothing(lacking: dict[str, Any]) -> None:
 
 def recorded() -> Iterator[tuple[RoofLoad, float, str]]:
     """Timings of vkbench's kernels on an H100 that the pages of results are made from."""
-    for path in sorted(RESULTS.glob("*.jsonl.xz")):
+    for path in sorted(RESULTS.glob("h100-*.jsonl.xz")):
         for line in map(json.loads, lzma.decompress(path.read_bytes()).splitlines()):
             job = line.get("job")
             if not job or is_model(job["case"]):
