@@ -18,7 +18,7 @@ TWICE = Path(__file__).parents[1] / "planted" / "recorded" / "one_build_twice.cs
 
 
 def changed_cases(lab: Lab, clock: str, factor: float = 1.0) -> list[str]:
-    """The cases that change between the two runs, of which the second is slower by a factor."""
+    """The cases that `compare` calls changed, with the second run's times taken by a factor."""
     rows = {row["case"]: row for row in csv.DictReader(TWICE.read_text().splitlines())}
     device = lab.add_device("NVIDIA H200", kind="discrete")
     runs = []

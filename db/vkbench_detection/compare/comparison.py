@@ -6,7 +6,7 @@ each device of the old side beside each of the new one, by plain times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -107,9 +107,9 @@ def with_noise(
             select(table.id, table.sigma, table.autocorrelation).where(table.id.in_(page))
         )
         noise |= {number: (sigma, memory) for number, sigma, memory in rows}
-    is_known = all(noise.get(number, (None,))[0] for number in series)
-    usual = {} if is_known else device_sigmas(tx)
-    by_host = set() if is_known else _by_host(tx, pairs)
+    young = {number for number in series if not noise.get(number, (None,))[0]}
+    usual = device_sigmas(tx) if young else {}
+    by_host = _by_host(tx, pairs, young)
 
     def look_up_noise(side: Side, device: str) -> Side:
         sigma, memory = noise.get(side.series, (None, None))
@@ -128,11 +128,12 @@ def with_noise(
     ]
 
 
-def _by_host(tx: Connection, pairs: Sequence[Pair]) -> set[int]:
-    """The newest jobs of sides that the host's clock timed."""
+def _by_host(tx: Connection, pairs: Sequence[Pair], series: Collection[int | None]) -> set[int]:
+    """The newest jobs of sides in these series that the host's clock timed."""
     timing = schema.measurement.c
+    sides = (side for pair in pairs for side in (pair.old, pair.new) if side.series in series)
     jobs: set[int] = set()
-    for page in batches(sorted({side.job for pair in pairs for side in (pair.old, pair.new)})):
+    for page in batches(sorted({side.job for side in sides})):
         chosen = select(timing.job_id).where(timing.job_id.in_(page), timing.clock == HOST)
         jobs.update(tx.execute(chosen).scalars())
     return jobs

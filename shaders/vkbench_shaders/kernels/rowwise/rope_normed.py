@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
@@ -13,6 +14,7 @@ from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
+    Arguments,
     Array,
     Arrays,
     Check,
@@ -22,6 +24,7 @@ from vkbench_shaders.kernel import (
     Layout,
     Param,
     Problem,
+    Variant,
     Work,
 )
 from vkbench_shaders.kernels.rowwise import rope
@@ -56,6 +59,15 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     normed = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
     weighted = normed * inputs["weights"].astype(np.float64)
     return rope.reference(problem, {**inputs, "x": weighted}, rows, 1.0)
+
+
+def normed_variant(
+    launch: Callable[[Problem, DeviceFacts], Launch], arguments: Arguments
+) -> Variant:
+    """The code path of a kernel that turns normed heads; `arguments` say where rows of y lie."""
+    return portable(
+        "rope", launch, "f32", entry="rope_normed", arguments=arguments, refuses=refuses
+    )
 
 
 def layout(problem: Problem, binding: str) -> Layout:
@@ -95,16 +107,7 @@ RMS_NORM_ROPE = Kernel(
         **{name: param for name, param in rope.PARAMS.items() if name != "layout"},
     },
     forms=Forms(layout=layout, infer=rope.infer),
-    variants=(
-        portable(
-            "rope",
-            launch,
-            "f32",
-            entry="rope_normed",
-            arguments=lambda types: ("rows_of_y",),
-            refuses=refuses,
-        ),
-    ),
+    variants=(normed_variant(launch, lambda types: ("rows_of_y",)),),
     inputs=inputs,
     check=Check(reference=reference, rows="n"),
     work=Work(flops=lambda problem: 8 * prod(problem.full_shape("x"))),

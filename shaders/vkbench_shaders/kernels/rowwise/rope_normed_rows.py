@@ -11,7 +11,6 @@ from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Check, Launch, Problem, Push, Work
 from vkbench_shaders.kernels.rowwise import rope_normed, rope_rows
-from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 
@@ -50,16 +49,7 @@ RMS_NORM_ROPE_SET_ROWS = replace(
     " x[n] times weights.",
     bindings=(*rope_rows.ROPE_SET_ROWS.bindings, _NORM.bindings[-1]),
     params=_NORM.params,
-    variants=(
-        portable(
-            "rope",
-            launch,
-            "f32",
-            entry="rope_normed",
-            arguments=lambda types: (f"rows_of_table<{types['y']}>",),
-            refuses=rope_normed.refuses,
-        ),
-    ),
+    variants=(rope_normed.normed_variant(launch, lambda types: (f"rows_of_table<{types['y']}>",)),),
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(
