@@ -45,6 +45,7 @@ SMALLEST = DeviceFacts(
 MOST_THREADS = 256  # in a workgroup: as few as a device has that is in use
 # groups whose results are never Inf nor all zeros
 FINITE = {"quantise", "matmul", "attention", "conv", "recurrent"}
+MASKED = {"lightning_indexer"}  # its scores of hidden positions are minus infinity
 NEEDED = {"f64": "fp64", "i64": "int64"}  # by formats that not all devices compute with
 CASES = [case for kernel in KERNELS for case in kernel.cases]
 CHECKED = {case.name for case in CASES}
@@ -210,7 +211,10 @@ def check_shapes(answered: list[Answered]) -> None:
                 assert array.dtype == posed.format(name).dtype
             for name, array in each.outputs.items():
                 assert array.dtype in (np.float64, posed.format(name).dtype)
-                assert posed.kernel.group not in FINITE or np.all(np.isfinite(array))
+                if posed.kernel.name in MASKED:
+                    assert not np.isnan(array).any()
+                elif posed.kernel.group in FINITE:
+                    assert np.all(np.isfinite(array))
 
 
 def numbers_of(posed: Problem, name: str) -> tuple[int, ...]:
