@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -48,12 +49,21 @@ def queued(lab: Past) -> int:
 
 
 @contextmanager
-def worked_on(lab: Past, end: Result, delay: float = 0.25) -> Iterator[None]:
-    """A worker ends the jobs that wait, one after the other, while the block runs."""
+def worked_on(lab: Past, end: Result, looks: threading.Semaphore | None = None) -> Iterator[None]:
+    """A worker ends the jobs that wait, one after the other, while the block runs.
+
+    With the looks of who watches, each end is seen before the next.
+    """
 
     def work() -> None:
         for _ in CASES:
-            time.sleep(delay)
+            if looks:
+                while looks.acquire(blocking=False):
+                    pass
+                for _ in range(2):  # the first may have begun before the job ended
+                    assert looks.acquire(timeout=60)
+            else:
+                time.sleep(0.25)
             with lab.database.transaction() as tx:
                 [picked] = store.pick(tx, lab.device.key, 1, time.time())
                 job = picked.job
@@ -69,18 +79,26 @@ def worked_on(lab: Past, end: Result, delay: float = 0.25) -> Iterator[None]:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks and lines come without waiting."""
+def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Looks and lines come without waiting; each look is counted."""
+    counted, see = threading.Semaphore(0), progress.Progress.see
+
+    def count(view: progress.Progress) -> Any:
+        lanes = see(view)
+        counted.release()
+        return lanes
+
     monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(progress, "SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr(progress.Progress, "see", count)
+    return counted
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_run_is_watched_until_it_ends_and_its_results_are_shown(
-    lab: Past, capsys: Captured
+    lab: Past, looks: threading.Semaphore, capsys: Captured
 ) -> None:
     run = queued(lab)
-    with worked_on(lab, lab.done(1e-3)):
+    with worked_on(lab, lab.done(1e-3), looks):
         assert cli.main(["watch", str(run), "--json"]) == 0
     printed = capsys.readouterr()
     assert len(json.loads(printed.out)["rows"]) == len(CASES)
@@ -89,10 +107,11 @@ def test_a_run_is_watched_until_it_ends_and_its_results_are_shown(
     assert lines[-1] == f"run {run}: 3 passed"
 
 
-@pytest.mark.usefixtures("quick")
-def test_wrong_results_are_counted_and_decide_the_exit_code(lab: Past, capsys: Captured) -> None:
+def test_wrong_results_are_counted_and_decide_the_exit_code(
+    lab: Past, looks: threading.Semaphore, capsys: Captured
+) -> None:
     run = queued(lab)
-    with worked_on(lab, lab.wrong("NMSE 0.5 is over 1e-10")):
+    with worked_on(lab, lab.wrong("NMSE 0.5 is over 1e-10"), looks):
         assert cli.main(["watch", "last"]) == 3
     assert f"run {run}: 2 of 3 done, 2 wrong" in capsys.readouterr().err
 
@@ -110,10 +129,11 @@ def test_all_shows_the_checks_that_a_watched_run_counts(lab: Past, capsys: Captu
         assert err.splitlines()[-1] == f"run {run}: {end}"
 
 
-@pytest.mark.usefixtures("quick")
-def test_the_fleet_is_watched_until_nothing_is_left(lab: Past, capsys: Captured) -> None:
+def test_the_fleet_is_watched_until_nothing_is_left(
+    lab: Past, looks: threading.Semaphore, capsys: Captured
+) -> None:
     queued(lab)
-    with worked_on(lab, lab.done(1e-3)):
+    with worked_on(lab, lab.done(1e-3), looks):
         assert cli.main(["watch"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith("fleet: 2 of 3 done") for line in lines)

@@ -51,7 +51,7 @@ from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 
 ROOT = FilePath(__file__).parents[2]
-PARTS = 5  # of the paths of verified kernels, of which CI runs one
+PARTS = 10  # of the paths of verified kernels, of which CI runs one
 
 Path = tuple[Problem, str]  # and the variant's name
 Types = Mapping[str, str]
