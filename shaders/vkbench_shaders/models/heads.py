@@ -9,8 +9,8 @@ import numpy as np
 from vkbench.case import Value
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
+from vkbench_shaders.kernels.attention.token_reference import pairs
 from vkbench_shaders.kernels.rowwise import rope_normed, rope_rows
 from vkbench_shaders.models.building import Builder
 from vkbench_shaders.models.graph import PAIRS, POSITIONS, ROWS, Phase
@@ -29,9 +29,9 @@ class HeadParts(Builder):
         """The cosines and sines of the token's position, which layers share."""
         if rope not in self.cosines:
             batch, size = self.phase.batch, self.hyper.key_size
-            pairs = np.zeros((batch, size), np.float32)
-            pairs[:, token.pairs(rope.n_dims, rope.mode)[0]] = 1
-            self.constants[self.input(PAIRS, "f32", batch * size)] = pairs
+            turned = np.zeros((batch, size), np.float32)
+            turned[:, pairs(rope.n_dims, rope.mode)[0]] = 1
+            self.constants[self.input(PAIRS, "f32", batch * size)] = turned
             params, bound = self.turning(rope)
             with self.in_layer(-1):
                 made = self.step("turns", "rope", (batch, 1, 1, size), params, x=PAIRS, **bound)
