@@ -50,29 +50,30 @@ _ROUNDING = 8192  # bytes of shared memory where results are rounded
 _SMALL = 256  # of them beside what grows with a case
 
 
-def _channels(problem: Problem) -> int:
-    """Numbers of a token that the convolution is of: queries, keys and values."""
-    return (problem.shape["h"] + 2 * problem.shape["g"]) * problem.shape["d"]
+def _all_heads(problem: Problem) -> int:
+    """Heads of queries, of keys and of values."""
+    return problem.shape["h"] + 2 * problem.shape["g"]
 
 
 def layout(problem: Problem, binding: str) -> Layout:
-    """Queries and keys have fewer heads than values, and lie before them."""
-    s, n, h, w = (problem.shape[dim] for dim in "snhw")
+    """Where queries and keys lie before values, and what tables hold of the tokens before."""
+    s, n, h, d, w = (problem.shape[dim] for dim in "snhdw")
+    heads = _all_heads(problem)
     shapes = {
-        "qkv": (s, _channels(problem)),
-        "weights": (_channels(problem), w),
-        "conv": (n, w - 1, _channels(problem)),
+        "qkv": (s, heads, d),
+        "weights": (heads, d, w),
+        "conv": (n, w - 1, heads, d),
         "rates": (s, 2 * h),
     }
     return Layout.contiguous(shapes.get(binding) or problem.full_shape(binding))
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
-    """Sizes from the states (n, h, d, d), the gates (s, h, d) and the weights (channels, w)."""
-    if [len(shapes[name]) for name in ("state", "z", "weights")] != [4, 3, 2]:
-        raise UsageError("state has four dimensions (n, h, d, d), z has three, weights have two")
-    (n, h, d, _), (channels, w) = shapes["state"], shapes["weights"]
-    return {"s": shapes["z"][0], "n": n, "h": h, "g": (channels // d - h) // 2, "d": d, "w": w}
+    """Sizes from the states (n, h, d, d), the gates (s, h, d) and the weights (heads, d, w)."""
+    if [len(shapes[name]) for name in ("state", "z", "weights")] != [4, 3, 3]:
+        raise UsageError("state has four dimensions (n, h, d, d), z (s, h, d) and weights three")
+    (n, h, d, _), (heads, _, w) = shapes["state"], shapes["weights"]
+    return {"s": shapes["z"][0], "n": n, "h": h, "g": (heads - h) // 2, "d": d, "w": w}
 
 
 def _lanes(problem: Problem) -> int:
@@ -153,12 +154,12 @@ def _unit(vectors: Numbers, eps: float) -> Numbers:
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    s, h, g, d = (problem.shape[dim] for dim in "shgd")
+    h, g, d = (problem.shape[dim] for dim in "hgd")
     given, eps = exact(inputs), float(np.float32(problem.params["eps"]))
     source, target = (inputs[name] for name in ("before", "behind"))
     last = np.concatenate([given["conv"][source], given["qkv"][:, None]], axis=1)
-    convolved = silu(np.einsum("swc,cw->sc", last, given["weights"]))
-    q, k, v = (part.reshape(s, -1, d) for part in np.split(convolved, [g * d, 2 * g * d], axis=-1))
+    convolved = silu(np.einsum("swhd,hdw->shd", last, given["weights"]))
+    q, k, v = np.split(convolved, [g, 2 * g], axis=1)
     heads = np.arange(h)
     of = heads // (h // g) if problem.params["shared"] == "beside" else heads % g
     q, k = (_unit(part, eps)[:, of] for part in (q, k))
@@ -184,7 +185,7 @@ def bytes_moved(problem: Problem) -> int:
 def flops(problem: Problem) -> int:
     """Of the convolution and the delta rule."""
     s, h, d, w = (problem.shape[dim] for dim in "shdw")
-    return s * (2 * w * _channels(problem) + 7 * h * d * d)
+    return s * d * (2 * w * _all_heads(problem) + 7 * h * d)
 
 
 def _table(name: str, dims: tuple[str, ...], description: str) -> Binding:
@@ -239,9 +240,9 @@ GATED_DELTA_NET_TOKEN = Kernel(
     group="recurrent",
     dims=DIMS,
     bindings=(
-        _input("qkv", "shd", "queries of g heads, then keys of as many, then values of h"),
-        _input("weights", "hdw", "of the convolution: a row of taps for each number of qkv"),
-        _table("conv", ("n", "w", "h", "d"), "the w - 1 tokens before, for each state"),
+        _input("qkv", "sgd", "queries of g heads, then keys of as many, then values of h"),
+        _input("weights", "gdw", "of the convolution: a row of taps for each number of qkv"),
+        _table("conv", ("n", "w", "g", "d"), "the w - 1 tokens before, for each state"),
         _table("state", ("n", "h", "d", "d"), "what was remembered: a row a value, keys within"),
         _input("rates", "sh", "2 h numbers: of rates of learning, then of decays"),
         _input("biases", "h", "what is added to those of decays"),
