@@ -120,7 +120,7 @@ class Wiring(HeadParts, DeltaParts, MambaParts, RwkvParts):
         hyper, phase = self.hyper, self.phase
         stored = {"v": self.store_vectors("v", v, hyper.value_size)}
         if self.turns_into_cache():
-            stored["k"] = self.turn_into_cache(self.head_norm("k", k, hyper.groups))
+            stored["k"] = self.turn_into_cache(k)
         else:
             k = self.norm_and_turn("k", k, hyper.groups)
             stored["k"] = self.store_vectors("k", k, hyper.key_size)

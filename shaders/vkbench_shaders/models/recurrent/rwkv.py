@@ -42,9 +42,11 @@ class RwkvParts(StateParts):
     def shift_tokens(self, name: str, y: str) -> str:
         """What lies between each token's vector and that of the token before."""
         phase, width = self.phase, self.hyper.width
-        rows = phase.tokens + 1
+        before, rows = self.read_state(name), phase.tokens + 1
+        if phase.tokens == 1:
+            self.leave_state(name, y)
+            return self.combine("shifted", "sub", before, y)
         shape = (phase.batch, 1, 1, width, phase.tokens)
-        before = self.read_state(name)
         joined = self.step("joined", "concat", shape, {"axis": "h"}, a=before, b=y)["y"]
         starts = np.arange(phase.batch)[:, None] * rows
         last = self.pick_rows(
