@@ -55,6 +55,7 @@ from vkbench_shaders.kernels.quant.get_rows import GET_ROWS
 from vkbench_shaders.kernels.quant.quantize import QUANTIZE
 from vkbench_shaders.kernels.quant.set_rows import SET_ROWS
 from vkbench_shaders.kernels.recurrent.delta import GATED_DELTA_NET
+from vkbench_shaders.kernels.recurrent.delta_token import GATED_DELTA_NET_TOKEN
 from vkbench_shaders.kernels.recurrent.rwkv import RWKV
 from vkbench_shaders.kernels.recurrent.ssm import SSM
 from vkbench_shaders.kernels.reductions.reduce import REDUCE
@@ -135,6 +136,7 @@ KERNELS: tuple[Kernel, ...] = (
     LIGHTNING_INDEXER,
     *SSM,
     GATED_DELTA_NET,
+    GATED_DELTA_NET_TOKEN,
     *STREAMS,
     *RWKV,
     *OPTIMISERS,

@@ -59,7 +59,7 @@ def families() -> tuple[Family, ...]:
         Family(kernel, subject.name, x)
         for kernel in KERNELS
         for subject in [_subject(kernel)]
-        if _holds_blocks(subject)
+        if _offers_blocks(subject)
         for x in _vectors(kernel, subject)
     )
 
@@ -74,8 +74,9 @@ def _subject(kernel: Kernel) -> Binding:
     return max(kernel.bindings, key=lambda binding: len(binding.types))
 
 
-def _holds_blocks(binding: Binding) -> bool:
-    return any(format_named(fmt).quantised for fmt in binding.types)
+def _offers_blocks(binding: Binding) -> bool:
+    """Whether there is a choice of blocks: what rounds to one format alone is about no format."""
+    return sum(format_named(fmt).quantised for fmt in binding.types) > 1
 
 
 def _vectors(kernel: Kernel, subject: Binding) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from vkbench_worker.runtime.vulkan.device import VulkanDevice
 PROMPT = np.arange(13) * 5 % VOCABULARY
 STEPS = 16
 MIXED = ",".join((*formats.WEIGHTS, *formats.PLAIN))
-JOINED = Products(rounds_from=0, joins=True)
+PLAIN, JOINED = Products(), Products(rounds_from=0, joins=True)
 
 
 def turns(arch: str) -> bool:
@@ -175,11 +175,12 @@ def test_dense_products_do_what_is_beside_them(
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-7)
 
 
+@pytest.mark.parametrize("arch", ["llama", "qwen35"])
 def test_joined_products_of_small_subgroups_are_right(
-    swiftshader: VulkanDevice, bundle: Bundle, tmp_path: Path
+    swiftshader: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
     options = Options(context=32, products=JOINED)
-    check(swiftshader, bundle, tmp_path, Tiny(fmt="f16"), options, 1e-8)
+    check(swiftshader, bundle, tmp_path, Tiny.of(arch, fmt="f16"), options, 1e-8)
 
 
 @pytest.mark.parametrize("fmt", ["q4_0", "f16"])
@@ -311,20 +312,32 @@ def test_learnt_positions_cannot_be_shifted(
 
 
 @pytest.mark.parametrize(
-    ("arch", "batch"),
+    ("arch", "batch", "products"),
     [
-        *(("llama", 3), ("llama", 32), ("gpt-oss", 8), ("deepseek2", 8)),
-        *(("mamba2", 8), ("rwkv7", 3), ("qwen35", 3), ("qwen35", 8)),
-        *(("qwen35moe", 8), ("qwen3next", 8)),
+        *(
+            ("llama", 3, PLAIN),
+            ("llama", 32, PLAIN),
+            ("gpt-oss", 8, PLAIN),
+            ("deepseek2", 8, PLAIN),
+        ),
+        *(("mamba2", 8, PLAIN), ("rwkv7", 3, PLAIN), ("qwen35", 3, PLAIN), ("qwen35", 8, PLAIN)),
+        *(("qwen35moe", 8, PLAIN), ("qwen3next", 8, PLAIN)),
+        *(("qwen3", 3, JOINED), ("qwen35", 3, JOINED), ("qwen35", 9, JOINED)),
+        ("qwen3next", 8, JOINED),
     ],
 )
 def test_sequences_of_a_batch_see_only_themselves(
-    lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str, batch: int
+    lavapipe: VulkanDevice,
+    bundle: Bundle,
+    tmp_path: Path,
+    arch: str,
+    batch: int,
+    products: Products,
 ) -> None:
     """Each is right, and has the same bits beside other neighbours."""
     count, ids = len(PROMPT), np.arange(batch)
     tokens = (PROMPT + 7 * ids[:, None] + ids[:, None] * PROMPT) % VOCABULARY
-    options = Options(context=32, batch=batch)
+    options = Options(context=32, batch=batch, products=products)
     model, reference = opened(lavapipe, bundle, tmp_path, Tiny.of(arch), options)
     found, steps = [], []
     with model:

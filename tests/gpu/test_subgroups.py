@@ -23,6 +23,7 @@ COUNTING = (
     ("flash_attn/f16/s1_h4_g2_q1_n113_d64_e64", "subgroup"),
     ("flash_attn_token/f16/s1_h8_g2_n300_d128", "subgroup"),
     ("gated_delta_net/f32/s3_t5_h4_g2_d64", "subgroup"),
+    ("gated_delta_net_token/f32/s1_n3_h4_g2_d64_w4", "subgroup"),
     ("rwkv_wkv7/f32/s3_t5_h2_d128", "subgroup"),
     ("ssm_scan/f32/s1_t65_h2_g2_p80_d128", "subgroup"),
 )

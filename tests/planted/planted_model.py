@@ -84,7 +84,8 @@ def write_model(
     later: list[str] = []
     quantised = any(format_named(fmt).quantised for fmt in tiny.fmt.split(","))
     for number, (name, shape) in enumerate(_tensors(tiny)):
-        matrix = len(shape) > 1 and not any(part in name for part in _NUMBERS)
+        is_plain = any(part in name.replace("ssm_alpha", "ssm_rate") for part in _NUMBERS)
+        matrix = len(shape) > 1 and not is_plain
         fmt = next(formats) if matrix else "f32"
         before_blocks = shape[0] == tiny.width or "_a_norm" in name
         small = quantised and "norm" in name and before_blocks

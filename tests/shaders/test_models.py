@@ -376,7 +376,9 @@ def test_heads_are_normalised_where_they_are_turned(
     found = kernels_of(tmp_path, "qwen3", Phase(tokens=17, length=32, cache=cache))
     assert found.count("rms_norm_rope") == normed * layers
     assert found.count("rope") == 0
-    assert found.count("rope_set_rows") == (2 - normed) * layers
+    assert found.count("rms_norm_rope_set_rows") == (2 - normed) * layers
+    assert found.count("rope_set_rows") == 0
+    assert found.count("rms_norm") == 1  # the first one
     others = kernels_of(tmp_path, "qwen2", Phase(tokens=17, length=32, cache=cache))
     assert "rms_norm_rope" not in others
 

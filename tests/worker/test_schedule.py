@@ -221,3 +221,29 @@ def test_what_several_products_multiply_is_packed_once(
     uses = [use(each) for each in found]
     written = [name for each in uses for name in each.written]
     assert [sum(name in each.read for each in uses) for name in written].count(3) == 1
+
+
+# Launches of a layer behind the first one, and levels, by whether it has attention.
+TOKENS = {
+    "qwen3.5-4b": {True: (7, 5), False: (7, 5)},
+    "qwen3-8b": {True: (7, 5)},
+    "llama-3-8b-q4_K_M": {True: (7, 5)},
+    "qwen3.5-35b": {True: (23, 14), False: (23, 14)},
+    "qwen3-next": {True: (23, 14), False: (23, 14)},
+}
+
+
+@pytest.mark.parametrize("stem", TOKENS)
+def test_a_token_takes_no_more_launches_and_levels(scheduled: Schedules, stem: str) -> None:
+    """Products of a vector run beside each other, and nothing between them that they could make."""
+    found = scheduled(stem, 1)
+    layers: dict[int, list[tuple[int, Pass]]] = defaultdict(list)
+    for number, level in enumerate(found.levels):
+        for each in level:
+            layers[each.step.layer].append((number, each))
+    assert len(layers.pop(-1)) <= 4  # outside of layers
+    del layers[0]  # whose norm has no product before it
+    for layer, launches in layers.items():
+        attends = any(each.step.label == "attention" for _, each in launches)
+        count, levels = len(launches), len({number for number, _ in launches})
+        assert (count, levels) == TOKENS[stem][attends], layer

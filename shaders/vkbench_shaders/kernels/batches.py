@@ -38,6 +38,7 @@ _BY_KERNEL: Final[Mapping[str, tuple[str, ...]]] = {
     "group_norm": ("b",),
     # their ids count through all sequences
     "flash_attn_token": (),
+    "gated_delta_net_token": (),
     "ssm_scan": (),
 }
 

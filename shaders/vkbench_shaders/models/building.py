@@ -33,7 +33,7 @@ from vkbench_shaders.models.graph import (
     extent,
 )
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.recurrent.memory import SLOTS, StateRows
+from vkbench_shaders.models.recurrent.memory import StateRows
 
 MOST_VECTORS: Final = 8  # that are multiplied without tiles
 BLOCK: Final = 32  # numbers that are rounded together
@@ -359,31 +359,3 @@ class Builder:
         numbers = ids.astype(np.int32).reshape(-1)
         assert np.array_equal(self.constants.setdefault(made, numbers), numbers), made
         return made
-
-    def read_state(self, name: str) -> str:
-        """What the tokens before left of that name."""
-        shape, state, ids = self.place_state(name, is_read=True)
-        types = {"table": "f32"}
-        return self.step(f"{name}_before", "get_rows", shape, {}, types, table=state, ids=ids)["y"]
-
-    def leave_state(self, name: str, x: str) -> None:
-        """Store what the next tokens go on from."""
-        shape, state, ids = self.place_state(name, is_read=False)
-        self.step(f"{name}_behind", "set_rows", shape, {}, {"y": "f32"}, x=x, y=state, ids=ids)
-
-    @property
-    def state_sizes(self) -> Mapping[str, tuple[int, ...]]:
-        """The sizes of what a sequence leaves in a layer."""
-        assert self.hyper.recurrent
-        return self.hyper.recurrent.states
-
-    def place_state(self, name: str, *, is_read: bool) -> tuple[tuple[int, int, int], str, str]:
-        """Sizes of a table of this layer's states, its name, and which rows a turn has."""
-        height, *others = self.state_sizes[name]
-        count, width = self.phase.batch * height, prod(others)
-        rows, state = StateRows(height=height, is_read=is_read), f"state.{name}.{self.layer}"
-        if state not in self.caches:
-            self.caches.append(state)
-            self.sizes[state] = SLOTS * count * width * 4
-        self.states[self.input(rows.name, "i32", count)] = rows
-        return (SLOTS * count, count, width), state, rows.name

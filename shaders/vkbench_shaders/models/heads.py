@@ -9,8 +9,8 @@ import numpy as np
 from vkbench.case import Value
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
+from vkbench_shaders.kernels.attention.token_reference import pairs
 from vkbench_shaders.kernels.rowwise import rope_normed, rope_rows
 from vkbench_shaders.models.building import Builder
 from vkbench_shaders.models.graph import PAIRS, POSITIONS, ROWS, Phase
@@ -29,9 +29,9 @@ class HeadParts(Builder):
         """The cosines and sines of the token's position, which layers share."""
         if rope not in self.cosines:
             batch, size = self.phase.batch, self.hyper.key_size
-            pairs = np.zeros((batch, size), np.float32)
-            pairs[:, token.pairs(rope.n_dims, rope.mode)[0]] = 1
-            self.constants[self.input(PAIRS, "f32", batch * size)] = pairs
+            turned = np.zeros((batch, size), np.float32)
+            turned[:, pairs(rope.n_dims, rope.mode)[0]] = 1
+            self.constants[self.input(PAIRS, "f32", batch * size)] = turned
             params, bound = self.turning(rope)
             with self.in_layer(-1):
                 made = self.step("turns", "rope", (batch, 1, 1, size), params, x=PAIRS, **bound)
@@ -92,15 +92,25 @@ class HeadParts(Builder):
         return self.hyper.key_size % EIGHT == rope.n_dims % EIGHT == 0
 
     def turn_into_cache(self, x: str) -> str:
-        """The cache of keys with these heads in it, turned."""
-        phase, rope = self.phase, self.hyper.rope_of(self.layer)
+        """The cache of keys with these heads in it: normalised where the model does that, turned.
+
+        By one step where heads are normalised by the step that turns them.
+        """
+        phase, rope, norm = self.phase, self.hyper.rope_of(self.layer), "attn_k_norm"
         assert rope
         params, bound = self.turning(rope)
+        kernel = "rope_set_rows"
+        if self.norms_and_turns(norm):
+            kernel = "rms_norm_rope_set_rows"
+            params["eps"] = self.hyper.eps
+            bound["weights"] = self.weight(f"blk.{self.layer}.{norm}.weight", "f32")
+        else:
+            x = self.head_norm("k", x, self.hyper.groups)
         rows, cache = self.cache("k", self.hyper.key_size)
         shape = (rows, phase.batch, phase.tokens, self.hyper.groups, self.hyper.key_size)
         ids = self.input(ROWS, "i32", self.count)
         types = {"y": phase.cache}
-        self.step("cache_k", "rope_set_rows", shape, params, types, x=x, ids=ids, y=cache, **bound)
+        self.step("cache_k", kernel, shape, params, types, x=x, ids=ids, y=cache, **bound)
         return cache
 
     def store_vectors(self, name: str, x: str, size: int) -> str:

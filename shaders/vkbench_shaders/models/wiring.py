@@ -23,8 +23,8 @@ from vkbench_shaders.models.graph import (
 )
 from vkbench_shaders.models.heads import HeadParts
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.layer_parts import LayerParts
-from vkbench_shaders.models.recurrent.convolved import DeltaParts, MambaParts
+from vkbench_shaders.models.recurrent.convolved import MambaParts
+from vkbench_shaders.models.recurrent.delta import DeltaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
 from vkbench_shaders.models.recurrent.sizes import Mamba
 
@@ -43,7 +43,7 @@ _READERS = (
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
+class Wiring(HeadParts, DeltaParts, MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
@@ -107,11 +107,12 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
         if hyper.latent:
             attended = self.step_by_step(*self.project_latent_heads(y))
             return self.behind("post_attention_norm", self.project_latent_output(attended))
-        q, k, v = self.project_heads(y)
-        attend = self.at_once if self.attends_at_once() else self.step_by_step
-        attended = attend(q, k, v)
-        if hyper.architecture.gated_heads:
-            attended = self.gate_heads(attended, y)
+        if self.attends_at_once():
+            attended = self.at_once(*self.project_heads(y, with_gates=True))
+        else:
+            attended = self.step_by_step(*self.project_heads(y))
+            if hyper.architecture.gated_heads:
+                attended = self.gate_heads(attended, y)
         return self.behind("post_attention_norm", self.postpone_product("attn_output", attended))
 
     def step_by_step(self, q: str, k: str, v: str) -> str:
@@ -119,7 +120,7 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
         hyper, phase = self.hyper, self.phase
         stored = {"v": self.store_vectors("v", v, hyper.value_size)}
         if self.turns_into_cache():
-            stored["k"] = self.turn_into_cache(self.head_norm("k", k, hyper.groups))
+            stored["k"] = self.turn_into_cache(k)
         else:
             k = self.norm_and_turn("k", k, hyper.groups)
             stored["k"] = self.store_vectors("k", k, hyper.key_size)
@@ -132,7 +133,7 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
             "flash_attn",
             (*shape, hyper.key_size, hyper.value_size),
             {"mask": "blocks", "layout": "cache", **self.score_params(), **sunk},
-            self.attention_types(),
+            self.attention_types(gates_follow=hyper.architecture.gated_heads),
             **stored,
             q=q,
             mask=self.mask(),
@@ -153,8 +154,10 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
         name = WINDOW if self.hyper.window_of(self.layer) else MASK
         return self.input(name, "f16", self.phase.length)
 
-    def attention_types(self) -> dict[str, str]:
-        return {"k": self.phase.cache, "v": self.phase.cache, "y": self.attended_as()}
+    def attention_types(self, *, gates_follow: bool = False) -> dict[str, str]:
+        """Formats of caches and of results, which stay numbers for gates that other steps make."""
+        results = "f32" if gates_follow else self.attended_as()
+        return {"k": self.phase.cache, "v": self.phase.cache, "y": results}
 
     def attends_at_once(self) -> bool:
         """Whether one step turns a single token's heads, stores them, and attends to them."""
@@ -174,15 +177,22 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
         """What attention makes of heads as products and their norms left them."""
         hyper, phase, rope = self.hyper, self.phase, self.hyper.rope_of(self.layer)
         assert rope
-        q, k = self.head_norm("q", q, hyper.heads), self.head_norm("k", k, hyper.groups)
-        turning: dict[str, Value] = {"mode": rope.mode}
+        params: dict[str, Value] = {"mode": rope.mode, **self.score_params()}
+        weights = self.weights_of_norms()
+        if weights:
+            params |= {"norm": "rms", "eps": hyper.eps}
+        else:
+            q, k = self.head_norm("q", q, hyper.heads), self.head_norm("k", k, hyper.groups)
+            weights = dict.fromkeys(("q_weights", "k_weights"), self.unread_input())
         if rope.n_dims != hyper.key_size:
-            turning["n_dims"] = rope.n_dims
+            params["n_dims"] = rope.n_dims
+        if hyper.architecture.gated_heads:
+            params["gated"] = "yes"
         return self.step(
             "attention",
             "flash_attn_token",
             (phase.batch, hyper.heads, hyper.groups, phase.length, hyper.key_size),
-            {**turning, **self.score_params()},
+            params,
             self.attention_types(),
             k=self.cache("k", hyper.key_size)[1],
             v=self.cache("v", hyper.value_size)[1],
@@ -192,23 +202,33 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
             turns=self.turns(rope),
             ids=self.input(ROWS, "i32", self.count),
             mask=self.mask(),
+            **weights,
         )["y"]
+
+    def weights_of_norms(self) -> dict[str, str]:
+        """Weights of queries and keys that attention itself normalises; {} if other steps do."""
+        names = {f"{head}_weights": f"attn_{head}_norm.weight" for head in "qk"}
+        if self.hyper.architecture.norm != "rms_norm" or not all(map(self.has, names.values())):
+            return {}
+        return {
+            binding: self.weight(f"blk.{self.layer}.{name}", "f32")
+            for binding, name in names.items()
+        }
 
     def attended_as(self) -> str:
         """The format of attention's results."""
         whole = (
             self.hyper.value_size % BLOCK == 0
             and not self.hyper.latent
-            and not self.hyper.architecture.gated_heads
             and self.phase.cache in ROUNDED
         )
         return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
 
-    def project_heads(self, y: str) -> tuple[str, str, str]:
-        """Queries, keys and values: of one matrix or of three."""
+    def project_heads(self, y: str, *, with_gates: bool = False) -> tuple[str, str, str]:
+        """Queries, each before its gates if asked for, keys and values: of one matrix or three."""
         hyper = self.hyper
         if not self.has("attn_qkv.weight"):
-            gated = hyper.architecture.gated_heads
+            gated = hyper.architecture.gated_heads and not with_gates
             q = self.project_gated_heads(y, 0) if gated else self.product("attn_q", y)
             return q, self.product("attn_k", y), self.product("attn_v", y)
         keys = hyper.groups * hyper.key_size

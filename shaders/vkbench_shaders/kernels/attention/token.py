@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil, prod
 
-import numpy as np
-
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import declare_input
 from vkbench_shaders.case_list import CaseList
-from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
-    Array,
-    Arrays,
     Binding,
     Check,
     Forms,
     Kernel,
     Launch,
+    Layout,
     Param,
     Problem,
     Shapes,
@@ -35,14 +32,19 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
-from vkbench_shaders.kernels.shared import limits, rotation
+from vkbench_shaders.kernels.attention.token_reference import (
+    DIMS,
+    MODES,
+    WEIGHTS,
+    inputs,
+    is_gated,
+    reference,
+    turned_numbers,
+)
+from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.launch import power_of_two
-from vkbench_shaders.quantisers import quants
-from vkbench_shaders.rounded_factors import Floats
 
-DIMS = ("s", "h", "g", "n", "d")
 CACHES = ("f16", "f32")
-MODES = ("norm", "neox")
 MOST_POSITIONS = 512  # of one workgroup: more are faster shared among several
 _THREADS = 512
 _PORTABLE_THREADS = 128
@@ -54,9 +56,12 @@ _ROUNDING = 8192  # bytes of shared memory where results are rounded
 _SMALL = 1024  # of them beside what grows with a case
 
 
-def turned_numbers(problem: Problem) -> int:
-    """The numbers of a head that are turned."""
-    return int(problem.params["n_dims"]) or problem.shape["d"]
+def layout(problem: Problem, binding: str) -> Layout:
+    """Queries are twice as long where each has gates behind it."""
+    shape = problem.full_shape(binding)
+    if binding == "q" and is_gated(problem):
+        shape = (*shape[:-1], 2 * shape[-1])
+    return Layout.contiguous(shape)
 
 
 def _eights(problem: Problem) -> int:
@@ -91,8 +96,14 @@ def _launch(problem: Problem, threads: int, constants: Mapping[str, int]) -> Lau
             "apart": 0 if neighbours else dims // EIGHT // 2,
             "scale": caches.scale(problem),
             "cap": float(problem.params["softcap"]),
+            "eps": float(problem.params["eps"]) + 0.0,  # never -0
         },
-        constants={"THREADS": threads, **constants},
+        constants={
+            "THREADS": threads,
+            "NORMED": problem.params["norm"] == "rms",
+            "GATED": is_gated(problem),
+            **constants,
+        },
     )
 
 
@@ -162,78 +173,24 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     return {"s": s, "h": shapes["q"][1], "g": g, "n": n, "d": d}
 
 
-def inputs(problem: Problem) -> dict[str, Array]:
-    """Queries of different sizes; masks that hide blocks of positions."""
-    s, n = problem.shape["s"], problem.shape["n"]
-    angles = data.uniform(problem, "turns", -np.pi, np.pi).astype(np.float64)
-    first, second = pairs(turned_numbers(problem), str(problem.params["mode"]))
-    turns = np.zeros_like(angles)
-    turns[:, first], turns[:, second] = np.cos(angles[:, first]), np.sin(angles[:, first])
-    places = data.indices(problem, "ids", n).reshape(s)
-    return {
-        "k": data.weights(problem, "k"),
-        "v": data.weights(problem, "v"),
-        "q": data.uniform(problem, "q", -4, 4),
-        "new_k": data.uniform(problem, "new_k", -2, 2),
-        "new_v": data.uniform(problem, "new_v", -2, 2),
-        "turns": turns.astype(np.float32),
-        "ids": (places + np.arange(s) * n).astype(np.int32),
-        "mask": _mask(problem),
-    }
-
-
-def _mask(problem: Problem) -> Array:
-    """Half of the stretches of 16 positions are hidden, but for the first."""
-    mask = data.uniform(problem, "mask", -1.0, 1.0)
-    stretch = np.arange(len(mask)) // 16
-    mask[stretch % 4 == 1] = 0
-    mask[stretch % 2 == 0] = -np.inf
-    mask[:1] = 0
-    return mask
-
-
-def pairs(dims: int, mode: str) -> tuple[slice, slice]:
-    """Where the first and the second numbers of pairs are."""
-    return rotation.pairs(dims // 2, halves=mode != MODES[0])
-
-
-def _turn(problem: Problem, inputs: Arrays, heads: Array) -> Floats:
-    """Heads (s, heads, d) by the cosines and sines of their sequence."""
-    places = pairs(turned_numbers(problem), str(problem.params["mode"]))
-    turns = inputs["turns"].astype(np.float64)[:, None]
-    cosine, sine = (turns[..., place] for place in places)
-    return rotation.turn_pairs(heads.astype(np.float64), places, cosine, sine)
-
-
-def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """Caches with the new rows; attention to these before the caches' format rounds them."""
-    s, h, g, n, d = (problem.shape[dim] for dim in DIMS)
-    new = {"k": _turn(problem, inputs, inputs["new_k"]), "v": inputs["new_v"].astype(np.float64)}
-    caches_after = {}
-    for name, exact in new.items():
-        table = quants.dequantise(problem.types[name], inputs[name]).reshape(s * n, g, d)
-        table[inputs["ids"]] = exact
-        caches_after[name] = table.reshape(s, n, g, d)
-    q = _turn(problem, inputs, inputs["q"]).reshape(s, g, h // g, d)
-    scores = np.einsum("sgrd,sngd->sgrn", q, caches_after["k"]) * caches.scale(problem)
-    scores = caches.cap_scores(problem, scores) + inputs["mask"].astype(np.float64)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    y = np.einsum("sgrn,sngd->sgrd", weights, caches_after["v"]).reshape(s, h, d)
-    return {**caches_after, "y": y}
-
-
 def bytes_moved(problem: Problem) -> int:
     """Caches are read, and rows of them written."""
     s, _, g, n, d = (problem.shape[dim] for dim in DIMS)
     cached = 2 * s * (n + 1) * g * d * problem.item_bytes("k")
-    others = ("q", "new_k", "new_v", "turns", "ids", "mask", "y")
+    weights = WEIGHTS if problem.params["norm"] == "rms" else ()
+    others = ("q", "new_k", "new_v", "turns", "ids", "mask", "y", *weights)
     return cached + sum(prod(problem.array_shape(b)) * problem.item_bytes(b) for b in others)
 
 
 def flops(problem: Problem) -> int:
     """Of both products, hidden positions included."""
     return 4 * prod(problem.shape[dim] for dim in ("s", "h", "n", "d"))
+
+
+def _weights(name: str, of: str) -> Binding:
+    return declare_input(
+        name, ("f32",), ("d",), f"what normalised {of} are multiplied by", when={"norm": ("rms",)}
+    )
 
 
 def _array(name: str, dims: tuple[str, ...], description: str, fmt: str = "f32") -> Binding:
@@ -273,12 +230,16 @@ _SHAPES = (
     "s3_h4_g4_n70_d80/mode=neox,n_dims=32,softcap=20.0",
     "s1_h5_g1_n130_d256/mode=neox,scale=0.0625",
     "s1_h2_g1_n40_d72/n_dims=24",
+    "s2_h4_g2_n50_d72/eps=0.01,norm=rms",
+    "s2_h2_g1_n30_d128/gated=yes",
+    "s1_h6_g3_n90_d256/gated=yes,mode=neox,n_dims=64,norm=rms",
 )
 _ROUNDED = (
     "s1_h32_g8_n128_d128",
-    "s2_h4_g2_n64_d64/mode=neox",
-    "s1_h3_g1_n600_d96/n_dims=64",
     "s1_h8_g4_n257_d256/mode=neox,softcap=50.0",
+    "s1_h16_g4_n128_d256/gated=yes,mode=neox,n_dims=64,norm=rms",
+    "s2_h4_g2_n64_d64/gated=yes,mode=neox,norm=rms",
+    "s1_h3_g1_n600_d96/n_dims=64",
 )
 _TIMED = tuple(
     f"s1_h32_g8_n{n}_d{d}" for d, lengths in ((128, (128, 512)), (64, (128,))) for n in lengths
@@ -295,7 +256,11 @@ FLASH_ATTN_TOKEN = Kernel(
     bindings=(
         _cache("k", "keys of each position, all heads in a row; the new ones are written"),
         _cache("v", "values, in the format of the keys; the new ones are written", "k"),
-        _array("q", ("s", "h", "d"), "queries; heads beside each other share keys and values"),
+        _array(
+            "q",
+            ("s", "h", "d"),
+            "queries, each before its gates if gated; neighbours share keys and values",
+        ),
         _array("new_k", ("s", "g", "d"), "keys of the new tokens, not turned"),
         _array("new_v", ("s", "g", "d"), "values of the new tokens"),
         _array("turns", ("s", "d"), "what rope makes of pairs (1, 0) at the new positions"),
@@ -308,6 +273,8 @@ FLASH_ATTN_TOKEN = Kernel(
             dims=("s", "h", "d"),
             description="results, or rounded to bytes; 0 where nothing is seen",
         ),
+        _weights(WEIGHTS[0], "queries"),
+        _weights(WEIGHTS[1], "keys"),
     ),
     params={
         "mode": Param(default="norm", choices=MODES, description="how pairs lie, as of rope"),
@@ -316,12 +283,23 @@ FLASH_ATTN_TOKEN = Kernel(
         "softcap": Param(
             default=0.0, description="scores s become softcap * tanh(s / softcap); 0: they stay"
         ),
+        "norm": Param(
+            default="none",
+            choices=("none", "rms"),
+            description="whether queries and keys are over their root mean square before",
+        ),
+        "eps": Param(default=1e-6, least=0, description="what keeps heads of 0 finite"),
+        "gated": Param(
+            default="no",
+            choices=("no", "yes"),
+            description="whether results are multiplied by the sigmoid of gates",
+        ),
     },
     variants=(_variant("subgroup", ("subgroup_shuffle",)), _variant("portable", ())),
     inputs=inputs,
     check=Check(reference=reference),
     work=Work(flops=flops, bytes_moved=bytes_moved),
-    forms=Forms(infer=infer),
+    forms=Forms(infer=infer, layout=layout),
     cases=CaseList(
         lambda: (
             parse(f"flash_attn_token/{fmt}/{shape}")

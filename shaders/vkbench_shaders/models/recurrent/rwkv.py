@@ -8,15 +8,16 @@ from typing import Final
 import numpy as np
 
 from vkbench.case import Value
-from vkbench_shaders.models.building import Builder, Due
+from vkbench_shaders.models.building import Due
 from vkbench_shaders.models.graph import Part, Weight
 from vkbench_shaders.models.recurrent.sizes import Rwkv
+from vkbench_shaders.models.recurrent.stating import StateParts
 
 HEAD_EPS: Final = 64e-5  # of the norm of each head
 SLOWEST: Final = -0.606531  # the logarithm of RWKV 7's smallest decay: - e^-0.5
 
 
-class RwkvParts(Builder):
+class RwkvParts(StateParts):
     """Builds layers of RWKV."""
 
     def rwkv_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
@@ -41,9 +42,11 @@ class RwkvParts(Builder):
     def shift_tokens(self, name: str, y: str) -> str:
         """What lies between each token's vector and that of the token before."""
         phase, width = self.phase, self.hyper.width
-        rows = phase.tokens + 1
+        before, rows = self.read_state(name), phase.tokens + 1
+        if phase.tokens == 1:
+            self.leave_state(name, y)
+            return self.combine("shifted", "sub", before, y)
         shape = (phase.batch, 1, 1, width, phase.tokens)
-        before = self.read_state(name)
         joined = self.step("joined", "concat", shape, {"axis": "h"}, a=before, b=y)["y"]
         starts = np.arange(phase.batch)[:, None] * rows
         last = self.pick_rows(

@@ -48,5 +48,6 @@ LACKS: Final[Mapping[str, str]] = {
     "matmul": "its products are of rows by rows: mul_mat",
     "conv1d": "it is im2col and a product",
     "flash_attn_token": "a token's keys are turned, stored and seen by three nodes",
+    "gated_delta_net_token": "a token's convolution, net, norm and gates are nodes of their own",
     "adam": "its own takes decay from x itself: adamw",
 }
