@@ -280,3 +280,27 @@ def test_by_keyboard_and_for_all(
             wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert wide <= 0, f"{path} scrolls sideways by {wide} px"
         assert not visit.faults
+
+
+@one_engine
+@pytest.mark.parametrize("path", ["/heatmap", "/results", "/roofline", "/kernels", "/runs"])
+def test_a_phone_shows_an_answer_before_the_filters(
+    lab: Lab, url: str, chromium: Browser, path: str
+) -> None:
+    device = lab.add_device()
+    lab.submit(device, [Q4, ADD])
+    lab.settle(device)
+    with served(Path(url.removeprefix("sqlite:///"))) as origin:
+        with visiting(chromium, origin) as visit:
+            page = visit.open(path)
+            assert page.locator("form.filters button").is_visible()
+            assert not page.locator(".fold > summary").is_visible()
+        with visiting(chromium, origin, size=PHONE) as visit:
+            page = visit.open(path)
+            button = page.locator("form.filters button")
+            assert not button.is_visible()
+            answer = page.locator("tbody tr").first.bounding_box()
+            assert answer
+            assert answer["y"] < PHONE[1] * 0.8
+            page.locator(".fold > summary").press("Enter")
+            assert button.is_visible()
