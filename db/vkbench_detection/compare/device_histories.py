@@ -53,7 +53,7 @@ def device_history(
     logs, levels = _matrix(chosen, results, _changes(tx, chosen))
     return DeviceHistory(
         day=day_spread(logs, levels),
-        tails=Tails.of(_differences(logs, levels, _sigmas(tx, device, chosen)).tolist()),
+        tails=Tails.of(find_differences(logs, levels, _sigmas(tx, device, chosen)).tolist()),
     )
 
 
@@ -138,18 +138,18 @@ def _matrix(
     return np.log(seconds), levels
 
 
-def _differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> Floats:
+def find_differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> Floats:
     """What results of one level differ by that are half its length apart, in sigmas of both."""
     column, row = np.nonzero(np.isfinite(logs).T)  # a series after the other, each in order
     level = column * (int(levels.max(initial=0)) + 1) + levels[row, column]
-    in_levels = np.argsort(level, kind="stable")
-    values, column, level = (known[in_levels] for known in (logs[row, column], column, level))
-    _, group, counts = np.unique(level, return_inverse=True, return_counts=True)
-    apart = np.maximum(1, counts // 2)[group]
-    ends = np.cumsum(counts)[group]
+    by_level = np.argsort(level, kind="stable")
+    values, sigma = logs[row, column][by_level], np.asarray(sigmas)[column[by_level]]
+    counts = np.unique(level, return_counts=True)[1]
+    apart, ends = (np.repeat(each, counts) for each in (counts // 2, np.cumsum(counts)))
+    apart = np.maximum(1, apart)
     first = np.nonzero(np.arange(len(values)) + apart < ends)[0]
     differences: Floats = values[first + apart[first]] - values[first]
-    return differences / (np.asarray(sigmas)[column[first]] * sqrt(2))
+    return differences / (sigma[first] * sqrt(2))
 
 
 def _sigmas(tx: Connection, device: str, series: Sequence[int]) -> list[float]:
