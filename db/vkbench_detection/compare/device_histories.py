@@ -145,7 +145,7 @@ def find_differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> 
     by_level = np.argsort(level, kind="stable")
     values, sigma = logs[row, column][by_level], np.asarray(sigmas)[column[by_level]]
     counts = np.unique(level, return_counts=True)[1]
-    apart, ends = (np.repeat(each, counts) for each in (counts // 2, np.cumsum(counts)))
+    apart, ends = (np.repeat(of_level, counts) for of_level in (counts // 2, np.cumsum(counts)))
     apart = np.maximum(1, apart)
     first = np.nonzero(np.arange(len(values)) + apart < ends)[0]
     differences: Floats = values[first + apart[first]] - values[first]
