@@ -151,7 +151,7 @@ def _release_lines(lab: Lab, night: int, release: Release, began: float) -> Iter
     cases = [[computed_by(release, lab.by_name[name][0])] for name in CASES]
     sha, kind = release.sha, ArmKind.BUILD
     for line in job_lines(lab, night, cases, began, 2):
-        tried = tuple(replace(each, kernel_sha=sha, bundle=sha) for each in line.attempts)
+        tried = tuple(replace(attempt, kernel_sha=sha, bundle=sha) for attempt in line.attempts)
         yield replace(line, attempts=tried, variant=PROGRAM, bundle=sha, arm_kind=kind)
 
 
