@@ -106,7 +106,7 @@ def test_the_last_two_nights_did_the_same_and_runs_follow_their_like(lab: Path) 
         assert nights
         last, before = (night.count() for night in nights)
         assert 100 < last == pytest.approx(before, rel=0.2)  # some are measured again
-        labels = dict(tx.execute(select(schema.run.c.id, schema.run.c.label)).tuples())
+        labels = dict(tx.execute(select(schema.run.c.id, schema.run.c.label)).all())
         followed = {run: run_before(tx, run) for run in sorted(labels)[-12:]}
     names = [(labels[run], before.label) for run, before in followed.items() if before]
     assert len(names) > 9
