@@ -88,6 +88,7 @@ SUSPECTED = (
     Column(key="method", heading="found by", rank=Rank.MINOR),
     Column(key="found_at", heading="found", kind=ValueKind.TIME),
     Column(key="evidence", heading="evidence", lifted=True, prose=True),
+    Column(key="series", heading="series", kind=ValueKind.ID, hidden=True),
 )
 
 

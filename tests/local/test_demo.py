@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from commands import read_rows
 from demonstrated import UNTIL
 from vkbench.errors import UsageError
 from vkbench.settings import Settings
 from vkbench_cli.main import main
-from vkbench_db import demonstration
+from vkbench_db import demonstration, schema
+from vkbench_db.ask.nights import last_nights
+from vkbench_db.ask.run_story import run_before
 from vkbench_db.ask.sql.readonly import query
 from vkbench_db.database import Database, upgrade
 from vkbench_local.demo import story
@@ -93,6 +96,21 @@ def test_changes_were_measured_again_before_anyone_was_told(lab: Path) -> None:
     """
     assert asked(lab, silent) == []
     assert len(asked(lab, "SELECT 1 FROM change_point WHERE state = 'confirmed'")) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_last_two_nights_did_the_same_and_runs_follow_their_like(lab: Path) -> None:
+    with Database.open(f"sqlite:///{lab}") as database, database.reading() as tx:
+        nights = last_nights(tx, UNTIL.timestamp())
+        assert nights
+        last, before = (night.count() for night in nights)
+        assert 100 < last == pytest.approx(before, rel=0.2)  # some are measured again
+        labels = dict(tx.execute(select(schema.run.c.id, schema.run.c.label)).all())
+        followed = {run: run_before(tx, run) for run in sorted(labels)[-12:]}
+    names = [(labels[run], before.label) for run, before in followed.items() if before]
+    assert len(names) > 9
+    assert all(after.rpartition(" ")[0] == before.rpartition(" ")[0] for after, before in names)
 
 
 @pytest.mark.slow

@@ -130,6 +130,12 @@ def test_errors_are_json(filled: Lab, pages: TestClient, path: str, status: int,
     assert hint in json.loads(answer.text)["error"]
 
 
+def test_the_page_of_the_api_shows_code_as_code(pages: TestClient) -> None:
+    page = pages.get("/api").text
+    assert "`" not in page
+    assert "<code>q4_?</code>" in page
+
+
 def test_the_page_of_the_api_has_every_address_and_field(pages: TestClient) -> None:
     described = pages.get("/api/openapi.json").json()
     page = pages.get("/api")

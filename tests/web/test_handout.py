@@ -142,7 +142,7 @@ def test_without_results_the_file_says_what_makes_some(
     monkeypatch.setenv("VKBENCH_DATA", str(tmp_path / "new"))
     monkeypatch.delenv("VKBENCH_DATABASE", raising=False)
     settings.cache_clear()
-    assert "`vkbench run` makes some" in written(tmp_path)
+    assert "<code>vkbench run</code> makes some" in written(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -280,3 +281,73 @@ def test_by_keyboard_and_for_all(
             wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert wide <= 0, f"{path} scrolls sideways by {wide} px"
         assert not visit.faults
+
+
+@one_engine
+@pytest.mark.parametrize("path", ["/heatmap", "/results", "/roofline", "/kernels", "/runs"])
+def test_a_phone_shows_an_answer_before_the_filters(
+    lab: Lab, url: str, chromium: Browser, path: str
+) -> None:
+    device = lab.add_device()
+    lab.submit(device, [Q4, ADD])
+    lab.settle(device)
+    with served(Path(url.removeprefix("sqlite:///"))) as origin:
+        with visiting(chromium, origin) as visit:
+            page = visit.open(path)
+            assert page.locator("form.filters button").is_visible()
+            assert not page.locator(".fold > summary").is_visible()
+        with visiting(chromium, origin, size=PHONE) as visit:
+            page = visit.open(path)
+            button = page.locator("form.filters button")
+            assert not button.is_visible()
+            answer = page.locator("tbody tr").first.bounding_box()
+            assert answer
+            assert answer["y"] < PHONE[1] * 0.8
+            page.locator(".fold > summary").press("Enter")
+            assert button.is_visible()
+
+
+READ_COLOURS = """() => {
+    const brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const read = (element) => {
+        brush.fillStyle = getComputedStyle(element).backgroundColor;
+        brush.fillRect(0, 0, 1, 1);
+        return [...brush.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const cells = Array.from({ length: 10 }, (_, place) => {
+        const cell = document.createElement("div");
+        cell.className = `share-${place}`;
+        document.body.append(cell);
+        return read(cell);
+    });
+    return [read(document.body), ...cells];
+}"""
+
+
+@one_engine
+@pytest.mark.parametrize(("scheme", "least"), [("light", 1.18), ("dark", 1.5)])
+def test_no_colour_of_the_map_looks_like_the_page(
+    lab: Lab, url: str, chromium: Browser, scheme: Scheme, least: float
+) -> None:
+    lab.add_device()
+    with (
+        served(Path(url.removeprefix("sqlite:///"))) as origin,
+        visiting(chromium, origin, scheme=scheme) as visit,
+    ):
+        ground, *cells = visit.open("/heatmap").evaluate(READ_COLOURS)
+    ratios = [contrast(ground, cell) for cell in cells]
+    assert min(ratios) >= least, ratios
+
+
+def contrast(one: Sequence[int], other: Sequence[int]) -> float:
+    """The ratio of two colours' luminances, as WCAG has it."""
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: Sequence[int]) -> float:
+    shares = [value / 255 for value in colour]
+    linear = [
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

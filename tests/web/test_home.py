@@ -119,6 +119,21 @@ def test_a_ratio_to_a_peer_that_fell_is_shown_after_what_is_wrong(
     assert f"{CASE}</a> on llvmpipe: 2.00 times numpy before, 1.25 now" in text
 
 
+def test_a_fall_on_many_devices_is_one_row(pages: TestClient, lab: Lab) -> None:
+    lab.now = time.time() - 600
+    for device in (lab.add_device(), lab.add_device("SwiftShader", "beta")):
+        for theirs in (4e-3, 4.04e-3, 3.96e-3, 4e-3, 2.5e-3):
+            lab.now += 20
+            compare(lab, device, theirs, 2e-3)
+    judge(lab.database, lab.now)
+    text = pages.get("/").text
+    assert "2 ratios to peers fell" in text
+    assert text.count(CASE) == 1
+    assert f"<li>{CASE} on 2 devices, times numpy before → now: <a" in text
+    for name in ("llvmpipe", "SwiftShader"):
+        assert f">{name}</a> 2.00 → 1.25" in text
+
+
 def test_what_waits_says_why(pages: TestClient, lab: Lab) -> None:
     lab.now = time.time() - 3600
     lab.submit(lab.add_device(), 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from browser import DESKTOP, PHONE, Scheme, served, visiting
 from databases import Lab, one_engine, put_in_one_series
@@ -56,7 +56,10 @@ def test_uncertain_changes_are_listed_apart(pages: TestClient, regressed: Lab) -
     assert "1 suspected" in pages.get("/regressions").text
     [row] = pages.get("/regressions/suspected?format=json").json()["rows"]
     assert (row["state"], row["case_name"]) == ("suspected", "copy/f32/n4096")
-    assert "copy/f32/n4096" in pages.get("/regressions/suspected").text
+    page = pages.get("/regressions/suspected").text
+    assert re.search(r'<a href="/series/\d+">copy/f32/n4096</a>', page)
+    heads = re.findall(r'sort=-?(\w+)">', page)
+    assert heads[:3] == ["case_name", "device_name", "direction"]
 
 
 def test_a_regression_shows_its_evidence(pages: TestClient, regressed: Lab) -> None:
@@ -95,6 +98,22 @@ def test_a_bundle_of_a_git_revision_says_so_wherever_it_ran(
     rows = pages.get("/results?format=json").json()["rows"]
     assert [row["made_of"] for row in rows] == [["b1 third"]]
     assert pages.get("/api/results").json()["rows"][0]["made_of"]
+
+
+def test_a_regression_tells_when_it_began_from_when_it_was_certain(
+    pages: TestClient, regressed: Lab
+) -> None:
+    job, change = schema.job, schema.change_point
+    with regressed.database.transaction() as tx:
+        first = select(change.c.after_job).scalar_subquery()
+        tx.execute(update(job).where(job.c.id == first).values(finished_at=1_000_000.0))
+        later = 1_000_000.0 + 2 * 86_400
+        tx.execute(update(schema.regression).values(opened_at=later))
+    text = pages.get("/regressions/1").text
+    assert "<dt>Began</dt><dd>1970-01-12 13:46 UTC, when the first slower result ended</dd>" in text
+    assert re.search(
+        r"<dt>Opened</dt><dd>1970-01-14 13:46 UTC, \d+ d ago, .*certain: 2 d later", text
+    )
 
 
 def test_a_regression_is_a_picture(pages: TestClient, regressed: Lab) -> None:

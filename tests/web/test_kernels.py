@@ -86,6 +86,23 @@ def test_a_roofline_without_results_or_with_wrong_words(lab: Lab, pages: TestCli
     assert pages.get("/roofline?devise=1").status_code == 404
 
 
+def test_a_roofline_that_cannot_be_says_why(filled: Lab, pages: TestClient) -> None:
+    device = filled.add_device()
+    filled.submit(device, ["launch/u32/n1"])
+    filled.settle(device)
+    with filled.database.transaction() as tx:
+        tx.execute(text("UPDATE measurement SET flops = 0, bytes_moved = 4 WHERE job_id = 4"))
+    page = pages.get("/roofline?kernel=launch").text
+    assert "Nothing to draw: these timings have no operations." in page
+    assert "y=bytes" in page
+    page = pages.get("/kernels/launch").text
+    assert "They say what a launch costs" in page
+    assert '<svg class="scatter"' not in page
+    with filled.database.transaction() as tx:
+        tx.execute(text("UPDATE measurement SET bytes_moved = 4096 WHERE job_id = 4"))
+    assert '<svg class="scatter"' in pages.get("/kernels/launch").text
+
+
 def test_a_roofline_tells_families_by_colours(filled: Lab, pages: TestClient) -> None:
     page = pages.get("/roofline").text
     legend = re.findall(r'<span class="key (key\d)" aria-hidden="true"></span> (\w+)', page)

@@ -138,7 +138,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
 
 
 def _check_line(line: Line) -> Line:
-    return replace(line, record=bounds.check_record(line.number, line.record))
+    return line._replace(record=bounds.check_record(line.number, line.record))
 
 
 @contextmanager

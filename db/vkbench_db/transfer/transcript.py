@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
 
@@ -38,8 +37,7 @@ _NEXT = {
 }
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line of an export, after it is read."""
 
     number: int
@@ -80,7 +78,7 @@ def read_records(lines: Iterable[str], kinds: Mapping[str, type[Any]] = KINDS) -
                     raise ImportRefused(f"line {number}: the lines before it are not as written")
                 statement = end.statement
             case SignatureLine(signature=signature):
-                line = replace(line, record=_check_signature(number, statement, signature))
+                line = line._replace(record=_check_signature(number, statement, signature))
         digest.update(text.rstrip("\r\n").encode() + b"\n")
         jobs += line.kind == "job"
         before = line.kind

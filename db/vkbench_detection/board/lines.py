@@ -76,7 +76,10 @@ class BoardJob(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def settling(self) -> BoardAttempt | None:
         """The attempt that the verdict and the timings are of."""
-        return next((one for one in self.attempts if one.token == self.settled_token), None)
+        for attempt in self.attempts:
+            if attempt.token == self.settled_token:
+                return attempt
+        return None
 
 
 BOARD_KINDS: Final[Mapping[str, type[Any]]] = {**KINDS, "job": BoardJob}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -35,6 +35,7 @@ _STATES = (JobState.PASSED, JobState.WRONG)
 MOST_HELD = 12_000  # timings, or jobs without one, that are in memory at once
 _DIGITS = 12  # of a hash that people read
 _UNKNOWN = ("", "unknown")
+_NAMES = 7  # at the front of what is the same for jobs of one work: as an index may hold them
 
 
 class Kind(NamedTuple):
@@ -138,10 +139,12 @@ _UNWARNED: Final = _Warned()
 
 
 class _Work(NamedTuple):
-    """Jobs that differ in their seconds alone: their bunch, and the places of their kinds."""
+    """Jobs that differ in their seconds alone: where their timings go."""
 
-    bunch: Bunch
-    places: dict[tuple[object, ...], int]  # by what a timing says beside its seconds
+    places: dict[tuple[object, ...], int]  # of kinds, by what a timing says beside its seconds
+    kinds: dict[Kind, int]
+    add_place: Callable[[int], None]
+    add_seconds: Callable[[float], None]
 
 
 class _Gathering:
@@ -168,42 +171,38 @@ class _Gathering:
             raise ImportRefused(f"line {line.number}: {error}") from error
 
     def _add_timings(self, job: BoardJob, attempt: BoardAttempt, section: Section) -> None:
-        work = self._find_work(job, attempt, section)
-        places, seconds = work.bunch.places, work.bunch.seconds
+        places, kinds, add_place, add_seconds = self._find_work(job, attempt, section)
         for timing in job.timings:
-            warned = _read_warnings(timing)
+            seconds = timing.seconds
+            warned = _read_warnings(timing) if timing.warnings else _UNWARNED
             facts = (
                 *(timing.metric, timing.bytes_moved, timing.flops, warned, timing.side),
-                timing.seconds > 0,
+                seconds > 0,
             )
-            if (place := work.places.get(facts)) is None:
+            if (place := places.get(facts)) is None:
                 kind = _describe_kind(job, attempt, timing, warned, section)
-                place = work.places[facts] = work.bunch.kinds.setdefault(
-                    kind, len(work.bunch.kinds)
-                )
-            places.append(place)
-            seconds.append(timing.seconds)
-        self.count += max(1, len(job.timings))
+                place = places[facts] = kinds.setdefault(kind, len(kinds))
+            add_place(place)
+            add_seconds(seconds)
+        self.count += len(job.timings) or 1
 
     def _find_work(self, job: BoardJob, attempt: BoardAttempt, section: Section) -> _Work:
-        names = (
+        facts = (  # all that `_describe_kind` reads of a job and its attempt
             *(job.device, job.variant, job.bundle, job.verdict.path if job.verdict else ""),
             *(attempt.variant, attempt.kernel_sha, attempt.environment),
-        )
-        facts = (  # all that `_describe_kind` reads of a job and its attempt, bounded
-            *map(check_word, names),
             *(job.case, job.state, job.arm_kind, bool(attempt.telemetry.get(BOUNDS_CHECKED))),
         )
         if (work := self._works.get(facts)) is None:
-            case = check_case(job.case)
-            page = (section.devices[job.device].name, case)
-            work = self._works[facts] = _Work(self.bunches.setdefault(page, Bunch()), {})
+            for name in facts[:_NAMES]:
+                check_word(str(name))
+            page = (section.devices[job.device].name, check_case(job.case))
+            bunch = self.bunches.setdefault(page, Bunch())
+            work = _Work({}, bunch.kinds, bunch.places.append, bunch.seconds.append)
+            self._works[facts] = work
         return work
 
 
 def _read_warnings(timing: BoardTiming) -> _Warned:
-    if not timing.warnings:
-        return _UNWARNED
     maybe_cached, is_throttled = (
         any(warning.startswith(words) for warning in timing.warnings)
         for words in (NOT_COLD, THROTTLED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from math import sqrt
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
@@ -46,10 +47,13 @@ def device_history(
     chosen = _thin_series(sorted(set(series)))
     if not chosen:
         return DeviceHistory()
-    logs, levels = _matrix(chosen, _results(tx, chosen, set(without)), _changes(tx, chosen))
+    results = _results(tx, chosen, set(without))
+    if not results:
+        return DeviceHistory()
+    logs, levels = _matrix(chosen, results, _changes(tx, chosen))
     return DeviceHistory(
         day=day_spread(logs, levels),
-        tails=Tails.of(_differences(logs, levels, _sigmas(tx, device, chosen))),
+        tails=Tails.of(find_differences(logs, levels, _sigmas(tx, device, chosen)).tolist()),
     )
 
 
@@ -118,34 +122,34 @@ def _matrix(
     series: Sequence[int], results: Sequence[_Result], changes: Mapping[int, Sequence[Moment]]
 ) -> tuple[Floats, Numbers]:
     """Logarithms of seconds, and levels: a row a run, in order, and a column a series."""
-    runs = {run: row for row, run in enumerate(dict.fromkeys(result[2] for result in results))}
+    numbers, _, ran_in, moments, times, *software = zip(*results, strict=True)
+    runs = {run: row for row, run in enumerate(dict.fromkeys(ran_in))}
     columns = {number: column for column, number in enumerate(series)}
     seconds = np.full((len(runs), len(series)), np.nan)
     levels = np.zeros(seconds.shape, dtype=np.int64)
+    begun: Iterable[int] = repeat(0)
+    if changes:
+        begun = map(bisect_right, [changes.get(number, ()) for number in numbers], moments)
     known: dict[Any, int] = {}
     level_of = known.setdefault
-    rows, cells, times, numbers = [], [], [], []
-    for number, _, run, at, time, *software in results:
-        begun = bisect_right(changes[number], at) if number in changes else 0
-        rows.append(runs[run])
-        cells.append(columns[number])
-        times.append(time)
-        numbers.append(level_of((*software, begun), len(known)))
-    seconds[rows, cells] = times  # of a case that a run has twice, the last
-    levels[rows, cells] = numbers
+    cells = ([*map(runs.__getitem__, ran_in)], [*map(columns.__getitem__, numbers)])
+    seconds[cells] = times  # of a case that a run has twice, the last
+    levels[cells] = [level_of(level, len(known)) for level in zip(*software, begun, strict=False)]
     return np.log(seconds), levels
 
 
-def _differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> list[float]:
+def find_differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> Floats:
     """What results of one level differ by that are half its length apart, in sigmas of both."""
-    differences: list[float] = []
-    for column, sigma in enumerate(sigmas):
-        values = logs[:, column]
-        for level in np.unique(levels[np.isfinite(values), column]):
-            alike = values[np.isfinite(values) & (levels[:, column] == level)]
-            apart = max(1, len(alike) // 2)
-            differences += ((alike[apart:] - alike[:-apart]) / (sigma * sqrt(2))).tolist()
-    return differences
+    column, row = np.nonzero(np.isfinite(logs).T)  # a series after the other, each in order
+    level = column * (int(levels.max(initial=0)) + 1) + levels[row, column]
+    by_level = np.argsort(level, kind="stable")
+    values, sigma = logs[row, column][by_level], np.asarray(sigmas)[column[by_level]]
+    counts = np.unique(level, return_counts=True)[1]
+    apart, ends = (np.repeat(of_level, counts) for of_level in (counts // 2, np.cumsum(counts)))
+    apart = np.maximum(1, apart)
+    first = np.nonzero(np.arange(len(values)) + apart < ends)[0]
+    differences: Floats = values[first + apart[first]] - values[first]
+    return differences / (sigma[first] * sqrt(2))
 
 
 def _sigmas(tx: Connection, device: str, series: Sequence[int]) -> list[float]:

@@ -146,8 +146,8 @@ def _is_of(tx: Connection, reference: Reference) -> ColumnElement[bool]:
 
 def _is_over(tx: Connection, attempts: ColumnElement[bool], most: int) -> bool:
     """Whether there are more of these attempts: an index tells, and no more than so many rows."""
-    found = select(schema.attempt.c.job_id).where(attempts).limit(most + 1).subquery()
-    return tx.execute(select(func.count()).select_from(found)).scalar_one() > most
+    attempted = select(schema.attempt.c.job_id).where(attempts).limit(most + 1).subquery()
+    return tx.execute(select(func.count()).select_from(attempted)).scalar_one() > most
 
 
 def _newest_of(attempts: ColumnElement[bool]) -> Select[Any]:

@@ -88,6 +88,7 @@ class SuspectRow:
     """A change that is not certain."""
 
     change: int
+    series: int
     state: str
     direction: str
     cause: str  # of an ambiguous change: what moved there
@@ -181,7 +182,13 @@ def suspected_changes(
     """Changes in these states, the newest first."""
     change, series, device = schema.change_point.c, schema.series.c, schema.device.c
     query = (
-        select_record(SuspectRow, schema.change_point, schema.series, change=change.id)
+        select_record(
+            SuspectRow,
+            schema.change_point,
+            schema.series,
+            change=change.id,
+            series=change.series_id,
+        )
         .join(schema.series, series.id == change.series_id)
         .join(schema.device, device.id == series.device_id)
         .join(schema.host, schema.host.c.id == device.host_id)
@@ -207,6 +214,18 @@ def count_open(tx: Connection) -> Mapping[tuple[str, str], int]:
     )
     none: dict[tuple[str, str], int] = dict.fromkeys(product((*Direction, *VERDICTS), Cause), 0)
     return none | {(direction, cause): count for direction, cause, count in rows}
+
+
+def read_beginning(tx: Connection, regression: int) -> float | None:
+    """When the first bad job of a regression's changes ended: the day that its title names."""
+    change, member, job = schema.change_point.c, schema.regression_member.c, schema.job.c
+    query = (
+        select(func.min(func.coalesce(job.finished_at, change.found_at)))
+        .join(schema.change_point, change.id == member.change_point_id)
+        .join(schema.job, job.id == change.after_job)
+        .where(member.regression_id == regression)
+    )
+    return tx.execute(query.select_from(schema.regression_member)).scalar()
 
 
 def count_opened(tx: Connection, since: float, until: float) -> int:

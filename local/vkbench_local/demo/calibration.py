@@ -49,9 +49,10 @@ PEAKS = (
 )
 
 
-def run_line(lab: Lab, night: int, label: str, began: float) -> RunLine:
+def run_line(lab: Lab, night: int, date: str, began: float) -> RunLine:
     """A run of the calibration suite."""
-    return replace(nights.run_line(lab, night, label, began), selection={"suite": SUITE})
+    run = nights.run_line(lab, night, "calibration", date, began)
+    return replace(run, selection={"suite": SUITE})
 
 
 def job_lines(lab: Lab, night: int, began: float) -> Iterator[JobLine]:

@@ -126,23 +126,23 @@ def _work(
     """The runs of a night: calibrations of devices with a new driver, our kernels, the program."""
     fresh = [machine for machine in lab.machines if night == 0 or machine.is_new_driver(night)]
     if fresh:
-        run = calibration.run_line(lab, night, f"calibration {date}", began)
+        run = calibration.run_line(lab, night, date, began)
         jobs = list(calibration.job_lines(replace(lab, machines=fresh), night, began))
         yield run, jobs
         began = max(job.finished_at or began for job in jobs) + 60
     is_wide = lab.is_wide(night)
     cases = [lab.by_name[name] for name in (lab.by_name if is_wide else lab.nightly)]
-    label = f"{'all kernels' if is_wide else 'nightly'} {date}"
+    what = "all kernels" if is_wide else "nightly"
     jobs = list(job_lines(lab, night, cases, began, 0))
-    yield run_line(lab, night, label, began), jobs
+    yield run_line(lab, night, what, date, began), jobs
     if release := release_of(night):
         began = max(job.finished_at or began for job in jobs) + 60
-        run = run_line(lab, night, f"{PROGRAM} {release.name} {date}", began)
+        run = run_line(lab, night, f"{PROGRAM} {release.name}", date, began)
         jobs = list(_release_lines(lab, night, release, began))
         yield run, jobs
     if rivals.is_timed(lab, night):
         began = max(job.finished_at or began for job in jobs) + 60
-        run = run_line(lab, night, f"{rivals.PEER} (made up) {date}", began)
+        run = run_line(lab, night, f"{rivals.PEER} (made up)", date, began)
         yield replace(run, mode=Mode.PEER), list(rivals.compare_lines(lab, night, began))
 
 
@@ -151,7 +151,7 @@ def _release_lines(lab: Lab, night: int, release: Release, began: float) -> Iter
     cases = [[computed_by(release, lab.by_name[name][0])] for name in CASES]
     sha, kind = release.sha, ArmKind.BUILD
     for line in job_lines(lab, night, cases, began, 2):
-        tried = tuple(replace(each, kernel_sha=sha, bundle=sha) for each in line.attempts)
+        tried = tuple(replace(attempt, kernel_sha=sha, bundle=sha) for attempt in line.attempts)
         yield replace(line, attempts=tried, variant=PROGRAM, bundle=sha, arm_kind=kind)
 
 

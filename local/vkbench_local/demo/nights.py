@@ -25,6 +25,7 @@ NIGHT = 86_400.0
 BEGINS = 3_600.0  # seconds after midnight
 ENDED = 8_000.0  # when all of a night is measured and judged
 EACH = 0.9  # seconds that a job takes
+WIDE_BEFORE_END = 4  # nights: the second that times all cases, and those after it
 CANARY_EACH = 12  # jobs
 CANARY = 0.000275  # seconds, of the recorded device
 CANARY_NOISE = 0.002
@@ -71,8 +72,11 @@ class Lab:
         return {}
 
     def is_wide(self, night: int) -> bool:
-        """Whether all cases are timed in a night: the first and the last."""
-        return night in (0, self.nights - 1)
+        """Whether all cases are timed: in the first night, and in one before the last two.
+
+        Pages hold the last night against the one before: both time the same cases.
+        """
+        return night in (0, self.nights - WIDE_BEFORE_END)
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[RecordedCase]]:
@@ -116,15 +120,16 @@ class Work:
     canary_at: float
 
 
-def run_line(lab: Lab, night: int, label: str, began: float) -> RunLine:
-    """A run of a night."""
+def run_line(lab: Lab, night: int, what: str, date: str, began: float) -> RunLine:
+    """A run of a night, which is compared with the one before that timed the same."""
+    label = f"{what} {date}"
     return RunLine(
         uuid=str(UUID(bytes=hashlib.md5(f"{lab.seed} {night} {label}".encode()).digest())),
         created_at=began,
         user="nightly",
         label=label,
         tags=TAGS,
-        selection={"suite": "", "demonstration": True},
+        selection={"suite": what},
         mode=Mode.PERFORMANCE,
         priority=0,
         cancelled_at=None,

@@ -29,10 +29,10 @@ def find_words(lab: Lab, member: MemberRow) -> str:
     """What was planted where a change is; "" if nothing was."""
     if member.program:
         return releases.WORDS
-    found = [
+    stories = [
         planted
         for planted in story.PLANTED
         if fnmatchcase(member.case_name, planted.cases)
         and any(lab.facts(machine).key == member.device for machine in planted.machines)
     ]
-    return found[0].words if found else ""
+    return stories[0].words if stories else ""

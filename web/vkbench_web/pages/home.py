@@ -18,7 +18,7 @@ from vkbench_db.ask.nights import Night, last_nights
 from vkbench_db.ask.queries import DeviceRow
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep.attendance import attendance
-from vkbench_detection.peers.standings import fallen_since
+from vkbench_detection.peers.standings import Standing, fallen_since
 from vkbench_detection.regress import inbox
 from vkbench_detection.regress.inbox import RegressionRow
 from vkbench_detection.regress.stages import TO_DO, UNSETTLED
@@ -51,6 +51,15 @@ class Trouble:
     host: str
     link: str
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FallenCase:
+    """A case whose ratio to a peer fell, on each device where it did."""
+
+    case_name: str
+    peer: str
+    falls: Sequence[Standing]  # the deepest first
 
 
 @router.get("/", include_in_schema=False)
@@ -91,7 +100,7 @@ def home(request: Request) -> Response:
         planted=planted,
         troubles=troubles,
         devices=len(devices),
-        falls=falls,
+        falls=group_falls(falls),
         waiting=sum(map(_waiting, devices)),
         in_flight=sum(row.in_flight for row in devices),
         waits=waits,
@@ -137,6 +146,17 @@ def list_troubles(
                 Trouble(name=row.name, host=row.host, link=link, reason="; ".join(told))
             )
     return troubles
+
+
+def group_falls(falls: Iterable[Standing]) -> list[FallenCase]:
+    """Falls by their case and peer: a peer that became faster did so on many devices."""
+    by_case: dict[tuple[str, str], list[Standing]] = {}
+    for fall in falls:
+        by_case.setdefault((fall.pair.case_name, fall.pair.peer), []).append(fall)
+    return [
+        FallenCase(case_name=case_name, peer=peer, falls=of_case)
+        for (case_name, peer), of_case in by_case.items()
+    ]
 
 
 def _describe_absence(row: DeviceRow, now: float) -> str:

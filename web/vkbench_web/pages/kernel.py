@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 MOST_CASES = 60  # listed; the page of results has them all
+LEAST_BYTES = 1024  # that a timing moves, or memory does not limit it
 MOST_DRAWN = 8  # devices with a picture of their own
 
 
@@ -60,7 +61,7 @@ def kernel(request: Request, name: str) -> Response:
         shown = declared.kernel if declared else kernel_named(name)
         states = tallies(kernel_states(tx, shown.name)).get(shown.name, {})
         devices = [device for device in queries.devices(tx) if device.key in states]
-        pictures = _pictures(tx, shown.name, devices)
+        is_timed, pictures = _pictures(tx, shown.name, devices)
         regressions = inbox.regressions(tx, states=TO_DO, kernel=shown.name)
         planted = lab_of(request).stories(tx)
     return page(
@@ -75,6 +76,7 @@ def kernel(request: Request, name: str) -> Response:
         states=states,
         ends=[state for state in FINISHED if any(state in counts for counts in states.values())],
         pictures=pictures,
+        is_timed=is_timed,
         regressions=regressions,
         planted=planted,
         declared=declared,
@@ -100,8 +102,11 @@ def _own_names(tx: Transaction) -> list[str]:
 
 def _pictures(
     tx: Transaction, name: str, devices: Sequence[DeviceRow]
-) -> list[tuple[DeviceRow, Scatter]]:
-    """A roofline of each device; of kernels without operations their bandwidth."""
+) -> tuple[bool, list[tuple[DeviceRow, Scatter]]]:
+    """Whether it was timed, and a roofline of each device; by bandwidth if it has no operations.
+
+    Timings that compute nothing and move a few bytes have none: they say what a launch costs.
+    """
     points: dict[str, list[RooflinePoint]] = {}
     for point in roofline_points(tx, kernel=name):
         points.setdefault(point.device, []).append(point)
@@ -109,13 +114,15 @@ def _pictures(
     pictures = []
     for device in devices[:MOST_DRAWN]:
         device_points = points.get(device.key, [])
+        if not any(point.flops or point.bytes_moved >= LEAST_BYTES for point in device_points):
+            continue
         height = "flops" if any(point.flops for point in device_points) else "bytes"
         drawn = picture(
             [point_row(point) for point in device_points], reached.get(device.key), height
         )
         if drawn:
             pictures.append((device, drawn))
-    return pictures
+    return bool(points), pictures
 
 
 def _stages(variant: Variant) -> str:

@@ -64,6 +64,7 @@ INBOX = (
     Column(key="kernels", heading="kernels", rank=Rank.MINOR),
 )
 _FIRST = ("case_name", "device_name", "ratio", "low", "high")  # what people look for
+_FIRST_DOUBTED = ("case_name", "device_name", "direction", "ratio", "evidence")
 
 
 def _evidence_columns() -> tuple[Column, ...]:
@@ -86,6 +87,12 @@ def _evidence_columns() -> tuple[Column, ...]:
 
 
 EVIDENCE = _evidence_columns()
+DOUBTED = tuple(
+    replace(column, rank=Rank.KEY if column.key in _FIRST_DOUBTED else Rank.MINOR)
+    for column in sorted(
+        SUSPECTED, key=lambda column: (*_FIRST_DOUBTED, column.key).index(column.key)
+    )
+)
 
 
 @router.get("/regressions", include_in_schema=False)
@@ -122,8 +129,16 @@ def show_suspected(request: Request) -> Response:
     lab = lab_of(request)
     with lab.reading() as tx:
         rows = [asdict(row) for row in inbox.suspected_changes(tx, states=UNCERTAIN)]
-    table = Table(columns=SUSPECTED, rows=rows, nothing=NOTHING_DOUBTED)
-    listing = list_table(request, table, name="suspected")
+    table = Table(columns=DOUBTED, rows=rows, nothing=NOTHING_DOUBTED)
+    listing = list_table(
+        request,
+        table,
+        name="suspected",
+        links={
+            "case_name": lambda row: f"/series/{row['series']}",
+            "device_name": lambda row: f"/heatmap?device={row['device']}",
+        },
+    )
     return listing.download() or page(request, "suspected.html", listing=listing)
 
 
@@ -153,12 +168,14 @@ def regression_page(request: Request, regression: Number) -> Response:
         history = drawn.read_worst(tx, worst)
         sparks = drawn.draw_rows(tx, [int(str(row["change"])) for row in changes.rows])
         devices = drawn.draw_devices(tx, story.members)
+        began = inbox.read_beginning(tx, regression)
         difference = _find_difference(tx, worst)
         revisions = list_revisions(tx, lab_of(request).settings, worst)
     return page(
         request,
         "regression.html",
         row=story.row,
+        began=began,
         planted=planted,
         difference=difference,
         revisions=revisions,
