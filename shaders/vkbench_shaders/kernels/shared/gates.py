@@ -76,5 +76,6 @@ GATES = (
 
 
 def values(gate: Gate, problem: Problem) -> list[float]:
-    """A gate's parameters as singles."""
-    return [float(np.float32(problem.params[name])) for name in gate.params]
+    """A gate's parameters as singles, or as they are where the numbers are f64."""
+    given = [float(problem.params[name]) for name in gate.params]
+    return given if problem.types["y"] == "f64" else [float(np.float32(one)) for one in given]
