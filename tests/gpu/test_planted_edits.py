@@ -112,8 +112,8 @@ WRONG = {
     "a row of the cache is chosen by the head": (
         "rms_norm_rope_set_rows/f32/m9_b1_n9_h3_k64/mode=neox",
         "portable",
-        "token = row / push.heads, chosen = ids[token];",
-        "token = row / push.heads, chosen = ids[row % push.tokens];",
+        "token = row / push.heads, chosen = row_of(token);",
+        "token = row / push.heads, chosen = row_of(row % push.tokens);",
     ),
     "a sum of powers is not rescaled": (
         "softmax/f32:mask=f16/b1_c2_h3_w16896/mask=all,sinks=heads",

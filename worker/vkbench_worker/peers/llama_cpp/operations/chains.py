@@ -126,25 +126,38 @@ def rope(
     context: int,
     numbers: Numbers,
     y: Array,
-) -> None:
+) -> Address:
     """Rotary positions; `end` is that of the function's name, for the gradient."""
     place = positions.reshape(prod(positions.shape))
     if mode < MULTI:
-        nodes.add(f"rope_ext{end}", x, place, factors, dims, mode, context, *numbers, at=y)
-        return
+        return nodes.add(f"rope_ext{end}", x, place, factors, dims, mode, context, *numbers, at=y)
     four = (ctypes.c_int * 4)(*sections)
     given = (x, place, factors, dims, four, mode, context, *numbers)
-    nodes.add(f"rope_multi{end}", *given, at=y)
+    return nodes.add(f"rope_multi{end}", *given, at=y)
 
 
 def norm_rope(
     nodes: Nodes, x: Array, eps: float, weights: Array, turning: tuple[Any, ...], y: Array
 ) -> None:
     """A norm, a product with weights, and rotary positions, whose arguments end with y, too."""
-    normed, weighted = (nodes.lay_between("f32", *y.shape) for _ in range(2))
-    node = nodes.add("rms_norm", x, eps, at=normed)
-    node = nodes.add("mul", node, weights, at=weighted)
-    rope(nodes, "", node, *turning)
+    rope(nodes, "", _weighted_norm(nodes, x, eps, weights), *turning)
+
+
+def _weighted_norm(nodes: Nodes, x: Array, eps: float, weights: Array) -> Address:
+    normed, weighted = (nodes.lay_between("f32", *x.shape) for _ in range(2))
+    return nodes.add("mul", nodes.add("rms_norm", x, eps, at=normed), weights, at=weighted)
+
+
+def turn_into_rows(
+    nodes: Nodes, x: Array, norm: tuple[Any, ...], turning: tuple[Any, ...], ids: Array, y: Array
+) -> None:
+    """Rows of a table set to heads by rotary positions, whose arguments lack the last, y."""
+    given = _weighted_norm(nodes, x, *norm) if norm else x
+    turned = rope(nodes, "", given, *turning, nodes.lay_between("f32", *x.shape))
+    tokens, width = x.shape[-3], prod(x.shape[-2:])
+    flat = nodes.view("view_2d", turned, width, tokens, width * x.format.bytes, 0)
+    rows = y.reshape(y.shape[0], width)
+    nodes.add("set_rows", rows, flat, ids.reshape(tokens), at=rows)
 
 
 def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:
@@ -359,6 +372,7 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     "add_rms_norm": add_rms_norm,
     "rope": rope,
     "norm_rope": norm_rope,
+    "turn_into_rows": turn_into_rows,
     "add_several": add_several,
     "snake": snake,
     "multiply_hadamard": multiply_hadamard,
