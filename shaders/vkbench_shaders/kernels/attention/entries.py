@@ -26,7 +26,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.attention import caches, flash, flash_coop, flash_plan, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
-ROUNDED = ("f16", "q8_0", "q4_0")  # of caches with which results may be rounded to bytes
+ROUNDED = ("f16", "bf16", "q8_0", "q4_0")  # of caches with which results may be rounded to bytes
 _MIXED = {  # of keys: other formats of values; keys bear fewer bits less well
     "f16": ("q8_0", "q5_1", "q4_0"),
     "q8_0": ("f16", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"),

@@ -41,7 +41,7 @@ from vkbench_shaders.quantisers import quants
 from vkbench_shaders.rounded_factors import Floats
 
 DIMS = ("s", "h", "g", "n", "d")
-CACHES = ("f16", "f32")
+CACHES = ("f16", "bf16", "f32")
 MODES = ("norm", "neox")
 MOST_POSITIONS = 512  # of one workgroup: more are faster shared among several
 _THREADS = 512

@@ -33,7 +33,7 @@ from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 DIMS = ("m", "b", "n", "h", "k")
-TYPES = ("f16", "f32")  # of the table
+TYPES = ("f16", "bf16", "f32")  # of the table
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -112,6 +112,7 @@ def list_cases(shapes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for types, some in (
         ("f32", shapes),
         ("f32:y=f32", shapes),
+        ("f32:y=bf16", shapes[2:4]),
         ("f32:ids=i64", shapes[1:3]),
         ("f32:ids=i64:y=f32", shapes[2:4]),
     ):

@@ -363,7 +363,7 @@ def fill_with(nodes: Nodes, value: float, y: object) -> None:
     nodes.add("fill", y, value, at=y)
 
 
-CHAINS: Final[Mapping[str, Callable[..., None]]] = {
+CHAINS: Final[Mapping[str, Callable[..., object]]] = {
     "attention": attention,
     "soft_max": soft_max,
     "soft_max_back": soft_max_back,
