@@ -153,7 +153,7 @@ def turn_into_rows(
 ) -> None:
     """Rows of a table set to heads by rotary positions, whose arguments lack the last, y."""
     given = _weighted_norm(nodes, x, *norm) if norm else x
-    turned = rope(nodes, "", given, *turning, nodes.lay_between("f32", *x.shape))
+    turned = rope(nodes, "", given, *(*turning, nodes.lay_between("f32", *x.shape)))
     tokens, width = x.shape[-3], prod(x.shape[-2:])
     flat = nodes.view("view_2d", turned, width, tokens, width * x.format.bytes, 0)
     rows = y.reshape(y.shape[0], width)
