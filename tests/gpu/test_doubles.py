@@ -183,6 +183,7 @@ FACTORS = (-0.0, 5e-324, -1e-310, 2.3e-308, 1e-300, -1.0, 300.0, 1e290, -1e300, 
     ("name", "given", "passed", "made"),
     [
         *((f"{name}_split", "a", "b", "y") for name in ("reglu", "swiglu", "geglu", "geglu_erf")),
+        *((f"{name}_mul", "a", "b", "y") for name in ("sigmoid", "softplus")),
         ("silu_back", "x", "dy", "dx"),
     ],
 )

@@ -82,6 +82,8 @@ SHARED = (
     ),
     "swiglu/f32/b1_c2_h3_w4/gate=second",
     "swiglu_oai_split/f32/b1_c2_h3_w40",
+    "sigmoid_mul/f32/b1_c2_h3_w4",
+    "softplus_mul/f32/b1_c2_h3_w4",
     "silu_back/f32/b1_c2_h3_w40",
     "affine/f32/b1_c2_h3_w40/add=0.5,mul=2.0",
     "sub/f32/b2_c2_h3_w4/broadcast=scalar",

@@ -30,7 +30,7 @@ from vkbench_shaders.kernel import (
     Work,
 )
 from vkbench_shaders.kernels.elementwise import doubles, strided
-from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
+from vkbench_shaders.kernels.shared.gates import GATES, PRODUCTS, Gate, values
 from vkbench_shaders.quantisers import quants
 
 _NARROW = ("f32", "f16", "bf16")
@@ -140,9 +140,8 @@ def _timed_cases(gate: Gate, name: str) -> Iterator[Case]:
     return (strided.case(name, fmt, shape) for fmt in _NARROW[:2] for shape in shapes)
 
 
-def _kernel(gate: Gate) -> Kernel:
+def _kernel(gate: Gate, name: str) -> Kernel:
     """A gate over two arrays: all that its other form changes is said there."""
-    name = f"{gate.name}_split"
     return Kernel(
         name=name,
         description=f"{gate.description}; a and b are two arrays.",
@@ -165,7 +164,7 @@ def _kernel(gate: Gate) -> Kernel:
 
 
 def _kernel_of_halves(gate: Gate) -> Kernel:
-    split = _kernel(gate)
+    split = _kernel(gate, "")
     return replace(
         split,
         name=gate.name,
@@ -184,4 +183,11 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
     )
 
 
-GLU = tuple(made(gate) for gate in GATES for made in (_kernel_of_halves, _kernel))
+GLU = (
+    *(
+        kernel
+        for gate in GATES
+        for kernel in (_kernel_of_halves(gate), _kernel(gate, f"{gate.name}_split"))
+    ),
+    *(_kernel(gate, gate.name) for gate in PRODUCTS),
+)
