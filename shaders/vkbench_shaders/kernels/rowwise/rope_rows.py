@@ -113,6 +113,7 @@ def list_cases(shapes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         ("f32", shapes),
         ("f32:y=f32", shapes),
         ("f32:y=bf16", shapes[2:4]),
+        ("f32:ids=i64:y=bf16", shapes[2:3]),
         ("f32:ids=i64", shapes[1:3]),
         ("f32:ids=i64:y=f32", shapes[2:4]),
     ):
