@@ -64,7 +64,7 @@ def _storage(name: str) -> dict[str, Cell]:
 
 
 def lacking_table() -> Table:
-    """ggml's operations without a kernel of ours; those that should have one are 'missing'."""
+    """ggml's operations and fusions without a kernel of ours; 'missing': they should have one."""
     rows = [
         {"operation": name, "reason": known}
         for name, known in ggml_operations.ALL.items()
@@ -79,8 +79,8 @@ def describe_list() -> str:
     computed = sum(not isinstance(entry, str) for entry in known.values())
     return (
         f"ggml {ggml_operations.VERSION} ({ggml_operations.COMMIT}, {ggml_operations.DATE}) has"
-        f" {len(known)} operations, of which kernels of the catalogue compute {computed}; these"
-        " are the others"
+        f" {len(known)} operations and fusions, of which kernels of the catalogue compute"
+        f" {computed}; these are the others"
     )
 
 

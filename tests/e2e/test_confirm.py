@@ -81,7 +81,7 @@ def test_a_driver_that_is_slower_with_submissions_is_confirmed_here(
     assert vkbench(*run).code == 0
     [timed] = vkbench("results", "--run", "last", "--json").rows
     of = Timed(case=case, variant="timeline", seconds=timed[f"{metric}_seconds"], metric=metric)
-    # An earlier driver, so much faster that a busy machine cannot halve the change when it times again.
+    # An earlier driver, so fast that a busy machine cannot halve the change when it times again.
     before = replace(of, seconds=of.seconds / 5000, environment="1" * 64)
     with Database.open(f"sqlite:///{database}") as opened:
         quiet_nights(opened, facts.key, packaged_sha(), now, of=before)

@@ -174,3 +174,32 @@ def test_gelu_by_erf_loses_no_digits_of_small_results(
     expected = 0.5 * x * complement
     off = np.abs(y - expected) / np.spacing(np.abs(expected))
     assert off.max() <= 16, f"{off.max()} at {x.reshape(-1)[off.argmax()]!r}"
+
+
+FACTORS = (-0.0, 5e-324, -1e-310, 2.3e-308, 1e-300, -1.0, 300.0, 1e290, -1e300, np.inf, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "passed", "made"),
+    [
+        *((f"{name}_split", "a", "b", "y") for name in ("reglu", "swiglu", "geglu", "geglu_erf")),
+        *((f"{name}_mul", "a", "b", "y") for name in ("sigmoid", "softplus")),
+        ("silu_back", "x", "dy", "dx"),
+    ],
+)
+def test_products_with_denormals_lose_no_digits(
+    lavapipe: VulkanDevice, bundle: Bundle, name: str, given: str, passed: str, made: str
+) -> None:
+    """Each edge meets each one; results that are denormals themselves do not count.
+
+    Half of a denormal of 2^44 units is off by half a unit, the reference's too.
+    """
+    gates, factors = (pair.reshape(1, 1, 1, -1) for pair in np.meshgrid(FACTORS, FACTORS))
+    posed = problem(f"{name}/f64/b1_c1_h1_w{gates.size}")
+    inputs = {given: gates.copy(), passed: factors.copy()}
+    y = compute(lavapipe, bundle, posed, "auto", inputs)[0][made]
+    wanted = posed.kernel.check.reference(posed, inputs, None)[made]
+    assert (np.isnan(y) == np.isnan(wanted)).all()
+    counts = np.abs(wanted) > 1e-290
+    np.testing.assert_allclose(y[counts], wanted[counts], rtol=2**-43, atol=0)
+    assert (np.abs(y[~counts & ~np.isnan(wanted)]) <= 1e-290).all()

@@ -54,6 +54,8 @@ SHARED = (
     "multi_add/f32/m5_k33/count=4",
     # of other modes two nodes are one, which lavapipe compiles for over a minute
     "rms_norm_rope/f32/b1_n5_h2_k128/mode=mrope",
+    "rope_set_rows/f32:ids=i64/m9_b1_n5_h2_k128/mode=mrope",
+    "rms_norm_rope_set_rows/f32:ids=i64/m9_b1_n5_h2_k128/mode=mrope",
     "im2col/f32/n1_c3_h9_w8/padding=1",
     "im2col1d/f32/n1_c3_w9/padding=1",
     "max_pool2d/f32/n1_c3_h8_w8/kernel=2,stride=2",
@@ -80,6 +82,8 @@ SHARED = (
     ),
     "swiglu/f32/b1_c2_h3_w4/gate=second",
     "swiglu_oai_split/f32/b1_c2_h3_w40",
+    "sigmoid_mul/f32/b1_c2_h3_w4",
+    "softplus_mul/f32/b1_c2_h3_w4",
     "silu_back/f32/b1_c2_h3_w40",
     "affine/f32/b1_c2_h3_w40/add=0.5,mul=2.0",
     "sub/f32/b2_c2_h3_w4/broadcast=scalar",

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged, unit_of
 from vkbench_shaders.catalogue import kernel_named
-from vkbench_shaders.compile import compiler
+from vkbench_shaders.compile import compiler, spirv
 from vkbench_shaders.compile.tree import TREE, source_of, tree_sha
 from vkbench_shaders.kernel import Stage, Variant
 
@@ -62,7 +62,7 @@ def compiled(tree: Path, stages: Iterable[Stage | Variant], types: Mapping[str, 
     slang, whole = compiler.find(), packaged()
     entries, blobs = [], {}
     for stage in stages:
-        code = slang.compile(unit_of(stage, types), tree)
+        code = spirv.strip_names(slang.compile(unit_of(stage, types), tree))
         sha = sha256(code).hexdigest()
         entries.append(replace(whole.entry(entry_key(stage, types)), sha256=sha, bytes=len(code)))
         blobs[sha] = code

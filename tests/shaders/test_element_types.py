@@ -23,7 +23,9 @@ _NAMES = {
     "f32 f16 bf16 f64": (
         "rand_uniform rand_normal scale affine abs neg sign step relu floor ceil round trunc clamp"
         " sqr leaky_relu sqrt hardsigmoid hardswish exp exp2 expm1 log log2 sin cos tanh sigmoid"
-        " softplus powf silu gelu gelu_quick gelu_erf elu"
+        " softplus powf silu gelu gelu_quick gelu_erf elu xielu silu_back"
+        " reglu geglu swiglu geglu_erf geglu_quick swiglu_oai reglu_split geglu_split swiglu_split"
+        " geglu_erf_split geglu_quick_split swiglu_oai_split sigmoid_mul softplus_mul"
     ),
     "f32 f16 bf16 u8 u32 i32 i64 f64": "where_cond",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import date
@@ -11,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from vkbench.programs import ggml_operations
-from vkbench.programs.ggml_operations import ALL, GATED, MISSING, OPERATIONS, UNARY, Known
+from vkbench.programs.ggml_operations import (
+    ALL,
+    FUSIONS,
+    GATED,
+    MISSING,
+    OPERATIONS,
+    UNARY,
+    Known,
+)
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_worker.peers.llama_cpp.operations.own import OPERATIONS as ONLY_IN_GGML
 
@@ -51,7 +60,7 @@ def test_an_operation_has_kernels_that_exist_or_a_reason(name: str) -> None:
 
 
 def test_no_name_is_listed_twice() -> None:
-    assert len(ALL) == len(OPERATIONS) + len(UNARY) + len(GATED)
+    assert len(ALL) == sum(map(len, (OPERATIONS, UNARY, GATED, FUSIONS)))
     assert date.fromisoformat(ggml_operations.DATE)
 
 
@@ -63,6 +72,17 @@ def test_the_list_is_what_a_build_knows(function: str, known: Known, ggml_folder
     *named, behind = ask_build(TELL, str(ggml_folder), function, str(len(known)))
     assert named == list(known)
     assert not behind.isupper(), f"the build has {behind}, too"
+
+
+def test_the_list_has_the_fusions_that_a_build_logs(ggml_folder: Path) -> None:
+    """Its texts of capitals and underscores that name more than one operation, and no setting."""
+    built = (ggml_folder / "libggml-vulkan.so").read_bytes()
+    logged = {text.decode() for text in re.findall(rb"\0([A-Z0-9_]{5,})(?=\0)", built)}
+    begun = ("MUL_MAT_", "RMS_NORM_", "ROPE_", "SSM_CONV_", "TOPK_MOE_")
+    fused = {name for name in logged if name.startswith(begun) or name.endswith("_MUL")}
+    assert fused == FUSIONS.keys() - {"MULTI_ADD", "SNAKE"}
+    assert b"MULTI_ADD" in built
+    assert "SNAKE" in logged
 
 
 def test_the_list_says_which_build_it_is_from(ggml_folder: Path) -> None:

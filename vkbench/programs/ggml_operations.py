@@ -1,6 +1,7 @@
-"""ggml's operations by name: the kernels of ours that compute each, or why none does.
+"""ggml's operations and fusions by name: the kernels of ours that compute each, or why none does.
 
-Names are those that a build tells by `ggml_op_name`, `ggml_unary_op_name` and `ggml_glu_op_name`.
+Names are those that a build tells by `ggml_op_name`, `ggml_unary_op_name` and `ggml_glu_op_name`;
+those of fusions are what its Vulkan backend logs.
 A newer build may have more: a test compares them with the build that tests run.
 """
 
@@ -162,4 +163,33 @@ GATED: Final[Known] = {
     "GEGLU_QUICK": ("geglu_quick", "geglu_quick_split"),
     "SWIGLU_CLAMP": ("clamp", "swiglu_split"),
 }
-ALL: Final[Known] = {**OPERATIONS, **UNARY, **GATED}
+_TWO_SUMS: Final = "mul_mat_vec_add adds one array: a bias is added by a launch of its own"
+# What the Vulkan backend does in one launch, by the names in its log.
+FUSIONS: Final[Known] = {
+    "MULTI_ADD": ("multi_add",),
+    "MUL_MAT_ADD": ("mul_mat_vec_add",),
+    "MUL_MAT_ADD_ADD": _TWO_SUMS,
+    "MUL_MAT_ID_ADD_ID": ("mul_mat_vec_id",),
+    "MUL_MAT_ID_ADD_ID_MUL": ("mul_mat_vec_id",),
+    "MUL_MAT_ID_MUL": ("mul_mat_vec_id",),
+    "RMS_NORM_MUL": ("rms_norm",),
+    "RMS_NORM_MUL_ADD": ("rms_norm",),
+    "RMS_NORM_MUL_ADD_MUL": "rms_norm multiplies and adds once: a last product is another launch",
+    "RMS_NORM_MUL_ROPE": ("rms_norm_rope",),
+    "RMS_NORM_MUL_ROPE_VIEW_SET_ROWS": ("rms_norm_rope_set_rows",),
+    "RMS_NORM_VIEW_SET_ROWS": "rows are normalised, then set: by rms_norm and set_rows",
+    "ROPE_VIEW_SET_ROWS": ("rope_set_rows",),
+    "SSM_CONV_SILU": ("ssm_conv",),
+    "SSM_CONV_BIAS_SILU": ("ssm_conv",),
+    "GELU_MUL": ("geglu_split",),
+    "SILU_MUL": ("swiglu_split",),
+    "SIGMOID_MUL": ("sigmoid_mul",),
+    "SOFTPLUS_MUL": ("softplus_mul",),
+    "SNAKE": ("snake",),
+    "TOPK_MOE_EARLY_SOFTMAX": ("top_k_moe",),
+    "TOPK_MOE_EARLY_SOFTMAX_NORM": ("top_k_moe",),
+    "TOPK_MOE_LATE_SOFTMAX": ("top_k_moe",),
+    "TOPK_MOE_SIGMOID_NORM_BIAS": ("top_k_moe",),
+    "TOPK_MOE_SQRT_SOFTPLUS_NORM_BIAS": ("top_k_moe",),
+}
+ALL: Final[Known] = {**OPERATIONS, **UNARY, **GATED, **FUSIONS}

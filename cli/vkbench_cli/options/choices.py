@@ -28,6 +28,7 @@ class CacheFormat(StrEnum):
     """Formats of a model's keys and values."""
 
     F16 = "f16"
+    BF16 = "bf16"
     Q8_0 = "q8_0"
     Q4_0 = "q4_0"
 

@@ -45,6 +45,7 @@ _LIMITS: Final[Mapping[str, tuple[float, float]]] = {
 # What rounding keys and values to a format may change of them, and of the logits.
 _STORED: Final[Mapping[str, tuple[float, float]]] = {
     "f16": (1e-6, 0.0),
+    "bf16": (1e-5, 0.0),
     "q8_0": (1e-3, 1e-2),
     "q4_0": (5e-2, 1e-1),
 }

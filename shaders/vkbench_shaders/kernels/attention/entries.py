@@ -26,7 +26,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.attention import caches, flash, flash_coop, flash_plan, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
-ROUNDED = ("f16", "q8_0", "q4_0")  # of caches with which results may be rounded to bytes
+ROUNDED = ("f16", "bf16", "q8_0", "q4_0")  # of caches with which results may be rounded to bytes
 _MIXED = {  # of keys: other formats of values; keys bear fewer bits less well
     "f16": ("q8_0", "q5_1", "q4_0"),
     "q8_0": ("f16", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"),
@@ -210,6 +210,8 @@ _MORE = {
         "s1_h1_g1_q80_n1024_d40_e40/mask=causal,layout=cache",
         "s1_h16_g1_q4_n70_d576_e512/layout=cache,mask=causal",
         "s1_h16_g1_q5_n528_d576_e512/mask=blocks",
+        "s1_h16_g1_q1_n130_d320_e256/layout=cache,mask=causal",
+        "s1_h4_g2_q40_n65_d320_e256/mask=blocks",
         "s3_h2_g1_q33_n65_d80_e80/mask=blocks,path=tiles",
         "s1_h2_g2_q9_n3_d256_e256/mask=causal,scale=0.5",
         "s2_h2_g2_q40_n320_d128_e128",
@@ -230,6 +232,7 @@ _MORE = {
         "s1_h16_g1_q5_n530_d256_e256/mask=blocks,sinks=yes",
         "s1_h4_g2_q256_n192_d64_e64/mask=causal",
         "s1_h6_g1_q1_n65_d576_e512/layout=strided,mask=causal",
+        "s1_h6_g1_q3_n65_d320_e256/layout=strided,mask=causal",
     ),
     "q4_0": (
         "s1_h8_g1_q1_n1000_d64_e64/mask=blocks,softcap=10.0",

@@ -44,7 +44,7 @@ from vkbench_shaders.kernels.attention.token_reference import (
 from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.launch import power_of_two
 
-CACHES = ("f16", "f32")
+CACHES = ("f16", "bf16", "f32")
 MOST_POSITIONS = 512  # of one workgroup: more are faster shared among several
 _THREADS = 512
 _PORTABLE_THREADS = 128

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -26,14 +26,16 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
+    Variant,
     Work,
 )
-from vkbench_shaders.kernels.elementwise import strided
-from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
-from vkbench_shaders.kernels.shared.portable import portable
+from vkbench_shaders.kernels.elementwise import doubles, strided
+from vkbench_shaders.kernels.shared.gates import GATES, PRODUCTS, Gate, values
 from vkbench_shaders.quantisers import quants
 
-FORMATS = ("f32", "f16", "bf16")
+_NARROW = ("f32", "f16", "bf16")
+FORMATS = (*_NARROW, "f64")
+Operands = Callable[[Problem], tuple[Layout, Layout]]
 _SPAN = 150.0  # inputs lie between this and its negative
 
 _SHAPES = ((1, 1, 1, 1), (2, 2, 2, 64), (13, 11, 7, 5), (1, 1, 31, 1999), (2, 3, 0, 7))
@@ -54,16 +56,41 @@ def layout_of_halves(problem: Problem, binding: str) -> Layout:
     return strided.lay_out_array(problem, binding, (*outer, columns * (2 if binding == "x" else 1)))
 
 
-def launch_of_halves(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
+def halves(problem: Problem) -> tuple[Layout, Layout]:
+    """Where the gates lie in x, and what passes them."""
     x, y, columns = problem.layout("x"), problem.layout("y"), problem.shape["w"]
     first = replace(x, shape=y.shape)
     second = replace(first, offset=x.offset + columns * x.strides[-1])
-    pair = (first, second) if problem.params["gate"] == "first" else (second, first)
-    return strided.over([*pair, y], problem.item_bytes("y"), values(gate, problem))
+    return (first, second) if problem.params["gate"] == "first" else (second, first)
 
 
-def launch_of_two(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
-    return strided.launch(problem, values(gate, problem))
+def two(problem: Problem) -> tuple[Layout, Layout]:
+    return problem.layout("a"), problem.layout("b")
+
+
+def launch(gate: Gate, operands: Operands, problem: Problem, device: DeviceFacts) -> Launch:
+    """A launch over y, whose operands lie as a function says."""
+    layouts = [*operands(problem), problem.layout("y")]
+    numbers = values(gate, problem)
+    if problem.types["y"] == "f64":
+        return doubles.over(dict(zip("aby", layouts, strict=True)), numbers)
+    return strided.over(layouts, problem.item_bytes("y"), numbers)
+
+
+def _variants(gate: Gate, entry: str, operands: Operands) -> tuple[Variant, ...]:
+    launch_over = partial(launch, gate, operands)
+    return (
+        Variant(
+            name="portable",
+            module="glu",
+            entry=entry,
+            launch=launch_over,
+            arithmetic="f32_each",
+            arguments=lambda types: (gate.struct(types["y"]), types["y"], types["y"]),
+            accepts=lambda types: not doubles.is_wide(types),
+        ),
+        doubles.variant_of_pairs(gate.struct("f64"), entry, launch_over),
+    )
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -97,7 +124,10 @@ def infer_halves(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 def _cases(name: str, others: tuple[Mapping[str, Value], ...]) -> Iterator[Case]:
-    for fmt in FORMATS:
+    yield strided.case(name, "f64", (2, 5, 31, 61), {"layout": "strided"})
+    yield strided.case(name, "f64", (3, 5, 7, 9), {"values": "special", "layout": "permuted"})
+    yield from (strided.case(name, "f64", (2, 3, 5, 41), params) for params in others)
+    for fmt in _NARROW:
         yield from (strided.case(name, fmt, shape) for shape in _SHAPES)
         for how in ("strided", "permuted"):
             yield from (strided.case(name, fmt, shape, {"layout": how}) for shape in _LAID)
@@ -107,12 +137,11 @@ def _cases(name: str, others: tuple[Mapping[str, Value], ...]) -> Iterator[Case]
 
 def _timed_cases(gate: Gate, name: str) -> Iterator[Case]:
     shapes = _TIMED if gate.name == "swiglu" else _TIMED[:1]  # the others in one size
-    return (strided.case(name, fmt, shape) for fmt in FORMATS[:2] for shape in shapes)
+    return (strided.case(name, fmt, shape) for fmt in _NARROW[:2] for shape in shapes)
 
 
-def _kernel(gate: Gate) -> Kernel:
+def _kernel(gate: Gate, name: str) -> Kernel:
     """A gate over two arrays: all that its other form changes is said there."""
-    name = f"{gate.name}_split"
     return Kernel(
         name=name,
         description=f"{gate.description}; a and b are two arrays.",
@@ -125,15 +154,7 @@ def _kernel(gate: Gate) -> Kernel:
         ),
         params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
         forms=Forms(empty=strided.DIMS, layout=strided.layout),
-        variants=(
-            portable(
-                "glu",
-                partial(launch_of_two, gate),
-                "f32_each",
-                entry="of_two",
-                arguments=lambda types: (gate.struct(types["y"]), types["y"], types["y"]),
-            ),
-        ),
+        variants=_variants(gate, "of_two", two),
         inputs=inputs,
         check=Check(reference=partial(reference, gate), rows="h"),
         work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
@@ -143,8 +164,7 @@ def _kernel(gate: Gate) -> Kernel:
 
 
 def _kernel_of_halves(gate: Gate) -> Kernel:
-    split = _kernel(gate)
-    variant = replace(split.variants[0], entry="of_halves", launch=partial(launch_of_halves, gate))
+    split = _kernel(gate, "")
     return replace(
         split,
         name=gate.name,
@@ -157,10 +177,17 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
         ),
         params={"gate": GATE, **split.params},
         forms=replace(split.forms, layout=layout_of_halves, infer=infer_halves),
-        variants=(variant,),
+        variants=_variants(gate, "of_halves", halves),
         cases=tuple(_cases(gate.name, (*gate.others, {"gate": "second"}))),
         timed=tuple(_timed_cases(gate, gate.name)),
     )
 
 
-GLU = tuple(made(gate) for gate in GATES for made in (_kernel_of_halves, _kernel))
+GLU = (
+    *(
+        kernel
+        for gate in GATES
+        for kernel in (_kernel_of_halves(gate), _kernel(gate, f"{gate.name}_split"))
+    ),
+    *(_kernel(gate, gate.name) for gate in PRODUCTS),
+)

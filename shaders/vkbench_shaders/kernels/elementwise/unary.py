@@ -6,14 +6,14 @@ What an operation does is one function of float64 arrays. Where a formula has no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
 
 import numpy as np
 
-from vkbench.case import Case
+from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench_shaders.binding import declare_input, declare_output
 from vkbench_shaders.case_list import CaseList
@@ -32,10 +32,10 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.elementwise import doubles, strided
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
 from vkbench_shaders.kernels.shared.activations import silu_slope
-from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 FORMATS = ("f32", "f16", "bf16")
+ALL_FORMATS = (*FORMATS, "f64")
 
 _SHAPES = ((1, 1, 1, 1), (2, 2, 2, 128), (13, 11, 7, 5), (1, 1, 31, 1999), (0, 3, 5, 7))
 _LAID = ((2, 5, 31, 61), (3, 2, 8, 24), (3, 4, 5, 1))
@@ -79,7 +79,7 @@ def read_sample(problem: Problem, binding: str, inputs: Arrays, rows: Array | No
 def kernel(operation: UnaryOperation) -> Kernel:
     """The kernel of an operation."""
     name, of_f64 = operation.name, operation.name in doubles.ALL
-    formats = (*FORMATS, "f64") if of_f64 else FORMATS
+    formats = ALL_FORMATS if of_f64 else FORMATS
     return Kernel(
         name=name,
         description=operation.description,
@@ -111,7 +111,10 @@ def kernel(operation: UnaryOperation) -> Kernel:
 
 
 def _variant_of_f64(operation: UnaryOperation) -> Variant:
-    return doubles.variant(operation.struct("f64"), operation.numbers, operation.name)
+    def parameters(params: Mapping[str, Value]) -> Sequence[float]:
+        return operation.pushed(*operation.numbers(params))
+
+    return doubles.variant(operation.struct("f64"), parameters, operation.name)
 
 
 def _cases(operation: UnaryOperation, fmt: str) -> Iterator[Case]:
@@ -156,6 +159,11 @@ def _silu_back(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str
         return {"dx": dy * silu_slope(x)}
 
 
+def _silu_back_launch(problem: Problem, device: DeviceFacts) -> Launch:
+    layouts = {"a": problem.layout("dy"), "b": problem.layout("x"), "y": problem.layout("dx")}
+    return doubles.over(layouts, ())
+
+
 def _silu_back_arguments(types: Mapping[str, str]) -> tuple[str, ...]:
     slope = "SlopeOfHalves" if types["dx"] == "f16" else "Slope"
     return slope, types["x"], types["dx"]
@@ -169,24 +177,27 @@ SILU_BACK = Kernel(
     group="unary",
     dims=strided.DIMS,
     bindings=(
-        declare_input("dy", FORMATS, strided.DIMS, "gradient of silu's result"),
-        declare_input("x", FORMATS, strided.DIMS, "what silu was of", same_as="dy"),
-        declare_output("dx", FORMATS, strided.DIMS, "gradient of x", same_as="dy"),
+        declare_input("dy", ALL_FORMATS, strided.DIMS, "gradient of silu's result"),
+        declare_input("x", ALL_FORMATS, strided.DIMS, "what silu was of", same_as="dy"),
+        declare_output("dx", ALL_FORMATS, strided.DIMS, "gradient of x", same_as="dy"),
     ),
     params={"layout": strided.LAYOUT, "values": data.VALUES},
     forms=Forms(empty=strided.DIMS, layout=strided.layout),
     variants=(
-        portable(
-            "silu_back",
-            lambda problem, device: strided.launch(problem),
-            "f32",
+        Variant(
+            name="portable",
+            module="silu_back",
+            launch=lambda problem, device: strided.launch(problem),
+            arithmetic="f32",
             arguments=_silu_back_arguments,
+            accepts=lambda types: not doubles.is_wide(types),
         ),
+        doubles.variant_of_pairs("SiluBack", "of_two", _silu_back_launch),
     ),
     inputs=_silu_back_inputs,
     check=Check(reference=_silu_back, rows="h"),
     work=Work(flops=lambda problem: 8 * prod(problem.full_shape("dx"))),
-    cases=CaseList(lambda: (case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt))),
+    cases=CaseList(lambda: (case for fmt in ALL_FORMATS for case in _cases(_SILU_BACK, fmt))),
     timed=CaseList(lambda: _timed_cases("silu_back")),
 )
 

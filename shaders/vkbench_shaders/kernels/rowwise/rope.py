@@ -182,6 +182,7 @@ def launch(problem: Problem, sign: float, room: int = MOST_ANGLES) -> Launch:
         "sign": sign,
         "table_rows": 0,
         "eps": 0.0,
+        "id_words": 1,
     }
     entry = "rope" if aligned else "rope_ragged"
     return Launch(groups=groups, push=push, constants={"HALVES": turn.halves}, entry=entry)

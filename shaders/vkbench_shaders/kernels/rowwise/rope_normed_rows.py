@@ -9,15 +9,14 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Check, Launch, Problem, Push, Work
+from vkbench_shaders.kernel import Array, Arrays, Check, Launch, Problem, Work
 from vkbench_shaders.kernels.rowwise import rope_normed, rope_rows
 from vkbench_shaders.quantisers import quants
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    normed, y = rope_normed.launch(problem, device), problem.layout("y")
-    place: Push = {"y": (y.offset, y.strides[0]), "table_rows": problem.shape["m"]}
-    return replace(normed, push={**normed.push, **place})
+    normed = rope_normed.launch(problem, device)
+    return replace(normed, push={**normed.push, **rope_rows.table(problem)})
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -57,9 +56,8 @@ RMS_NORM_ROPE_SET_ROWS = replace(
     ),
     cases=CaseList(
         lambda: (
-            parse(f"rms_norm_rope_set_rows/f32{part}/{case}")
-            for part in ("", ":y=f32")
-            for case in _CASES
+            parse(f"rms_norm_rope_set_rows/{types}/{shape}")
+            for types, shape in rope_rows.list_cases(_CASES)
         )
     ),
     timed=CaseList(lambda: (parse(f"rms_norm_rope_set_rows/f32/{case}") for case in _TIMED)),

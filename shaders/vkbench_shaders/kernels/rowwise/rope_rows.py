@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -33,13 +33,22 @@ from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.quantisers import quants
 
 DIMS = ("m", "b", "n", "h", "k")
-TYPES = ("f16", "f32")  # of the table
+TYPES = ("f16", "bf16", "f32")  # of the table
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    turned, y = rope.launch(problem, 1.0), problem.layout("y")
-    place: Push = {"y": (y.offset, y.strides[0]), "table_rows": problem.shape["m"]}
-    return replace(turned, push={**turned.push, **place}, entry="")
+    turned = rope.launch(problem, 1.0)
+    return replace(turned, push={**turned.push, **table(problem)}, entry="")
+
+
+def table(problem: Problem) -> Push:
+    """Where rows of the table lie, and the words of their ids."""
+    y = problem.layout("y")
+    return {
+        "y": (y.offset, y.strides[0]),
+        "table_rows": problem.shape["m"],
+        "id_words": problem.item_bytes("ids") // 4,
+    }
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
@@ -51,10 +60,10 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
 def inputs(problem: Problem) -> dict[str, Array]:
     """Each sequence of the batch has a stretch of the table, as in a cache."""
     b, rows = problem.shape["b"], problem.shape["m"] // problem.shape["b"]
-    firsts = np.arange(b, dtype=np.int32)[:, None] * rows
+    ids = data.distinct(problem, "ids", rows)
     return {
         **rope.inputs(problem),
-        "ids": data.distinct(problem, "ids", rows) + firsts,
+        "ids": ids + np.arange(b, dtype=ids.dtype)[:, None] * rows,
         "y": data.uniform(problem, "y", -2, 2),
     }
 
@@ -81,7 +90,8 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 def bytes_moved(problem: Problem) -> int:
     """Bytes moved: of y, only the rows that are set."""
     b, n, h, k = (problem.shape[dim] for dim in DIMS[1:])
-    return b * n * (h * k * (4 + problem.item_bytes("y")) + 4) + 4 * n
+    heads = h * k * (4 + problem.item_bytes("y"))
+    return b * n * (heads + problem.item_bytes("ids")) + 4 * n
 
 
 _CASES = (
@@ -97,8 +107,17 @@ _CASES = (
 _TIMED = ("m4096_b1_n1_h8_k128", "m4096_b1_n512_h8_k128")
 
 
-def _types_of(name: str) -> str:
-    return "f32" if name == TYPES[0] else f"f32:y={name}"
+def list_cases(shapes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Types and shapes: all shapes of each format of the table, two with ids of 64 bits."""
+    for types, some in (
+        ("f32", shapes),
+        ("f32:y=f32", shapes),
+        ("f32:y=bf16", shapes[2:4]),
+        ("f32:ids=i64:y=bf16", shapes[2:3]),
+        ("f32:ids=i64", shapes[1:3]),
+        ("f32:ids=i64:y=f32", shapes[2:4]),
+    ):
+        yield from ((types, shape) for shape in some)
 
 
 ROPE_SET_ROWS = Kernel(
@@ -109,7 +128,12 @@ ROPE_SET_ROWS = Kernel(
     bindings=(
         declare_input("x", ("f32",), DIMS[1:], "heads of tokens"),
         *rope.ROPE[0].bindings[1:3],  # positions and factors
-        declare_input("ids", ("i32",), ("b", "n"), "numbers of the rows, none of them twice"),
+        declare_input(
+            "ids",
+            ("i32", "i64"),
+            ("b", "n"),
+            "numbers of rows, 0 to m - 1, no two alike; for others nothing is stored",
+        ),
         Binding(
             name="y",
             access="inout",
@@ -134,11 +158,7 @@ ROPE_SET_ROWS = Kernel(
     check=Check(reference=reference),
     work=Work(flops=lambda problem: 3 * prod(problem.full_shape("x")), bytes_moved=bytes_moved),
     cases=CaseList(
-        lambda: (
-            parse(f"rope_set_rows/{_types_of(fmt)}/{shape}") for fmt in TYPES for shape in _CASES
-        )
+        lambda: (parse(f"rope_set_rows/{types}/{shape}") for types, shape in list_cases(_CASES))
     ),
-    timed=CaseList(
-        lambda: (parse(f"rope_set_rows/{_types_of(TYPES[0])}/{shape}") for shape in _TIMED)
-    ),
+    timed=CaseList(lambda: (parse(f"rope_set_rows/f32/{shape}") for shape in _TIMED)),
 )

@@ -74,7 +74,22 @@ GATES = (
     ),
 )
 
+# What is one launch in models and no unit of theirs: two arrays alone have these.
+PRODUCTS = (
+    Gate(
+        name="sigmoid_mul",
+        description="y = sigmoid(a) * b",
+        function=lambda a, b: activations.sigmoid(a) * b,
+    ),
+    Gate(
+        name="softplus_mul",
+        description="y = log(1 + e^a) * b",
+        function=lambda a, b: activations.softplus(a) * b,
+    ),
+)
+
 
 def values(gate: Gate, problem: Problem) -> list[float]:
-    """A gate's parameters as singles."""
-    return [float(np.float32(problem.params[name])) for name in gate.params]
+    """A gate's parameters as singles, or as they are where the numbers are f64."""
+    given = [float(problem.params[name]) for name in gate.params]
+    return given if problem.types["y"] == "f64" else [float(np.float32(one)) for one in given]

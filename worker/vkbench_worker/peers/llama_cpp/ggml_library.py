@@ -75,7 +75,7 @@ class GgmlLibrary:
             **{f"{GGML_VULKAN.name}:{name}": row for name, row in OWN_ROWS.items()},
         }
         self.lacks: Mapping[str, str] = LACKS
-        self.chains: Mapping[str, Callable[..., None]] = CHAINS
+        self.chains: Mapping[str, Callable[..., object]] = CHAINS
         self.functions: Mapping[str, Callable[..., object]] = {
             **{name: partial(self._make_node, name) for name in FUNCTIONS},
             **{name: partial(self._make_gated_node, name) for name in GATED},

@@ -45,7 +45,7 @@ class Maker(Protocol):
     api: Api
     backend: Address
     functions: Mapping[str, Callable[..., object]]
-    chains: Mapping[str, Callable[..., None]]
+    chains: Mapping[str, Callable[..., object]]
     twins: int  # chains of a launch
     kind: str  # of the backend: Vulkan, CPU
 

@@ -89,13 +89,14 @@ def _norm_and(
     weights: Maybe,
     biases: Maybe,
     y: Array,
-) -> None:
+) -> Address:
     """A norm, and a product and a sum behind it, as layers have them."""
     steps = [(name, by) for name, by in (("mul", weights), ("add", biases)) if by is not None]
     places = [*(nodes.lay_between("f32", *y.shape) for _ in steps), y]
     node = nodes.add(function, x, *numbers, at=places[0])
     for (name, by), place in zip(steps, places[1:], strict=True):
         node = nodes.add(name, node, by, at=place)
+    return node
 
 
 def add_rms_norm(
@@ -126,25 +127,41 @@ def rope(
     context: int,
     numbers: Numbers,
     y: Array,
-) -> None:
+) -> Address:
     """Rotary positions; `end` is that of the function's name, for the gradient."""
     place = positions.reshape(prod(positions.shape))
     if mode < MULTI:
-        nodes.add(f"rope_ext{end}", x, place, factors, dims, mode, context, *numbers, at=y)
-        return
+        return nodes.add(f"rope_ext{end}", x, place, factors, dims, mode, context, *numbers, at=y)
     four = (ctypes.c_int * 4)(*sections)
     given = (x, place, factors, dims, four, mode, context, *numbers)
-    nodes.add(f"rope_multi{end}", *given, at=y)
+    return nodes.add(f"rope_multi{end}", *given, at=y)
 
 
 def norm_rope(
     nodes: Nodes, x: Array, eps: float, weights: Array, turning: tuple[Any, ...], y: Array
 ) -> None:
     """A norm, a product with weights, and rotary positions, whose arguments end with y, too."""
-    normed, weighted = (nodes.lay_between("f32", *y.shape) for _ in range(2))
-    node = nodes.add("rms_norm", x, eps, at=normed)
-    node = nodes.add("mul", node, weights, at=weighted)
-    rope(nodes, "", node, *turning)
+    between = nodes.lay_between("f32", *x.shape)
+    rope(nodes, "", _norm_and("rms_norm", nodes, x, (eps,), weights, None, between), *turning)
+
+
+def turn_into_rows(
+    nodes: Nodes, x: Array, norm: tuple[Any, ...], turning: tuple[Any, ...], ids: Array, y: Array
+) -> None:
+    """Rows of a table set to heads by rotary positions, whose arguments lack the last, y."""
+    normed, turned_heads = (nodes.lay_between("f32", *x.shape) for _ in range(2))
+    given = _norm_and("rms_norm", nodes, x, *(*norm, None, normed)) if norm else x
+    turned = rope(nodes, "", given, *(*turning, turned_heads))
+    tokens, width = x.shape[-3], prod(x.shape[-2:])
+    flat = nodes.view("view_2d", turned, width, tokens, width * x.format.bytes, 0)
+    rows = y.reshape(y.shape[0], width)
+    nodes.add("set_rows", rows, flat, ids.reshape(tokens), at=rows)
+
+
+def multiply_by(function: str, nodes: Nodes, a: Array, b: Array, y: Array) -> None:
+    """A function of one number, then a product."""
+    node = nodes.add(function, a, at=nodes.lay_between(a.format.name, *a.shape))
+    nodes.add("mul", node, b, at=y)
 
 
 def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:
@@ -331,11 +348,8 @@ def pad_all(
 
 def upsample(nodes: Nodes, x: Array, mode: int, y: Array) -> None:
     """The nearest numbers (mode 0), or those between."""
-    sizes = tuple(reversed(y.shape))
-    if mode:
-        nodes.add("interpolate", x, *sizes, mode, at=y)
-    else:
-        nodes.add("upscale_ext", x, *sizes, mode, at=y)
+    function = "interpolate" if mode else "upscale_ext"
+    nodes.add(function, x, *reversed(y.shape), mode, at=y)
 
 
 def repeat_by_shape(nodes: Nodes, x: Array, y: object) -> None:
@@ -350,7 +364,7 @@ def fill_with(nodes: Nodes, value: float, y: object) -> None:
     nodes.add("fill", y, value, at=y)
 
 
-CHAINS: Final[Mapping[str, Callable[..., None]]] = {
+CHAINS: Final[Mapping[str, Callable[..., object]]] = {
     "attention": attention,
     "soft_max": soft_max,
     "soft_max_back": soft_max_back,
@@ -359,6 +373,8 @@ CHAINS: Final[Mapping[str, Callable[..., None]]] = {
     "add_rms_norm": add_rms_norm,
     "rope": rope,
     "norm_rope": norm_rope,
+    "turn_into_rows": turn_into_rows,
+    **{f"{name}_mul": partial(multiply_by, name) for name in ("sigmoid", "softplus")},
     "add_several": add_several,
     "snake": snake,
     "multiply_hadamard": multiply_hadamard,

@@ -66,6 +66,10 @@ ROWS: Final[Mapping[str, Row]] = {
         for name in GATED
     },
     **{
+        name: Row(function=name, arguments=of_arrays("a", "b"), path=_UNITS)
+        for name in ("sigmoid_mul", "softplus_mul")
+    },
+    **{
         name: Row(function=name, arguments=of_arrays("a", "b"))
         for name in ("add", "sub", "mul", "div")
     },

@@ -39,11 +39,23 @@ def _norm_rope(problem: Problem, views: Views) -> tuple[object, ...]:
     return x, float(problem.params["eps"]), views["weights"], tuple(turning), views["y"]
 
 
+def _turn_into_rows(problem: Problem, views: Views) -> tuple[object, ...]:
+    _, x, *turning = _rope("", "x", "y", problem, views)
+    norm = ((float(problem.params["eps"]),), views["weights"]) if "weights" in views else ()
+    return x, norm, tuple(turning[:-1]), views["ids"], views["y"]
+
+
 def _rope_fits(problem: Problem) -> str:
     turn = turning(problem)
     if problem.params["mode"] == "vision" and turn.pairs > sum(turn.sections[:2]):
         return "by more than two positions with mode=vision"
     return "of several sequences" if problem.shape["b"] > 1 else ""
+
+
+def _turns_into_rows(problem: Problem) -> str:
+    if problem.types["ids"] != "i64":
+        return "in one launch by ids of 32 bits"
+    return _rope_fits(problem)
 
 
 def _softmax(problem: Problem, views: Views) -> tuple[object, ...]:
@@ -270,6 +282,16 @@ ROWS: Final[Mapping[str, Row]] = {
         arguments=with_numbers("eps", of=("dy", "x"), to="dx"),
         params=frozenset({"eps"}),
     ),
+    **{
+        name: Row(
+            function="turn_into_rows",
+            arguments=_turn_into_rows,
+            params=_ROPE | more,
+            fits=_turns_into_rows,
+            path="ggml_angles",
+        )
+        for name, more in (("rope_set_rows", set()), ("rms_norm_rope_set_rows", {"eps"}))
+    },
     "rms_norm_rope": Row(
         function="norm_rope",
         arguments=_norm_rope,

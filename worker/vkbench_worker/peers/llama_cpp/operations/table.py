@@ -42,9 +42,6 @@ LACKS: Final[Mapping[str, str]] = {
     "top_k": "its own gives places alone, in any order",
     "cross_entropy": "its own is one number, the mean of all rows",
     "cross_entropy_back": "its own is of the mean of all rows",
-    **dict.fromkeys(
-        ("rope_set_rows", "rms_norm_rope_set_rows"), "it is fused by ids of 64 bits alone"
-    ),
     "matmul": "its products are of rows by rows: mul_mat",
     "conv1d": "it is im2col and a product",
     "flash_attn_token": "a token's keys are turned, stored and seen by three nodes",
