@@ -37,6 +37,7 @@ GATES: Final[Mapping[str, tuple[tuple[str, tuple[float, ...]], ...]]] = {
 Numbers = tuple[float, ...]
 Array = GgmlArray
 Maybe = GgmlArray | None
+_Turning = tuple[Array, Maybe, int, tuple[int, ...], int, int, Numbers]  # what rope takes of x
 
 
 def attention(
@@ -146,12 +147,13 @@ def norm_rope(
 
 
 def turn_into_rows(
-    nodes: Nodes, x: Array, norm: tuple[Any, ...], turning: tuple[Any, ...], ids: Array, y: Array
+    nodes: Nodes, x: Array, norm: tuple[Numbers, Array] | None, turning: _Turning, *set_rows: Array
 ) -> None:
-    """Rows of a table set to heads by rotary positions, whose arguments lack the last, y."""
+    """Rows of a table, by their numbers, set to heads by rotary positions, after a norm or none."""
     normed, turned_heads = (nodes.lay_between("f32", *x.shape) for _ in range(2))
-    given = _norm_and("rms_norm", nodes, x, *(*norm, None, normed)) if norm else x
-    turned = rope(nodes, "", given, *(*turning, turned_heads))
+    ids, y = set_rows
+    given = _norm_and("rms_norm", nodes, x, *norm, None, normed) if norm else x
+    turned = rope(nodes, "", given, *turning, turned_heads)
     tokens, width = x.shape[-3], prod(x.shape[-2:])
     flat = nodes.view("view_2d", turned, width, tokens, width * x.format.bytes, 0)
     rows = y.reshape(y.shape[0], width)
@@ -176,8 +178,7 @@ def add_several(nodes: Nodes, arrays: tuple[Array, ...], y: Array) -> None:
 def snake(nodes: Nodes, x: Array, rates: Array, shares: Array, y: Array) -> None:
     """x plus a share of the squared sine of x times a rate, in five nodes.
 
-    Builds fuse them only if the first and the last name one tensor of x, which is why it is made
-    once.
+    Builds fuse them only if the first and the last name one tensor of x: it is made once.
     """
     between = [nodes.lay_between(x.format.name, *x.shape) for _ in range(4)]
     given = nodes.make_tensor(x)

@@ -41,7 +41,7 @@ def _norm_rope(problem: Problem, views: Views) -> tuple[object, ...]:
 
 def _turn_into_rows(problem: Problem, views: Views) -> tuple[object, ...]:
     _, x, *turning = _rope("", "x", "y", problem, views)
-    norm = ((float(problem.params["eps"]),), views["weights"]) if "weights" in views else ()
+    norm = ((float(problem.params["eps"]),), views["weights"]) if "weights" in views else None
     return x, norm, tuple(turning[:-1]), views["ids"], views["y"]
 
 
