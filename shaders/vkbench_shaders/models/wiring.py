@@ -23,8 +23,8 @@ from vkbench_shaders.models.graph import (
 )
 from vkbench_shaders.models.heads import HeadParts
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.recurrent.convolved import MambaParts
-from vkbench_shaders.models.recurrent.delta import DeltaParts
+from vkbench_shaders.models.layer_parts import LayerParts
+from vkbench_shaders.models.recurrent.convolved import DeltaParts, MambaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
 from vkbench_shaders.models.recurrent.sizes import Mamba
 
@@ -43,7 +43,7 @@ _READERS = (
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(HeadParts, DeltaParts, MambaParts, RwkvParts):
+class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
@@ -70,12 +70,26 @@ class Wiring(HeadParts, DeltaParts, MambaParts, RwkvParts):
         readers += [] if norm else forward
         x, y = self.normalise_rows("attn_norm", x, branch, readers=readers)
         self.streams.append(x)
-        mixed = self.delta_net(y) if self.hyper.recurs(self.layer) else self.attention(y)
+        mixed = self._pass_net(y) if self.hyper.recurs(self.layer) else self.attention(y)
         if norm:
             x, y = self.normalise_rows(norm, x, mixed, readers=forward)
         else:
             x = self.add_branch(x, mixed)
         return x, self.behind("post_ffw_norm", self.feed_forward(y))
+
+    def _pass_net(self, y: str) -> Due:
+        """What a gated delta net makes of normalised vectors: a single token's in one step."""
+        if self.phase.products.joins and self.phase.tokens == 1:
+            return self.postpone_product("ssm_out", self.read_token(y, self._make_joined_rates(y)))
+        return self.delta_net(y)
+
+    def _make_joined_rates(self, y: str) -> str:
+        """What each head's rate of learning and its decay are made of, as one vector."""
+        if self.delta_sizes.is_next:
+            return self.product("ssm_ba", y)
+        if (both := self.join_weights("ssm_beta", "ssm_alpha")) is not None:
+            return self.multiply_by("ssm_rates", y, both)
+        return self.join_vectors("ssm_rates", *self.make_rates(y), self.count)
 
     def embedding(self) -> str:
         x = self.rows("token_embd.weight", TOKENS, self.count)

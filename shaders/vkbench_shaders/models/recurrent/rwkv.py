@@ -8,16 +8,15 @@ from typing import Final
 import numpy as np
 
 from vkbench.case import Value
-from vkbench_shaders.models.building import Due
+from vkbench_shaders.models.building import Builder, Due
 from vkbench_shaders.models.graph import Part, Weight
 from vkbench_shaders.models.recurrent.sizes import Rwkv
-from vkbench_shaders.models.recurrent.stating import StateParts
 
 HEAD_EPS: Final = 64e-5  # of the norm of each head
 SLOWEST: Final = -0.606531  # the logarithm of RWKV 7's smallest decay: - e^-0.5
 
 
-class RwkvParts(StateParts):
+class RwkvParts(Builder):
     """Builds layers of RWKV."""
 
     def rwkv_layer(self, x: str, branch: str | Due) -> tuple[str, str | Due]:
