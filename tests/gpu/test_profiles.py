@@ -80,7 +80,11 @@ def test_each_kernel_runs_or_says_why_not(
     if profile.minor < MODERN:
         assert counts[Outcome.PASSED] == 0
     else:
-        assert counts[Outcome.PASSED] > 0.9 * len(rows)
+        # A case of f64 where the device has none says nothing about the others.
+        able = [
+            row for row in rows if not re.match(r"fp64: needs fp64, which .* lacks$", row.reason)
+        ]
+        assert counts[Outcome.PASSED] > 0.9 * len(able)
         assert bool(others) == bool({"int_dot", "fp16"} & set(profile.lacks))
 
 
