@@ -25,13 +25,13 @@ class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
             return
         root = Path(self.root)
         sys.path[:0] = [str(root), str(root / "shaders")]
-        from vkbench_shaders.compile.build import PACKAGED, begin, build_once, progress_bar
+        from vkbench_shaders.compile.build import PACKAGED, begin, build, progress_bar
         from vkbench_shaders.compile.tree import TREE
 
         if version == "editable":
             begin(TREE, PACKAGED, progress_bar())
             return
-        bundle = build_once(TREE, PACKAGED, progress_bar())
+        bundle = build(TREE, PACKAGED, progress_bar(), is_public=True)
         from vkbench_shaders.bundle import CODE, packed_code
 
         self._code = TemporaryDirectory()

@@ -13,11 +13,11 @@ import pytest
 
 from vkbench.errors import UsageError
 from vkbench.settings import settings
-from vkbench_shaders.bundle import PACKAGED, PROBES, Bundle, load, packaged_sha
+from vkbench_shaders.bundle import PROBES, Bundle, load
 from vkbench_shaders.catalogue import kernel_named
 from vkbench_shaders.compile import build as building
 from vkbench_shaders.compile import cached, spirv, workers
-from vkbench_shaders.compile.build import build, build_once, units_of
+from vkbench_shaders.compile.build import build, units_of
 from vkbench_shaders.compile.compiler import CompileError, Compiler, Unit
 from vkbench_shaders.compile.tree import TREE, constants_of, source_of, tree_sha
 from vkbench_shaders.launch import LaunchMismatch
@@ -91,27 +91,6 @@ def test_the_same_sources_give_the_same_bundle(
     settings.cache_clear()
     assert build(TREE, tmp_path / "again").sha == first.sha
     assert tree_sha(tree) == bundle.manifest.tree
-
-
-def test_a_bundle_that_lies_whole_is_not_compiled_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(PACKAGED, tmp_path / "out")
-    built: list[Path] = []
-    monkeypatch.setattr(building, "build", lambda tree, out, *_, **__: built.append(out))
-    assert build_once(TREE, tmp_path / "out").sha == packaged_sha()
-    assert not built
-    next((tmp_path / "out").glob("*.spv")).unlink()
-    build_once(TREE, tmp_path / "out")
-    assert built == [tmp_path / "out"]
-
-
-@pytest.mark.usefixtures("few")
-def test_a_bundle_of_other_sources_is_compiled_again(tree: Path, tmp_path: Path) -> None:
-    old = build_once(tree, tmp_path / "out")
-    copy = source_of("copy", tree)
-    copy.write_text(copy.read_text().replace("VEC4S = 4", "VEC4S = 2"))
-    assert build_once(tree, tmp_path / "out").sha != old.sha
 
 
 @pytest.mark.usefixtures("few")

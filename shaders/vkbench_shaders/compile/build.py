@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from vkbench_shaders.bundle import (
     PACKAGED,
     PROBES,
     Bundle,
-    CorruptBundle,
-    load,
     manifest_text,
     unit_of,
 )
@@ -60,15 +57,6 @@ def build(
     launches.check(bundle, to_compile)
     bundle.save(out, is_public=is_public)
     return bundle
-
-
-def build_once(tree: Path, out: Path, progress: Progress | None = None) -> Bundle:
-    """The public bundle that lies whole in `out`, if made of these sources; else it is built."""
-    with suppress(CorruptBundle):
-        kept = load(out).check()
-        if _is_of(kept, tree, compiler.find()):
-            return kept
-    return build(tree, out, progress, is_public=True)
 
 
 def begin(
