@@ -126,3 +126,15 @@ def test_an_empty_backlog_gives_nothing() -> None:
     backlog = Backlog([COPY, SGD])
     backlog.clear()
     assert backlog.take("copy") is None
+
+
+def test_sources_are_found_where_pip_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There Python starts without what an editable installation has on its path."""
+    drops = (
+        f"import sys\nsys.path = [each for each in sys.path if each != {str(TREE.parents[1])!r}]\n"
+    )
+    (tmp_path / "sitecustomize.py").write_text(drops)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    assert dict(compile_all(find(), (COPY,), TREE)) == {COPY: find().compile(COPY, TREE)}

@@ -29,6 +29,12 @@ from vkbench_shaders.compile.compiler import FLAGS, CompileError, Compiler, Unit
 from vkbench_shaders.compile.tree import source_of
 
 _Outcome = tuple[Unit, bytes] | BaseException
+# Not by PYTHONPATH: where pip builds, Python drops from it what an editable installation names.
+_START = (
+    "import os, runpy, sys\n"
+    "sys.path[:0] = sys.argv.pop(1).split(os.pathsep)\n"
+    f"runpy.run_module({session.__name__!r}, run_name='__main__', alter_sys=True)"
+)
 
 
 def compile_all(
@@ -105,14 +111,14 @@ def _compiling(slang: Compiler, tree: Path) -> Iterator[Callable[[Unit], bytes]]
 @contextmanager
 def worker(library: Path, tree: Path) -> Iterator[CompilerProcess]:
     """Starts a worker for the units of a tree, and ends it after the block."""
-    command = python("-m", session.__name__, str(library), *FLAGS, "-I", str(tree))
     # the worker needs the sources that a wheel's build has put on this process's path, where an
     # empty entry would be the current folder
-    path = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    path = os.pathsep.join(filter(None, sys.path))
+    command = python("-c", _START, path, str(library), *FLAGS, "-I", str(tree))
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryFile() as errors,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=path) as process,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors) as process,
     ):
         try:
             yield CompilerProcess(process=process, said=errors, tree=tree)
