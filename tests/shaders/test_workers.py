@@ -136,5 +136,6 @@ def test_sources_are_found_where_pip_builds(
         f"import sys\nsys.path = [each for each in sys.path if each != {str(TREE.parents[1])!r}]\n"
     )
     (tmp_path / "sitecustomize.py").write_text(drops)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     assert dict(compile_all(find(), (COPY,), TREE)) == {COPY: find().compile(COPY, TREE)}
