@@ -29,7 +29,6 @@ ROUNDED_OFTEN = {"sqrt", "hardsigmoid", "hardswish", "powf", "xielu"} | CURVES
 ALL = BY_BITS | ROUNDED_ONCE | ROUNDED_OFTEN
 _THREADS = 128
 _STEPS = 4  # numbers a thread
-_MOST = 4  # parameters
 # by the number of arrays, the names of what parameters a shader has room for
 _PARAMETERS = {2: ("first", "second", "third", "fourth"), 3: ("first", "second")}
 
@@ -86,11 +85,12 @@ def over(layouts: Mapping[str, Layout], parameters: Sequence[float]) -> Launch:
     """A launch over the elements of the last of these arrays, by the names that a shader has."""
     shape = [*layouts.values()][-1].shape
     groups = grid(-(-prod(shape) // (_THREADS * _STEPS)))
-    numbers = (*parameters, *(0.0,) * (_MOST - len(parameters)))
+    names = _PARAMETERS[len(layouts)]
+    numbers = dict.fromkeys(names, 0.0) | dict(zip(names, parameters, strict=False))
     push: Push = {
         "sizes": places.sizes(shape),
         **{name: broadcast.place(layout) for name, layout in layouts.items()},
-        **bits_of(dict(zip(_PARAMETERS[len(layouts)], numbers, strict=False))),
+        **bits_of(numbers),
         "groups_x": groups[0],
     }
     return Launch(groups=groups, push=push, constants={"THREADS": _THREADS})
