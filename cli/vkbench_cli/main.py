@@ -18,6 +18,7 @@ import vkbench
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError, VkbenchError
 from vkbench.words.visible import visible_lines
 from vkbench_cli.groups import CommandGroup
+from vkbench_cli.interrupts import interruptible
 from vkbench_cli.options.spreading import spread
 from vkbench_cli.show.printing import ReaderLeft
 from vkbench_cli.show.telling import tell
@@ -123,10 +124,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(GC_OBJECTS)
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = typer.main.get_command(app).main(
-            list(arguments), prog_name="vkbench", standalone_mode=False
-        )
-        sys.stdout.flush()
+        with interruptible():
+            code = typer.main.get_command(app).main(
+                list(arguments), prog_name="vkbench", standalone_mode=False
+            )
+            sys.stdout.flush()
         return int(code or EXIT_OK)
     except (ReaderLeft, BrokenPipeError, SystemExit):  # Typer raises SystemExit for a closed pipe
         return _reader_left()

@@ -38,6 +38,7 @@ FIRST, SCHEMA = _NUMBERS[0], _NUMBERS[-1]  # the first schema, and the newest mi
 _LAST_COMMIT_BEFORE = "f09369b7"  # of the git history: it upgrades all older schemas to the first
 BUSY_SECONDS = 10  # how long a statement of SQLite waits, as for a log that is read after a crash
 _LIMITS_OF_ROWS = "54"  # class of SQLSTATE: a row or key too large, which psycopg calls operational
+_WAIT = f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}"
 _HAS_LOG = "has a write-ahead log"  # of a connection to SQLite
 NO_DRIVER = "PostgreSQL needs psycopg: pip install 'vkbench[scheduler]'"
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
@@ -231,8 +232,10 @@ def _begin_sqlite(connection: Connection) -> None:
         if options.get("altering"):  # by copying tables that others refer to meanwhile
             say("PRAGMA foreign_keys = OFF")  # not possible in a transaction either
         say("BEGIN IMMEDIATE")
-    finally:
-        say(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
+    except exc.OperationalError:
+        say(_WAIT)
+        raise  # Ctrl-C goes by: SQLAlchemy closes its connection, and would open another here
+    say(_WAIT)
 
 
 def _check_foreign_keys(tx: Connection) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import Engine, event, insert, select, text
 
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
 from vkbench_db import schema
@@ -158,6 +158,27 @@ def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
         raise ZeroDivisionError
     with database.reading() as tx:
         assert tx.execute(text("SELECT count(*) FROM host")).scalar() == 0
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("during", ["PRAGMA busy_timeout", "PRAGMA journal_mode", "BEGIN"])
+def test_an_interrupt_ends_the_beginning_of_a_transaction(tmp_path: Path, during: str) -> None:
+    """It was taken for another writer, which was waited for, as its connection held the file."""
+    url = f"sqlite:///{tmp_path}/vkbench.db"
+    left = [during]
+
+    def interrupt(connection: Any, cursor: Any, statement: str, *others: Any) -> None:
+        if left and statement.startswith(left[0]):
+            left.clear()
+            raise KeyboardInterrupt
+
+    event.listen(Engine, "after_cursor_execute", interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Database.open(url, create=True)
+    finally:
+        event.remove(Engine, "after_cursor_execute", interrupt)
+    assert not left
 
 
 def test_a_reader_sees_one_moment_and_cannot_write(database: Database) -> None:
