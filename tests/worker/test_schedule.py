@@ -228,8 +228,10 @@ TOKENS = {
     "qwen3.5-4b": {True: (7, 5), False: (7, 5)},
     "qwen3-8b": {True: (7, 5)},
     "llama-3-8b-q4_K_M": {True: (7, 5)},
-    "qwen3.5-35b": {True: (23, 14), False: (23, 14)},
-    "qwen3-next": {True: (23, 14), False: (23, 14)},
+    "qwen3.5-35b": {True: (20, 11), False: (20, 11)},
+    "qwen3-next": {True: (20, 11), False: (20, 11)},
+    "mixtral": {True: (14, 11)},
+    "gpt-oss": {True: (23, 16)},
 }
 
 

@@ -110,10 +110,13 @@ class Weight:
 
     parts: tuple[Part, ...]
     format: str
+    # matrices in each part; of several, the first of each part come first, then the second
+    matrices: int = 1
 
     @property
     def name(self) -> str:
-        return "+".join(f"{part.tensor}[{part.first}:{part.rows}]" for part in self.parts)
+        parts = "+".join(f"{part.tensor}[{part.first}:{part.rows}]" for part in self.parts)
+        return f"{parts} by {self.matrices}" if self.matrices > 1 else parts
 
     def bytes(self, file: GgufFile) -> int:
         """What it takes on a device."""

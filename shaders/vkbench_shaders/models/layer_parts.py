@@ -8,10 +8,20 @@ values are the keys without the turned part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from vkbench.case import Value
-from vkbench_shaders.models.building import BYTES, MOST_VECTORS, Builder, Due
+from vkbench_shaders.models.building import (
+    BLOCK,
+    BYTES,
+    MOST_VECTORS,
+    NUMBERS,
+    ROUNDING,
+    Builder,
+    Due,
+)
 from vkbench_shaders.models.graph import HEADS, Part, Weight
 from vkbench_shaders.models.keys import LEAST_SUM
 
@@ -21,9 +31,21 @@ _PREFERENCES = "exp_probs_b.bias"  # by which experts are chosen, and not weighe
 class LayerParts(Builder):
     """Builds what layers of many architectures are made of."""
 
-    def feed_forward(self, y: str) -> str | Due:
-        """What the feed-forward part of this layer makes of vectors, of experts or without."""
-        return self.experts(y) if self.hyper.has_experts(self.layer) else self.forward(y)
+    def feed_forward(self, x: str, y: str) -> tuple[str, str | Due]:
+        """Vectors, and what the feed-forward part of this layer makes of them normalised.
+
+        What experts that all tokens share make is added to the vectors already: that is done beside
+        the work of the others.
+        """
+        if not self.hyper.has_experts(self.layer):
+            return x, self.forward(y)
+        rounded = self.round_for_experts(y)
+        made = self.experts(y, rounded)
+        if not self.has("ffn_up_shexp.weight"):
+            return x, made
+        readers = self.of_layer("ffn_gate_shexp", "ffn_up_shexp")
+        shared = self.share_expert(y, rounded if self.rounds(*readers) else y)
+        return self.step("shared", "add", self.grid(self.hyper.width), a=shared, b=x)["y"], made
 
     def forward(self, y: str, kind: str = "") -> Due:
         """What one gated unit makes of vectors; `kind` is behind its tensors' names."""
@@ -57,15 +79,21 @@ class LayerParts(Builder):
 
     def join_weights(self, *names: str) -> Weight | None:
         """Matrices as one, behind each other, where they have one format and no biases."""
-        tensors = [self.file.tensor(f"blk.{self.layer}.{name}.weight") for name in names]
+        if any(self.has(f"{name}.bias") for name in names):
+            return None
+        return self.join_tensors([f"{name}.weight" for name in names])
+
+    def join_tensors(self, names: Sequence[str], matrices: int = 1) -> Weight | None:
+        """Tensors of this layer as one, where they have one format; so many matrices in each."""
+        tensors = [self.file.tensor(f"blk.{self.layer}.{name}") for name in names]
         formats = {tensor.format.name for tensor in tensors if tensor.format}
-        if len(formats) > 1 or any(self.has(f"{name}.bias") for name in names):
+        if len(formats) > 1:
             return None
         parts = tuple(Part(tensor=tensor.name) for tensor in tensors)
-        return Weight(parts=parts, format=formats.pop())
+        return Weight(parts=parts, format=formats.pop(), matrices=matrices)
 
-    def experts(self, y: str) -> str:
-        """What the experts of each token make of it, and those that all tokens share."""
+    def experts(self, y: str, x: str) -> str:
+        """What the experts of each token make of it, who read it in a form of their own."""
         hyper, count = self.hyper, self.count
         logits = self.product("ffn_gate_inp", y)
         shape = (count, hyper.experts, hyper.used)
@@ -79,26 +107,21 @@ class LayerParts(Builder):
             if self.has(_PREFERENCES)
             else self.unread_input(),
         )
-        ids, rows = routed["ids"], count * hyper.used
-        gate = self.hyper.architecture.gate
-        a, b = (
-            self.multiply_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up")
-        )
-        inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
-        down = self.multiply_experts(
-            "ffn_down_exps", inner, ids, "expert", shares=routed["weights"]
-        )
+        ids, shares = routed["ids"], routed["weights"]
+        inner = self.gate_experts(x, ids)
+        down = self.multiply_experts(["ffn_down_exps"], inner, ids, "expert", shares=shares)
         summed = (1, count, hyper.used, hyper.width)
-        made = self.step("experts", "sum", summed, {"axes": "h"}, x=down)["y"]
-        if not self.has("ffn_up_shexp.weight"):
-            return made
-        shared = self.resolve_branch(self.forward(y, "_shexp"))
-        if self.has("ffn_gate_inp_shexp.weight"):
-            opened = self.map_numbers("sigmoid", self.product("ffn_gate_inp_shexp", y))
-            by: dict[str, Value] = {"broadcast": "channel"}
-            each = (1, count, 1, hyper.width)
-            shared = self.step("shared_gate", "mul", each, by, a=shared, b=opened)["y"]
-        return self.step("shared", "add", self.grid(hyper.width), a=made, b=shared)["y"]
+        return self.step("experts", "sum", summed, {"axes": "h"}, x=down)["y"]
+
+    def share_expert(self, y: str, x: str) -> str:
+        """What the expert that all tokens share makes of them, who reads them in its own form."""
+        shared = self.resolve_branch(self.forward(x, "_shexp"))
+        if not self.has("ffn_gate_inp_shexp.weight"):
+            return shared
+        opened = self.map_numbers("sigmoid", self.product("ffn_gate_inp_shexp", y))
+        by: dict[str, Value] = {"broadcast": "channel"}
+        shape = (1, self.count, 1, self.hyper.width)
+        return self.step("shared_gate", "mul", shape, by, a=shared, b=opened)["y"]
 
     def list_routing_params(self) -> dict[str, Value]:
         """How a router's logits become the weights of experts."""
@@ -118,19 +141,56 @@ class LayerParts(Builder):
             params["scale"] = hyper.share_scale
         return params
 
+    def round_for_experts(self, y: str) -> str:
+        """Vectors in the form that their experts multiply: rounded beside the router's work."""
+        hyper, names = self.hyper, self.of_layer("ffn_gate_exps", "ffn_up_exps")
+        rows = hyper.used * sum(self.file.tensor(name).shape[1] for name in names)
+        formats = {self.whole_tensor(name).format for name in names}
+        paths = {self.path(form, rows * hyper.width) for form in formats}
+        if paths != {ROUNDING} or hyper.width % BLOCK:
+            return y
+        shape = (1, self.count, hyper.width)
+        return self.step("experts_in", "quantize", shape, {}, {"y": BYTES}, x=y)["y"]
+
+    def gate_experts(self, x: str, ids: str) -> str:
+        """What the gated units of each token's experts make of it, in the form that is read."""
+        hyper, gate, halves = self.hyper, self.hyper.architecture.gate, ("gate", "up")
+        shape = (1, 1, self.count * hyper.used, hyper.inner)
+        names = [f"ffn_{half}_exps" for half in halves]
+        if self.join_tensors([f"{name}.weight" for name in names]) is None:
+            a, b = (self.multiply_experts([name], x, ids, "token") for name in names)
+            return self.step(gate, f"{gate}_split", shape, a=a, b=b)["y"]
+        both = self.multiply_experts(names, x, ids, "token")
+        form = self.whole_tensor(*self.of_layer("ffn_down_exps")).format
+        path = self.path(form, hyper.used * hyper.width * hyper.inner)
+        is_rounded = path == ROUNDING and hyper.inner % BLOCK == 0
+        return self.step(gate, f"{gate}_q8_1" if is_rounded else gate, shape, x=both)["y"]
+
     def multiply_experts(
-        self, label: str, x: str, ids: str, vectors: str, *, used: int = 0, shares: str = ""
+        self,
+        names: Sequence[str],
+        x: str,
+        ids: str,
+        vectors: str,
+        *,
+        used: int = 0,
+        shares: str = "",
     ) -> str:
         """Products of each token with its experts' matrices; `used`: how many, if not as usual.
 
-        Biases of the experts are added, and the token's shares of them multiply what they made: by
-        the products themselves where tokens are few.
+        Of several names each expert has all its matrices in one. Biases of the experts are added,
+        and the token's shares of them multiply what they made: by the products themselves where
+        tokens are few.
         """
-        weight = self.whole_tensor(f"blk.{self.layer}.{label}.weight")
-        experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
+        shapes = [self.file.tensor(f"blk.{self.layer}.{name}.weight").shape for name in names]
+        experts, m, k = shapes[0][0], sum(shape[1] for shape in shapes), shapes[0][2]
+        matrices = experts if len(names) > 1 else 1
+        weight = self.join_tensors([f"{name}.weight" for name in names], matrices)
+        assert weight
         used, count = used or self.hyper.used, self.count
-        name = f"blk.{self.layer}.{label}.bias"
-        biases = self.weight(name, "f32") if self.has(f"{label}.bias") else ""
+        label = "+".join(names)
+        biases = self.use_biases_of_experts(names, matrices)
+        given = self.formats.get(x, NUMBERS)
         params: dict[str, Value] = {"x": vectors}
         bound, kernel = {}, "mul_mat_id"
         if are_few := count <= MOST_VECTORS:
@@ -143,8 +203,8 @@ class LayerParts(Builder):
             kernel,
             (experts, used, m, count, k),
             params,
-            {"weights": weight.format},
-            variant=self.path(weight.format, used * m * k),
+            {"weights": weight.format, "x": given},
+            variant=self.path(weight.format, used * m * k) if given == NUMBERS else "",
             weights=self.use_weight(weight),
             x=x,
             ids=ids,
@@ -160,6 +220,13 @@ class LayerParts(Builder):
         by: dict[str, Value] = {"broadcast": "channel"}
         return self.step("shares", "mul", (1, count * used, 1, m), by, a=made, b=shares)["y"]
 
+    def use_biases_of_experts(self, names: Sequence[str], matrices: int) -> str:
+        """Biases of experts' matrices, joined as these are; "" where there are none."""
+        if not self.has(f"{names[0]}.bias"):
+            return ""
+        parts = tuple(Part(tensor=f"blk.{self.layer}.{name}.bias") for name in names)
+        return self.use_weight(Weight(parts=parts, format="f32", matrices=matrices))
+
     def project_latent_heads(self, y: str) -> tuple[str, str, str]:
         """Queries, keys and values as attention takes them: the part that is turned comes first."""
         hyper, latent = self.hyper, self.hyper.latent
@@ -172,7 +239,7 @@ class LayerParts(Builder):
             "attn_q_turned", name, source, parts[0], parts[1], size
         )
         brought = self.multiply_experts(
-            "attn_k_b", plain, self.number_heads(), "expert", used=hyper.heads
+            ["attn_k_b"], plain, self.number_heads(), "expert", used=hyper.heads
         )
         q = self.join_vectors("attn_q", turned, brought, self.count * hyper.heads)
         ends = self.product("attn_kv_a_mqa", y, latent.rank, latent.turned)
@@ -230,7 +297,7 @@ class LayerParts(Builder):
         """Each head's values of what attention made."""
         heads = self.hyper.heads
         return self.multiply_experts(
-            "attn_v_b", attended, self.number_heads(), "expert", used=heads
+            ["attn_v_b"], attended, self.number_heads(), "expert", used=heads
         )
 
     def project_latent_output(self, attended: str) -> str | Due:

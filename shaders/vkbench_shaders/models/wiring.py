@@ -75,7 +75,8 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
             x, y = self.normalise_rows(norm, x, mixed, readers=forward)
         else:
             x = self.add_branch(x, mixed)
-        return x, self.behind("post_ffw_norm", self.feed_forward(y))
+        x, made = self.feed_forward(x, y)
+        return x, self.behind("post_ffw_norm", made)
 
     def _pass_net(self, y: str) -> Due:
         """What a gated delta net makes of normalised vectors: a single token's in one step."""

@@ -17,7 +17,7 @@ from vkbench_shaders.kernels.shared.gates import GATES, Gate
 from vkbench_shaders.kernels.shared.portable import portable
 from vkbench_shaders.launch import divisor
 
-_NAMES = ("swiglu", "geglu")  # of the gates that models put before a product
+_NAMES = ("swiglu", "geglu", "swiglu_oai")  # of the gates that models put before a product
 _THREADS = 128  # a workgroup
 _EACH = 4  # numbers a thread
 _SPAN = 8.0  # inputs lie between this and its negative: larger ones leave one number of a block

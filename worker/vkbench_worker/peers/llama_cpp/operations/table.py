@@ -30,7 +30,10 @@ _SEVERAL: Final = "a product of one vector and what follows are several nodes"
 # What is near to a kernel that ggml has no row for, and how it differs.
 LACKS: Final[Mapping[str, str]] = {
     "swiglu_oai": "its own takes gates and values as two arrays: swiglu_oai_split",
-    **dict.fromkeys(("geglu_q8_1", "swiglu_q8_1", "rms_norm_q8_1", "add_rms_norm_q8_1"), _ROUNDED),
+    **dict.fromkeys(
+        ("geglu_q8_1", "swiglu_q8_1", "swiglu_oai_q8_1", "rms_norm_q8_1", "add_rms_norm_q8_1"),
+        _ROUNDED,
+    ),
     **dict.fromkeys(
         (
             *("mul_mat_vec_rms", "mul_mat_vec_geglu_q8_1", "mul_mat_vec_swiglu_q8_1"),
