@@ -111,6 +111,18 @@ def test_a_format_of_caches_is_refused_where_there_are_states(arch: str, tmp_pat
         model_from(path, [8], [8], cache="q8_0")
 
 
+def test_an_encoder_generates_nothing(tmp_path: Path) -> None:
+    """Nor is that planned where nobody says how many tokens, as of other models."""
+    path = write_model(tmp_path / "bert.gguf", Tiny.of("bert"))
+    model = model_from(path, [64, 512], None, [1, 8])
+    phases = [name.split("/", 2)[2] for name in model.cases]
+    assert phases == ["pp64", "pp512", "pp64/batch=8", "pp512/batch=8"]
+    with pytest.raises(UsageError, match="bert generates no tokens: leave --generate out"):
+        model_from(path, [64], [8])
+    others = model_from(write_model(tmp_path / "llama.gguf", Tiny()), [64], None)
+    assert [name.split("/", 2)[2] for name in others.cases] == ["pp64", "tg128"]
+
+
 def test_a_selection_without_a_model_is_stored_as_before(path: Path) -> None:
     assert "model" not in selection_json(Selection())
     assert "model" in selection_json(Selection(model=model_from(path, [8], [])))
