@@ -184,8 +184,9 @@ class Selecting:
         str,
         Option(
             metavar="N,..",
-            help="Tokens that the model generates; 0 for none. An encoder generates none.",
-            show_default="128",
+            help="Tokens that the model generates; 0 for none. If not given, 128, and none of an "
+            "encoder.",
+            show_default=False,
         ),
     ] = ""
     batch: Annotated[
