@@ -134,6 +134,8 @@ def test_a_suite_names_models_that_nobody_made_yet(facts: DeviceFacts) -> None:
     jobs = list(plan(Selection(suite="models"), [gpu]))
     assert {job.case.split("/")[2] for job in jobs} == {"pp512", "tg128"}
     assert {seeded_of(job.case) for job in jobs} == {model for model in SEEDED if not model.is_tiny}
+    encoders = [job.case for job in jobs if (model := seeded_of(job.case)) and model.encodes]
+    assert [case.split("/", 2)[2] for case in encoders] == ["pp512", "pp512/batch=32"]
     assert all(job.source is None and job.mode is Mode.PERFORMANCE for job in jobs)
     assert max(job.limit_seconds for job in jobs) > 300
     every = list(plan(Selection(suite="models-quick", variant="all"), [facts]))
