@@ -41,7 +41,7 @@ def test_models_are_listed_with_their_sizes(capsys: Captured) -> None:
     ("words", "hint"),
     [
         ([], "give --arch (llama, "),
-        (["--arch", "bert"], "unknown architecture 'bert'"),
+        (["--arch", "bart"], "unknown architecture 'bart'; did you mean 'bert'"),
         (["--like", "tiny-lama"], "did you mean 'tiny-llama'"),
         (["--like", "tiny-llama", "--type", "q4_K_X"], "unknown type 'q4_K_X'; did you mean"),
         (["--like", "tiny-llama", "--type", "q2_0"], "unknown type 'q2_0'"),

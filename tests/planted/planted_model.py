@@ -45,7 +45,7 @@ class Tiny:
         needs: dict[str, object] = {}
         if "moe" in arch or arch in ("gpt-oss", "deepseek2", "qwen3next"):
             needs["experts"] = 4
-        if arch == "gpt2":
+        if arch == "gpt2" or arch in ENCODERS:
             needs["groups"] = 4
         if arch == "gemma3":
             needs["layers"] = 6
@@ -77,6 +77,8 @@ def write_model(
             list: writer.add_array,
         }
         add[type(value)](f"{tiny.arch}.{key}", value)  # type: ignore[operator]
+    if tiny.arch in ENCODERS:
+        writer.add_token_type_count(2)
     for key, word in (vocabulary or {"model": "no_vocab"}).items():
         of_key = GGUFValueType.ARRAY if isinstance(word, list) else GGUFValueType.get_type(word)
         writer.add_key_value(f"tokenizer.ggml.{key}", word, of_key)
@@ -113,7 +115,17 @@ _SMALL = (
     *("mix_g1", "mix_g2", "mix_k_", "mix_r_k"),
 )
 # matrices that are f32 always
-_NUMBERS = ("position", "inp", "bias", "ssm_a", "ssm_d", "conv1d", "ssm_norm", *_SMALL)
+_NUMBERS = (
+    "position",
+    "token_types",
+    "inp",
+    "bias",
+    "ssm_a",
+    "ssm_d",
+    "conv1d",
+    "ssm_norm",
+    *_SMALL,
+)
 
 
 def _make_q2_0(path: Path, name: str) -> None:
@@ -126,7 +138,7 @@ def _make_q2_0(path: Path, name: str) -> None:
 
 
 def _keys(tiny: Tiny) -> Keys:
-    rms = tiny.arch not in _CENTRED
+    rms = tiny.arch not in (*_CENTRED, *ENCODERS)
     found: Keys = {
         "block_count": tiny.layers,
         "context_length": 512,
@@ -138,6 +150,8 @@ def _keys(tiny: Tiny) -> Keys:
         "attention.value_length": tiny.head,
         f"attention.layer_norm_{'rms_' if rms else ''}epsilon": 1e-5,
     }
+    if tiny.arch in ENCODERS:
+        found |= {"attention.causal": False, "pooling_type": 1, "vocab_size": VOCABULARY}
     if tiny.arch == "phi2":
         found["rope.dimension_count"] = tiny.head // 2
     if tiny.arch in ("rwkv6", "rwkv7"):
@@ -230,8 +244,12 @@ def _latent_keys(tiny: Tiny) -> Keys:
 def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     width = tiny.width
     yield "token_embd.weight", (VOCABULARY, width)
-    if tiny.arch == "gpt2":
+    if tiny.arch in ("gpt2", "bert"):
         yield "position_embd.weight", (512, width)
+    if tiny.arch in ENCODERS:
+        yield "token_types.weight", (2, width)
+        yield "token_embd_norm.weight", (width,)
+        yield "token_embd_norm.bias", (width,)
     for layer in range(tiny.layers):
         # deepseek2's first layer has no experts
         sizes = replace(tiny, experts=0) if tiny.arch == "deepseek2" and not layer else tiny
@@ -244,6 +262,8 @@ def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
     if tiny.arch in ("rwkv6", "rwkv7"):
         yield "token_embd_norm.weight", (width,)
         yield "token_embd_norm.bias", (width,)
+    if tiny.arch in ENCODERS:
+        return
     yield "output_norm.weight", (width,)
     if tiny.arch in (*_CENTRED, "rwkv6", "rwkv7"):
         yield "output_norm.bias", (width,)
@@ -453,6 +473,36 @@ def _rwkv(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"time_mix_{name}.weight", (wide,)
 
 
+def _bert(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    query, key, width = tiny.heads * tiny.head, tiny.groups * tiny.head, tiny.width
+    matrices = {
+        "attn_q": (query, width),
+        "attn_k": (key, width),
+        "attn_v": (key, width),
+        "attn_output": (width, query),
+        "ffn_up": (tiny.inner, width),
+        "ffn_down": (width, tiny.inner),
+    }
+    for name, shape in matrices.items():
+        yield f"{name}.weight", shape
+        yield f"{name}.bias", shape[:1]
+    yield from _norms_behind(tiny)
+
+
+def _nomic_bert(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "attn_qkv.weight", (_fused(tiny), tiny.width)
+    yield "attn_output.weight", (tiny.width, tiny.heads * tiny.head)
+    yield from _forward(tiny)
+    yield from _norms_behind(tiny)
+
+
+def _norms_behind(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for norm in ("attn_output_norm", "layer_output_norm"):
+        yield f"{norm}.weight", (tiny.width,)
+        yield f"{norm}.bias", (tiny.width,)
+
+
+ENCODERS = ("bert", "nomic-bert")
 HYBRID = ("qwen35", "qwen35moe", "qwen3next")  # those with gated delta nets in three of four layers
 _CENTRED = ("gpt2", "phi2")  # those with layer_norm, of biases everywhere
 _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
@@ -472,6 +522,8 @@ _LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
     **dict.fromkeys(HYBRID, _llama),
     "rwkv6": _rwkv,
     "rwkv7": _rwkv,
+    "bert": _bert,
+    "nomic-bert": _nomic_bert,
 }
 
 
@@ -491,6 +543,8 @@ def _stored(name: str, fmt: str, shape: tuple[int, ...], seed: int, unit: float)
     root = np.sqrt(np.float32(shape[-1]))
     if "norm" in name and name.endswith("weight"):
         values = np.float32(unit) * (1 + values / 8)
+    elif "_output_norm.bias" in name:  # behind a part of an encoder
+        values = np.float32(unit) * values
     elif name.endswith("ssm_a"):
         values = -np.exp(values / 2)
     elif "inp_shexp" in name or (len(shape) > 1 and not quantised and "embd" not in name):

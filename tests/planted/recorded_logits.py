@@ -1,4 +1,5 @@
-"""Tiny models of all architectures, and the logits that llama.cpp's library found for them.
+"""Tiny models of all architectures, and what llama.cpp's library found for them: logits, or the
+embedding that an encoder makes of a sequence.
 
     python tests/planted/recorded_logits.py PROGRAM
 
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from planted_model import VOCABULARY, Keys, Tiny, write_model
+from planted_model import ENCODERS, VOCABULARY, Keys, Tiny, write_model
 
 RECORDED = Path(__file__).parent / "recorded" / "llama_cpp_logits" / "logits.npz"
 TOKENS = np.arange(24) * 7 % VOCABULARY
@@ -130,12 +131,21 @@ MODELS: dict[str, Recorded] = {
         tiny=Tiny.of("qwen3next", heads=6, groups=2, tied=True),
         keys={"attention.layer_norm_rms_epsilon": 1e-2},
     ),
+    "bert": Recorded(tiny=Tiny.of("bert")),
+    "bert cls": Recorded(
+        tiny=Tiny.of("bert", layers=3),
+        keys={"pooling_type": 2, "attention.layer_norm_epsilon": 1e-12},
+    ),
+    "bert last": Recorded(tiny=Tiny.of("bert"), keys={"pooling_type": 3}),
+    "bert rows": Recorded(tiny=Tiny.of("bert"), keys={"pooling_type": 0}),
+    "nomic-bert": Recorded(tiny=Tiny.of("nomic-bert"), keys={"rope.freq_base": 1000.0}),
+    "nomic-bert cls": Recorded(tiny=Tiny.of("nomic-bert", layers=3), keys={"pooling_type": 2}),
     "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
 }
 
 
 def recorded() -> dict[str, NDArray[np.float32]]:
-    """Logits of the tokens, by model."""
+    """Logits of the tokens, or their embedding, by model."""
     with np.load(RECORDED) as file:
         return dict(file)
 
@@ -147,7 +157,9 @@ def main() -> None:
             path = model.write(Path(folder) / "model.gguf")
             command = [program, str(path), *map(str, (model.prompt, *TOKENS))]
             said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-            found[name] = np.frombuffer(said, np.float32).reshape(len(TOKENS), VOCABULARY)
+            numbers = np.frombuffer(said, np.float32)
+            is_encoder = model.tiny.arch in ENCODERS
+            found[name] = numbers if is_encoder else numbers.reshape(len(TOKENS), VOCABULARY)
     np.savez_compressed(RECORDED, allow_pickle=False, **found)
 
 

@@ -111,6 +111,18 @@ def test_a_format_of_caches_is_refused_where_there_are_states(arch: str, tmp_pat
         model_from(path, [8], [8], cache="q8_0")
 
 
+def test_an_encoder_generates_nothing(tmp_path: Path) -> None:
+    """Nor is that planned where nobody says how many tokens, as of other models."""
+    path = write_model(tmp_path / "bert.gguf", Tiny.of("bert"))
+    model = model_from(path, [64, 512], None, [1, 8])
+    phases = [name.split("/", 2)[2] for name in model.cases]
+    assert phases == ["pp64", "pp512", "pp64/batch=8", "pp512/batch=8"]
+    with pytest.raises(UsageError, match="bert generates no tokens: leave --generate out"):
+        model_from(path, [64], [8])
+    others = model_from(write_model(tmp_path / "llama.gguf", Tiny()), [64], None)
+    assert [name.split("/", 2)[2] for name in others.cases] == ["pp64", "tg128"]
+
+
 def test_a_selection_without_a_model_is_stored_as_before(path: Path) -> None:
     assert "model" not in selection_json(Selection())
     assert "model" in selection_json(Selection(model=model_from(path, [8], [])))
@@ -122,6 +134,8 @@ def test_a_suite_names_models_that_nobody_made_yet(facts: DeviceFacts) -> None:
     jobs = list(plan(Selection(suite="models"), [gpu]))
     assert {job.case.split("/")[2] for job in jobs} == {"pp512", "tg128"}
     assert {seeded_of(job.case) for job in jobs} == {model for model in SEEDED if not model.is_tiny}
+    encoders = [job.case for job in jobs if (model := seeded_of(job.case)) and model.encodes]
+    assert [case.split("/", 2)[2] for case in encoders] == ["pp512", "pp512/batch=32"]
     assert all(job.source is None and job.mode is Mode.PERFORMANCE for job in jobs)
     assert max(job.limit_seconds for job in jobs) > 300
     every = list(plan(Selection(suite="models-quick", variant="all"), [facts]))

@@ -9,6 +9,7 @@ import gguf
 import numpy as np
 import pytest
 from gguf import GGUFReader
+from numpy.typing import NDArray
 
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
@@ -77,11 +78,24 @@ def test_other_readers_take_the_file_and_logits_are_sane(arch: str, tmp_path: Pa
     assert reader.fields["tokenizer.ggml.model"].contents() == "no_vocab"
     file = open_gguf(path)
     tokens = np.random.default_rng(0).integers(0, 512, 24)
-    logits = Reference(file=file, hyper=hyper_of(file)).logits(tokens)
+    reference = Reference(file=file, hyper=hyper_of(file))
+    if reference.hyper.architecture.encodes:
+        check_embeddings(reference, tokens)
+        return
+    logits = reference.logits(tokens)
     assert 2 < logits.std() < 4
     chosen = logits.argmax(axis=1)
     assert len(set(chosen)) > 12  # it says different things
     assert (chosen == tokens).sum() < 4  # and not what it has just read
+
+
+def check_embeddings(reference: Reference, tokens: NDArray[np.integer]) -> None:
+    """Those of other sequences point elsewhere, and each follows from the order of tokens too."""
+    found = [reference.embedding(each) for each in (tokens, tokens[::-1], (tokens + 1) % 512)]
+    angles = np.asarray(np.corrcoef(found))
+    assert 0.5 < np.std(found) < 1.5
+    assert abs(angles[0, 2]) < 0.8
+    assert angles[0, 1] < 0.99
 
 
 @pytest.mark.parametrize(("name", "kind"), REAL)

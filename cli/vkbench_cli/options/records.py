@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vkbench_shaders.own.building import Built
 
 DEFAULT_SUITE = "quick"
-PROMPTS, GENERATED, BATCHES = "512", "128", "1"  # of a model, where nothing else is asked for
+PROMPTS, BATCHES = "512", "1"  # of a model, where nothing else is asked for
 NO_TRACK = "none"
 RUN_HELP = "A run: its number, label, UUID (or the beginning of it), or 'last'."
 
@@ -181,8 +181,14 @@ class Selecting:
         str, Option(metavar="N,..", help="Tokens of the model's prompts; 0 for none.")
     ] = PROMPTS
     generate: Annotated[
-        str, Option(metavar="N,..", help="Tokens that the model generates; 0 for none.")
-    ] = GENERATED
+        str,
+        Option(
+            metavar="N,..",
+            help="Tokens that the model generates; 0 for none. If not given, 128, and none of an "
+            "encoder.",
+            show_default=False,
+        ),
+    ] = ""
     batch: Annotated[
         str, Option(metavar="N,..", help="Sequences that the model reads at once.")
     ] = BATCHES
@@ -338,7 +344,7 @@ class Selecting:
         return model_from(
             self.model,
             counts(self.prompt, "--prompt"),
-            counts(self.generate, "--generate"),
+            counts(self.generate, "--generate") if self.generate else None,
             counts(self.batch, "--batch", least=1),
             self.context,
             self.cache.value,
@@ -347,7 +353,7 @@ class Selecting:
     def _check_modelless(self) -> None:
         """UsageError if options of a model are given without --model."""
         given = (self.prompt, self.generate, self.batch, self.context, self.cache)
-        if given != (PROMPTS, GENERATED, BATCHES, 0, CacheFormat.F16):
+        if given != (PROMPTS, "", BATCHES, 0, CacheFormat.F16):
             raise UsageError(
                 "--prompt, --generate, --batch, --context and --cache are of a --model FILE"
             )

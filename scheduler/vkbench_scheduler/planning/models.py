@@ -15,8 +15,10 @@ from vkbench.words import names
 from vkbench_scheduler.planning.selection import ALL, AUTO, ModelFile, Selection
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import GENERATE, PROMPT, VARIANTS, ModelCase, model_case, name_of
+from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.making.seeded import seeded_of
 
+GENERATED: Final = 128  # tokens, where nothing else is asked for
 MEASURE_SECONDS: Final = 2.0  # of a timing, if nothing else is asked for
 _LEAST_LIMIT_SECONDS: Final = 180.0  # of a job: its weights are loaded, and judged on the host
 _LOADED: Final = 50e6  # bytes a second that are loaded at least
@@ -28,17 +30,20 @@ _READ_SOON: Final = 5e4  # that are expected
 def model_from(
     path: Path,
     prompts: Sequence[int],
-    generated: Sequence[int],
+    generated: Sequence[int] | None,
     batches: Sequence[int] = (1,),
     context: int = 0,
     cache: str = "f16",
 ) -> ModelFile:
     """The cases of a file's model: each prompt and generation at each batch size.
 
+    `generated` is None for what is usual: a number of tokens, or none of an encoder.
     UsageError if the model is not supported, or a size makes no sense.
     """
     file = open_gguf(path)
     name = name_of(file)
+    if generated is None:
+        generated = () if hyper_of(file).architecture.encodes else (GENERATED,)
     phases = [*((PROMPT, count) for count in prompts), *((GENERATE, count) for count in generated)]
     if not phases:
         raise UsageError("--prompt and --generate are both 0: nothing is left to run")
@@ -48,7 +53,8 @@ def model_from(
         ).case.name
         for batch, (phase, count) in product(batches, phases)
     ]
-    max(map(model_case, cases), key=lambda case: case.room).read_hyper(file)
+    for posed in sorted(map(model_case, cases), key=lambda case: -case.room):
+        posed.read_hyper(file)
     return ModelFile(
         source=Source(path=str(path.resolve()), tensor=""),
         cases=tuple(dict.fromkeys(cases)),

@@ -108,7 +108,8 @@ VIA_BYTES = tuple(
 )
 # products whose f32 numbers matrix units round, and by which variant
 BY_MATRICES = {"f32": "coopmat", "bf16": "coopmat_to_bf16"}
-MODELS_OF_GPUS = tuple(model for model in SEEDED if not model.is_tiny)
+MODELS_OF_GPUS = tuple(model for model in SEEDED if not model.is_tiny and not model.encodes)
+ENCODERS_OF_GPUS = tuple(model for model in SEEDED if model.encodes)
 TINY_MODELS = ModelRow(
     models=tuple(model for model in SEEDED if model.is_tiny), prompts=(32,), generated=(16,)
 )
@@ -273,8 +274,13 @@ MODELS_QUICK = Suite(
 
 MODELS = Suite(
     name="models",
-    description="Whole models of the shapes of sixteen real ones, on GPUs.",
-    models=(ModelRow(models=MODELS_OF_GPUS, prompts=(512,), generated=(128,), only="gpu"),),
+    description="Whole models of the shapes of seventeen real ones, on GPUs.",
+    models=(
+        ModelRow(models=MODELS_OF_GPUS, prompts=(512,), generated=(128,), only="gpu"),
+        ModelRow(
+            models=ENCODERS_OF_GPUS, prompts=(512,), generated=(), only="gpu", batches=(1, 32)
+        ),
+    ),
     measure_seconds=2.0,
 )
 

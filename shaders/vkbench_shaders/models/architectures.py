@@ -57,11 +57,17 @@ class Architecture:
     gated_heads: bool = False  # whether what attention makes is gated, by rows of the queries'
     recurrence: str = ""  # how tokens leave states to the next ones, in place of attention
     interval: int = 0  # of so many layers the last has attention all the same; 0: none has
+    encodes: bool = False  # whether all tokens see each other, to become an embedding
 
     @property
     def has_attention(self) -> bool:
         """Whether layers have attention, all of them or some beside others with states."""
         return not self.recurrence or self.interval > 0
+
+    @property
+    def makes(self) -> str:
+        """What a run leaves: the name of a graph's last value, which is judged."""
+        return "embedding" if self.encodes else "logits"
 
 
 _HYBRID: Final = Architecture(
@@ -74,6 +80,15 @@ _HYBRID: Final = Architecture(
     interval=4,
 )
 _MIXED: Final = replace(_HYBRID, experts=True, shared="gated")
+_ENCODER: Final = Architecture(
+    name="bert",
+    models="BERT, BGE, E5, MiniLM and alike",
+    rope="",
+    norm="layer_norm",
+    gate="",
+    forward_norm="",
+    encodes=True,
+)
 ARCHITECTURES: Mapping[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
@@ -135,6 +150,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         _HYBRID,
         replace(_MIXED, name="qwen35moe", models="Qwen 3.5 and 3.6 with experts"),
         replace(_MIXED, name="qwen3next", models="Qwen3-Next", recurrence="delta_next"),
+        _ENCODER,
+        replace(_ENCODER, name="nomic-bert", models="Nomic Embed 1.5", rope="neox", gate="swiglu"),
     )
 }
 
@@ -148,7 +165,7 @@ MISSING: Final[Mapping[str, str]] = {
     "kimi-linear": "delta nets whose keys have decays of their own",
     "lfm2": "short convolutions in place of attention",
     **dict.fromkeys(("clip", "whisper"), _PICTURES),
-    **dict.fromkeys(("bert", "nomic-bert", "modern-bert", "t5", "t5encoder"), _ONE_WAY),
+    **dict.fromkeys(("modern-bert", "t5", "t5encoder"), _ONE_WAY),
     "gemma3n": "several streams of vectors that take turns",
     "gemma4": "layers that share keys and values, and embeddings of each layer",
     "deepseek4": "attention over compressed positions, and several streams of vectors",
@@ -169,7 +186,7 @@ def features_of(architecture: Architecture) -> list[str]:
         "layer_norm": one.norm == "layer_norm",
         f"gated by {one.gate}": one.gate not in ("", "swiglu"),
         "gelu without a gate": not one.gate and one.has_attention,
-        "a feed-forward part beside attention": not one.forward_norm,
+        "a feed-forward part beside attention": not one.forward_norm and not one.encodes,
         "a scaled embedding": one.scaled_embedding,
         "softcaps": one.capped,
         f"windows in {one.period - 1} of {one.period} layers": one.period > 0,
@@ -183,5 +200,8 @@ def features_of(architecture: Architecture) -> list[str]:
         f"gated delta nets in {one.interval - 1} of {one.interval} layers": one.interval > 0,
         "a convolution and a scan with states in place of attention": "mamba" in one.recurrence,
         "heads with states in place of attention": "rwkv" in one.recurrence,
+        "norms behind each part": one.encodes,
+        "attention that sees all tokens": one.encodes,
+        "an embedding in place of logits": one.encodes,
     }
     return [words for words, is_there in features.items() if is_there]

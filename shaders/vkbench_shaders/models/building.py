@@ -21,7 +21,6 @@ from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array, Problem
 from vkbench_shaders.kernels.rowwise import norm_rounded
 from vkbench_shaders.models.graph import (
-    LOGITS,
     MASK,
     UNREAD,
     WINDOW,
@@ -79,7 +78,7 @@ class Builder:
             caches=tuple(self.caches),
             weights=self.weights,
             streams=tuple(self.streams),
-            kept=(LOGITS, *sorted(kept)),
+            kept=(self.hyper.architecture.makes, *sorted(kept)),
             constants=self.constants,
             states=self.states,
         )

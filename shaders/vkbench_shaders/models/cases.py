@@ -96,12 +96,27 @@ class ModelCase:
     def read_hyper(self, file: GgufFile) -> Hyper:
         """What the file says of the model; UsageError if the case cannot be run with it."""
         hyper = hyper_of(file, self.room)
+        if hyper.architecture.encodes:
+            self._check_encoding(file, hyper)
         if not hyper.architecture.has_attention and self.cache != CACHES[0]:
             raise UsageError(
                 f"{file.path}: the model has states and no cache of keys and values: "
                 "leave --cache out"
             )
         return hyper
+
+    def _check_encoding(self, file: GgufFile, hyper: Hyper) -> None:
+        """UsageError of what an encoder does not do: it has no next token, and no cache."""
+        name = hyper.architecture.name
+        complaint = ""
+        if self.phase == GENERATE:
+            complaint = "generates no tokens: leave --generate out"
+        elif self.tokens > (most := min(PART, hyper.trained_context or PART)):
+            complaint = f"reads a prompt at once, of {most} tokens at most, and not {self.tokens}"
+        elif self.context or self.cache != CACHES[0]:
+            complaint = "has no cache of keys and values: leave --context and --cache out"
+        if complaint:
+            raise UsageError(f"{file.path}: a model of architecture {name} {complaint}")
 
 
 def parts_of(count: int) -> list[tuple[int, int]]:

@@ -29,6 +29,7 @@ UNREAD: Final = "unread"  # bound where a kernel reads nothing
 HEADS: Final = "heads"  # of a token, from 0 on
 PAIRS: Final = "pairs"  # (1, 0) each, which rope makes cosines and sines of
 LOGITS: Final = "logits"
+EMBEDDING: Final = "embedding"  # what encoders make in place of logits
 LEAST_LENGTH: Final = 32  # positions that a phase looks at
 CACHES: Final = ("f16", "bf16", "q8_0", "q4_0")  # formats of keys and values
 

@@ -18,6 +18,7 @@ from vkbench_shaders.models.architectures import (
     Architecture,
     refusal_of,
 )
+from vkbench_shaders.models.encoding import pooling
 from vkbench_shaders.models.keys import (
     SIGMOID,
     Keys,
@@ -81,6 +82,7 @@ class Hyper:
     window: int = 0
     period: int = 0  # of so many layers all but the last see the window
     trained_context: int = 0
+    pooling: str = ""  # how an encoder makes one vector of a sequence's
 
     def window_of(self, layer: int) -> int:
         """Positions that a layer sees; 0: all."""
@@ -101,7 +103,7 @@ class Hyper:
     @property
     def can_shift(self) -> bool:
         """Whether the oldest tokens can be dropped from all that a sequence leaves."""
-        return self.rope is not None and not self.recurrent
+        return self.rope is not None and not self.recurrent and not self.architecture.encodes
 
     @property
     def turned_back(self) -> Hyper:
@@ -119,6 +121,15 @@ def hyper_of(file: GgufFile, context: int = 0) -> Hyper:
     _check_preferences(file, hyper)
     check_tensors(file, hyper)
     _check_room(file, hyper, context)
+    return hyper
+
+
+def predicting_hyper_of(file: GgufFile, context: int = 0) -> Hyper:
+    """As `hyper_of`; UsageError of a model that makes no logits."""
+    hyper = hyper_of(file, context)
+    if hyper.architecture.encodes:
+        name = hyper.architecture.name
+        raise UsageError(f"{file.path}: a model of architecture {name} makes no logits")
     return hyper
 
 
@@ -202,6 +213,7 @@ def _attentive_hyper(keys: Keys, architecture: Architecture, context: int) -> Hy
         window=window,
         period=period,
         trained_context=keys.count("context_length"),
+        pooling=pooling.pooling_of(keys, architecture),
     )
 
 
@@ -234,10 +246,11 @@ def _architecture(keys: Keys) -> Architecture:
 
 def check_tensors(file: GgufFile, hyper: Hyper) -> None:
     """UsageError that names a tensor that is missing, or that this model would not use."""
+    optional = pooling.OPTIONAL if hyper.architecture.encodes else OPTIONAL
     known = set(_outer(file, hyper)) | {
         f"blk.{layer}.{part}"
         for layer in range(hyper.layers)
-        for part in OPTIONAL
+        for part in optional
         if not _is_unread(hyper, layer, part)
     }
     for layer in range(hyper.layers):
@@ -294,10 +307,14 @@ def _counts(hyper: Hyper, name: str) -> bool:
 
 def _outer(file: GgufFile, hyper: Hyper) -> tuple[str, ...]:
     """Tensors outside of the layers."""
-    more = OUTER.get(hyper.architecture.recurrence, ())
-    needed = ("token_embd.weight", "output_norm.weight", *more)
+    needed: tuple[str, ...] = pooling.OUTER
+    if not hyper.architecture.encodes:
+        more = OUTER.get(hyper.architecture.recurrence, ())
+        needed = ("token_embd.weight", "output_norm.weight", *more)
     for name in needed:
         file.tensor(name)
+    if hyper.architecture.encodes:
+        return (*needed, *pooling.OPTIONAL_OUTER)
     optional = ("output.weight", "output.bias", "output_norm.bias", "position_embd.weight")
     return (*needed, *optional)
 
@@ -314,7 +331,8 @@ def _parts(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
     if latent := hyper.latent:
         queries = ["attn_q_a", "attn_q_a_norm", "attn_q_b"] if latent.query_rank else ["attn_q"]
         attention = [*queries, "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b"]
-    names = [f"{name}.weight" for name in ("attn_norm", *attention, "attn_output")]
+    norms = pooling.NORMS if hyper.architecture.encodes else ("attn_norm",)
+    names = [f"{name}.weight" for name in (*norms, *attention, "attn_output")]
     return [*names, *_outside_attention(file, hyper, layer)]
 
 
@@ -326,7 +344,9 @@ def _outside_attention(file: GgufFile, hyper: Hyper, layer: int) -> list[str]:
         if shared and f"blk.{layer}.ffn_up_shexp.weight" in file.tensors:
             forward += [f"ffn_{part}_shexp" for part in _EXPERT]
             forward += ["ffn_gate_inp_shexp"] if shared == "gated" else []
-    elif hyper.architecture.gate and f"blk.{layer}.ffn_gate.weight" in file.tensors:
+    elif hyper.architecture.gate and (
+        hyper.architecture.encodes or f"blk.{layer}.ffn_gate.weight" in file.tensors
+    ):
         forward = ["ffn_gate", "ffn_up", "ffn_down"]
     else:
         forward = ["ffn_up", "ffn_down"]

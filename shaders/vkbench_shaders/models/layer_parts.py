@@ -9,6 +9,7 @@ values are the keys without the turned part.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from vkbench_shaders.models.building import (
     Builder,
     Due,
 )
-from vkbench_shaders.models.graph import HEADS, Part, Weight
+from vkbench_shaders.models.graph import HEADS, POSITIONS, Part, Weight
 from vkbench_shaders.models.keys import LEAST_SUM
 
 _PREFERENCES = "exp_probs_b.bias"  # by which experts are chosen, and not weighed
@@ -329,3 +330,37 @@ class LayerParts(Builder):
         return self.step(
             "embedding", "get_rows", (m, count, k), {}, {"table": weight.format}, **bound
         )["y"]
+
+    def add_positions(self, x: str) -> str:
+        """Vectors plus the learnt ones of their positions, where a model has such."""
+        if "position_embd.weight" not in self.file.tensors:
+            return x
+        places = self.rows("position_embd.weight", POSITIONS, self.phase.tokens)
+        shape = (self.phase.batch, 1, self.phase.tokens, self.hyper.width)
+        params: dict[str, Value] = {"broadcast": "batch"} if self.phase.batch > 1 else {}
+        return self.step("add", "add", shape, params, a=x, b=places)["y"]
+
+    def project_heads(self, y: str, *, with_gates: bool = False) -> tuple[str, str, str]:
+        """Queries, each before its gates if asked for, keys and values: of one matrix or three."""
+        hyper = self.hyper
+        if not self.has("attn_qkv.weight"):
+            gated = hyper.architecture.gated_heads and not with_gates
+            q = self.project_gated_heads(y, 0) if gated else self.product("attn_q", y)
+            return q, self.product("attn_k", y), self.product("attn_v", y)
+        keys = hyper.groups * hyper.key_size
+        sizes = (hyper.heads * hyper.key_size, keys, hyper.groups * hyper.value_size)
+        starts = (0, sizes[0], sizes[0] + keys)
+        q, k, v = (
+            self.product("attn_qkv", y, first, rows)
+            for first, rows in zip(starts, sizes, strict=True)
+        )
+        return q, k, v
+
+    def score_params(self) -> dict[str, Value]:
+        """How scores of this model differ from what attention makes of products by itself."""
+        params: dict[str, Value] = {}
+        if self.hyper.scale != 1 / sqrt(self.hyper.key_size):
+            params["scale"] = self.hyper.scale
+        if self.hyper.score_cap:
+            params["softcap"] = self.hyper.score_cap
+        return params

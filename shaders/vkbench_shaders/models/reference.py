@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.shared import activations, gates
+from vkbench_shaders.models.encoding.reference import attend_to_all, end_layer, pool_rows
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.keys import LEAST_SUM, Rope
 from vkbench_shaders.models.recurrent.reference import mix_in_place_of_attention, recur
@@ -55,6 +56,14 @@ class Reference:
             x = self.layer(layer, x, positions)
         return self.head(x)
 
+    def embedding(self, tokens: Tokens) -> Floats:
+        """What an encoder makes of the tokens of a sequence."""
+        positions = np.arange(len(tokens))
+        x = self.embed_tokens(tokens, positions)
+        for layer in range(self.hyper.layers):
+            x = self.layer(layer, x, positions)
+        return pool_rows(self.hyper.pooling, x)
+
     def shift(self, dropped: int) -> None:
         """Drop the oldest positions; the others move to the front, their keys turned back."""
         back = self.hyper.turned_back
@@ -72,18 +81,23 @@ class Reference:
         x = self._rows("token_embd.weight", tokens)
         if self.hyper.architecture.scaled_embedding:
             x = x * sqrt(self.hyper.width)
-        if "token_embd_norm.weight" in self.file.tensors:
-            weight = LayerWeights(self.file, "", self.held)
+        weight, encodes = LayerWeights(self.file, "", self.held), self.hyper.architecture.encodes
+        is_normed = "token_embd_norm.weight" in weight
+        if is_normed and not encodes:
             x = normalise(self.hyper, weight, "token_embd_norm", x)
-        if "position_embd.weight" in self.file.tensors:
+        if "token_types.weight" in weight:
+            x = x + weight["token_types.weight"][0]
+        if "position_embd.weight" in weight:
             x = x + self._rows("position_embd.weight", positions)
-        return x
+        return normalise(self.hyper, weight, "token_embd_norm", x) if encodes else x
 
     def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
         """What a layer makes of the vectors of tokens at these positions."""
         weight = self._weights_of(layer)
         if not self.hyper.architecture.has_attention:
             return recur(self.hyper, layer, weight, x, self.memory)
+        if self.hyper.architecture.encodes:
+            return end_layer(self.hyper, weight, x, self._see_all(layer, weight, x, positions))
         y = normalise(self.hyper, weight, "attn_norm", x)
         norm = self.hyper.architecture.forward_norm
         if self.hyper.recurs(layer):
@@ -124,6 +138,17 @@ class Reference:
 
     def _weights_of(self, layer: int) -> LayerWeights:
         return LayerWeights(self.file, f"blk.{layer}.", {})
+
+    def _see_all(
+        self, layer: int, weight: LayerWeights, x: Floats, positions: NDArray[np.integer]
+    ) -> Floats:
+        """What each token's heads see of all tokens."""
+        hyper, count = self.hyper, len(x)
+        q, k, v = self._project_heads(weight, x)
+        q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
+        if rope := hyper.rope_of(layer):
+            q, k = (self._turn_heads(rope, part, positions) for part in (q, k))
+        return attend_to_all(hyper, q, k, v.reshape(count, hyper.groups, -1))
 
     def _attention(
         self, layer: int, weight: LayerWeights, x: Floats, positions: NDArray[np.integer]

@@ -10,10 +10,10 @@ from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.models.building import BLOCK, Due
+from vkbench_shaders.models.encoding.encoder import EncoderParts
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
-    POSITIONS,
     ROWS,
     TOKENS,
     WANTED,
@@ -21,9 +21,7 @@ from vkbench_shaders.models.graph import (
     Graph,
     Phase,
 )
-from vkbench_shaders.models.heads import HeadParts
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.layer_parts import LayerParts
 from vkbench_shaders.models.recurrent.convolved import DeltaParts, MambaParts
 from vkbench_shaders.models.recurrent.rwkv import RwkvParts
 from vkbench_shaders.models.recurrent.sizes import Mamba
@@ -32,7 +30,10 @@ from vkbench_shaders.models.recurrent.sizes import Mamba
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     """The steps of a phase of a file's model."""
     wiring = Wiring(file, hyper, phase)
-    wiring.model()
+    if hyper.architecture.encodes:
+        wiring.encode()
+    else:
+        wiring.model()
     return wiring.graph()
 
 
@@ -43,7 +44,7 @@ _READERS = (
 _SINKS = "attn_sinks.weight"
 
 
-class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
+class Wiring(EncoderParts, DeltaParts, MambaParts, RwkvParts):
     """Builds the steps of a model's layers."""
 
     def model(self) -> None:
@@ -98,12 +99,7 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
             x = self.map_numbers("scale", x, {"factor": sqrt(self.hyper.width)})
         if "token_embd_norm.weight" in self.file.tensors:
             x = self.normalise_rows("token_embd_norm", x)[1]
-        if "position_embd.weight" in self.file.tensors:
-            places = self.rows("position_embd.weight", POSITIONS, self.phase.tokens)
-            shape = (self.phase.batch, 1, self.phase.tokens, self.hyper.width)
-            params: dict[str, Value] = {"broadcast": "batch"} if self.phase.batch > 1 else {}
-            x = self.step("add", "add", shape, params, a=x, b=places)["y"]
-        return x
+        return self.add_positions(x)
 
     def add_branch(self, x: str, branch: str | Due) -> str:
         """Vectors plus what a branch makes of them."""
@@ -154,15 +150,6 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
             mask=self.mask(),
             sinks=self.weight(sinks, "f32") if sunk else self.unread_input(),
         )["y"]
-
-    def score_params(self) -> dict[str, Value]:
-        """How scores of this model differ from what attention makes of products by itself."""
-        params: dict[str, Value] = {}
-        if self.hyper.scale != 1 / sqrt(self.hyper.key_size):
-            params["scale"] = self.hyper.scale
-        if self.hyper.score_cap:
-            params["softcap"] = self.hyper.score_cap
-        return params
 
     def mask(self) -> str:
         """What this layer's queries see."""
@@ -238,22 +225,6 @@ class Wiring(HeadParts, LayerParts, DeltaParts, MambaParts, RwkvParts):
             and self.phase.cache in ROUNDED
         )
         return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
-
-    def project_heads(self, y: str, *, with_gates: bool = False) -> tuple[str, str, str]:
-        """Queries, each before its gates if asked for, keys and values: of one matrix or three."""
-        hyper = self.hyper
-        if not self.has("attn_qkv.weight"):
-            gated = hyper.architecture.gated_heads and not with_gates
-            q = self.project_gated_heads(y, 0) if gated else self.product("attn_q", y)
-            return q, self.product("attn_k", y), self.product("attn_v", y)
-        keys = hyper.groups * hyper.key_size
-        sizes = (hyper.heads * hyper.key_size, keys, hyper.groups * hyper.value_size)
-        starts = (0, sizes[0], sizes[0] + keys)
-        q, k, v = (
-            self.product("attn_qkv", y, first, rows)
-            for first, rows in zip(starts, sizes, strict=True)
-        )
-        return q, k, v
 
     def head(self, x: str, branch: str | Due) -> None:
         """Logits of the tokens that are wanted."""

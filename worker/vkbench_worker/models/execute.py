@@ -193,7 +193,7 @@ def judged_again(trial: Trial, judged: Left, verdict: Verdict) -> Verdict:
     changed = int((before != after).sum())
     if not changed:
         return verdict
-    reason = f"{changed} bytes of the logits changed while they were timed"
+    reason = f"{changed} bytes of the {judged.makes} changed while they were timed"
     return replace(verdict, passed=False, reason=reason, unrepeated=changed)
 
 

@@ -23,14 +23,14 @@ from vkbench.result import Verdict
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
-from vkbench_shaders.models.graph import LOGITS
+from vkbench_shaders.models.encoding.reference import pool_rows
 from vkbench_shaders.models.recurrent.memory import SLOTS
 from vkbench_shaders.models.recurrent.sizes import States
 from vkbench_shaders.models.reference import Cache, Reference
 from vkbench_shaders.models.reference_weights import Floats
 from vkbench_shaders.quantisers import quants
 from vkbench_worker.judging.poison import guard_changes, poison_of
-from vkbench_worker.models.trial import Left, Trial
+from vkbench_worker.models.trial import Ids, Left, Trial
 from vkbench_worker.runtime.program import Image
 
 # Largest NMSE of a layer, and of the logits of a whole model, by the least exact arithmetic.
@@ -119,7 +119,7 @@ def judge(trial: Trial, first: Left, second: Left) -> Verdict:
         max_abs=None,
         max_abs_limit=0.0,
         compared=findings.compared,
-        total=trial.run.last.graph.sizes[LOGITS] // 4,
+        total=trial.run.last.graph.sizes[trial.makes] // 4,
         nonfinite=findings.counts["nonfinite"],
         unwritten=findings.counts["unwritten"],
         guard_bytes=findings.counts["guard_bytes"],
@@ -164,11 +164,11 @@ def _judge_neighbours(findings: Findings, trial: Trial, left: Left) -> None:
     """Judge whether a sequence's logits are the same bits beside other sequences."""
     if trial.beside_others is None:
         return
-    made = left.numbers(-1, LOGITS, trial.case.batch)
+    made = left.numbers(-1, left.makes, trial.case.batch)
     alone = (trial.chosen_logits[-1] if trial.generates else made)[0]
     changed = int((alone.view(np.uint32) != trial.beside_others.view(np.uint32)).sum())
     if changed:
-        reason = f"{changed} logits of a sequence change with its neighbours"
+        reason = f"{changed} of the {left.makes} of a sequence change with its neighbours"
         findings.complain("unrepeated", changed, reason)
 
 
@@ -180,9 +180,12 @@ def _judge_whole(findings: Findings, trial: Trial, left: Left) -> None:
     case, model = trial.case, trial.model
     stored = _STORED[case.cache][1]
     limit = max(_LIMITS[findings.path][1], stored)
-    last, shifted = left.numbers(-1, LOGITS, case.batch), trial.shifted_logits()
+    last, shifted = left.numbers(-1, left.makes, case.batch), trial.shifted_logits()
     for sequence in range(case.batch):
         reference = Reference(file=model.file, hyper=model.hyper, cache_format=case.cache)
+        if model.hyper.architecture.encodes:
+            _judge_embedding(findings, last[sequence], reference, trial.tokens[sequence], limit)
+            continue
         expected = reference.logits(trial.tokens[sequence])
         rows = [step[sequence] for step in trial.chosen_logits[:-1]]
         logits = np.array([*rows, last[sequence]])
@@ -200,6 +203,15 @@ def _judge_whole(findings: Findings, trial: Trial, left: Left) -> None:
             findings.compare("logits of a shifted cache", shifted[sequence], expected, limit, base)
 
 
+def _judge_embedding(
+    findings: Findings, made: Array, reference: Reference, tokens: Ids, limit: float
+) -> None:
+    """Judge what an encoder made of a sequence, by a reference of all layers."""
+    expected = reference.embedding(tokens)
+    base = float(np.square(expected).sum())
+    findings.compare("the embedding of a sequence", made, expected, limit, base)
+
+
 class _Sampled(Reference):
     """A reference of some positions, whose caches are the device's."""
 
@@ -214,7 +226,8 @@ class _Sampled(Reference):
 def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) -> None:
     """Judge the embedding, some layers and some logits of some tokens of a sequence."""
     model, case = trial.model, trial.case
-    count = max(_ROWS, len(trial.run.parts))
+    encodes = model.hyper.architecture.encodes
+    count = case.timed if encodes else max(_ROWS, len(trial.run.parts))
     rows = np.array(_spread(case.timed, min(count, case.timed)))
     positions = trial.start + rows
     reference = _Sampled(file=model.file, hyper=model.hyper, cache_format=case.cache)
@@ -227,7 +240,7 @@ def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) ->
         if layer == 0:
             expected = reference.embed_tokens(trial.given[sequence][rows], positions)
             findings.compare(
-                "the embedding",
+                "the embedding of tokens",
                 stream(layer),
                 expected,
                 1e-10,
@@ -235,10 +248,17 @@ def _judge_parts(findings: Findings, trial: Trial, left: Left, sequence: int) ->
             )
         recurs = model.hyper.recurs(layer)
         judge_layer = _judge_recurrent_layer if recurs else _judge_cached_layer
+        if encodes:
+            judge_layer = _judge_encoder_layer
         judge_layer(findings, Place(trial, left, sequence, rows), reference, layer, limit)
+    if encodes:
+        expected = pool_rows(model.hyper.pooling, stream(model.hyper.layers))
+        made = left.numbers(-1, left.makes, case.batch)[sequence]
+        findings.compare("what is pooled", made, expected, limit, float(np.square(expected).sum()))
+        return
     words = np.array(_spread(model.hyper.vocabulary, min(_WORDS, model.hyper.vocabulary)))
     expected = reference.head(stream(model.hyper.layers)[-1:], words)
-    logits = left.numbers(-1, LOGITS, case.batch)[sequence : sequence + 1, words]
+    logits = left.numbers(-1, left.makes, case.batch)[sequence : sequence + 1, words]
     findings.compare("the output", logits, expected, limit, float(np.square(expected).sum()))
 
 
@@ -255,6 +275,16 @@ class Place:
         """What went into a layer."""
         rows = self.rows if rows is None else rows
         return _layer_inputs(self.trial, self.left, layer, self.sequence, rows)
+
+
+def _judge_encoder_layer(
+    findings: Findings, place: Place, reference: _Sampled, layer: int, limit: float
+) -> None:
+    """Judge all tokens behind a layer in which each sees all others."""
+    before, after = place.stream(layer), place.stream(layer + 1)
+    expected = reference.layer(layer, before, place.rows)
+    added = float(np.square(expected - before).sum())
+    findings.compare(f"layer {layer}", after, expected, limit, added)
 
 
 def _judge_cached_layer(

@@ -22,7 +22,6 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import parts_of
 from vkbench_shaders.models.graph import (
     AS_NUMBERS,
-    LOGITS,
     Graph,
     Inputs,
     Phase,
@@ -115,10 +114,10 @@ class Prepared:
             self.inputs[name].upload(array)
 
     def run(self, tokens: Ids, start: int) -> Array:
-        """The logits of the tokens that are wanted."""
+        """The logits of the tokens that are wanted, or embeddings."""
         self.place(tokens, start)
         self.recording.enqueue()
-        return self.read(LOGITS)
+        return self.read(self._model.hyper.architecture.makes)
 
     def read(self, name: str) -> Array:
         """A kept value as flat numbers; the caller knows its rows and columns."""

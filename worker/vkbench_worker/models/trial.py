@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import GENERATE, ModelCase, parts_of
-from vkbench_shaders.models.graph import LOGITS
 from vkbench_worker.models.model import Model
 from vkbench_worker.models.passage import Passage
 from vkbench_worker.runtime.program import Image
@@ -26,13 +25,14 @@ Ids = NDArray[np.int64]
 class Left:
     """What a run left: of each part the values that it kept; and all guards, by a value's name."""
 
+    makes: str  # the value that counts: logits, or an encoder's embedding
     values: Sequence[Mapping[str, Image]]
     guards: Sequence[tuple[str, Image]]
 
     @property
     def logits(self) -> Image:
-        """The logits that the last part made."""
-        return self.values[-1][LOGITS]
+        """The logits that the last part made, or an embedding."""
+        return self.values[-1][self.makes]
 
     def numbers(self, part: int, name: str, rows: int) -> Array:
         """A value that a part kept, a row for each token."""
@@ -65,6 +65,11 @@ class Trial:
             self.tokens, self.chosen_logits = like.tokens, like.chosen_logits
         elif self.generates:
             self._generate()
+
+    @property
+    def makes(self) -> str:
+        """The value that counts: logits, or an encoder's embedding."""
+        return self.model.hyper.architecture.makes
 
     @property
     def start(self) -> int:
@@ -122,7 +127,7 @@ class Trial:
     def collect_left(self) -> Left:
         """What the last run left."""
         values, guards = self.run.images()
-        return Left(values=values, guards=guards)
+        return Left(makes=self.makes, values=values, guards=guards)
 
     def _generate(self) -> None:
         """Read random tokens, then the likeliest ones: all but the last go to `tokens`."""
@@ -136,7 +141,7 @@ class Trial:
         last = deque(self._read(tokens), maxlen=1)
         if last:
             return last[0][1].copy()
-        return self.run.last.read(LOGITS).reshape(self.case.batch, -1).copy()
+        return self.run.last.read(self.makes).reshape(self.case.batch, -1).copy()
 
     def _read(self, tokens: Ids) -> Iterator[tuple[int, Array]]:
         """Read all tokens: a prompt, then one by one what is generated, with the logits of each."""

@@ -23,7 +23,7 @@ from vkbench.settings import settings
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.cases import VARIANTS
-from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.hyper import predicting_hyper_of
 from vkbench_shaders.models.requantised import retype_file
 from vkbench_shaders.own.posing import pose_case
 from vkbench_worker.models.execute import variant_for
@@ -86,7 +86,7 @@ def _open_model(
     options: argparse.Namespace, file: GgufFile, tokens: int
 ) -> Iterator[tuple[Model, Answer]]:
     """A file's model that reads so many tokens, with its code path and device."""
-    hyper = hyper_of(file, tokens)
+    hyper = predicting_hyper_of(file, tokens)
     with _open_device(options) as (device, bundle):
         variant = variant_for(options.variant, device.facts)
         how = Options(context=tokens, cache=options.cache, products=VARIANTS[variant])

@@ -252,12 +252,12 @@ def _windows(reading: Reading, file: GgufFile) -> NDArray[np.integer]:
     """The text as tokens of a file's model: (windows, tokens)."""
     import numpy as np
 
-    from vkbench_shaders.models.hyper import hyper_of
+    from vkbench_shaders.models.hyper import predicting_hyper_of
     from vkbench_shaders.models.perplexity import check_context, windows
     from vkbench_shaders.models.vocabulary import begin_of, encoder_of
 
     check_context(reading.context)
-    known = hyper_of(file, reading.context).vocabulary
+    known = predicting_hyper_of(file, reading.context).vocabulary
     if reading.text and not reading.tokens:
         numbers = encoder_of(file)(_read(reading.text))
     elif reading.tokens and not reading.text:

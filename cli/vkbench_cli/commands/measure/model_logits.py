@@ -49,10 +49,10 @@ def logits(
     from vkbench_local.compute import LogitsErrand
     from vkbench_local.compute import logits as compute
     from vkbench_shaders.gguf_file import open_gguf
-    from vkbench_shaders.models.hyper import hyper_of
+    from vkbench_shaders.models.hyper import predicting_hyper_of
 
     check_writable(output)
-    read = _numbers(tokens, hyper_of(open_gguf(file)).vocabulary)
+    read = _numbers(tokens, predicting_hyper_of(open_gguf(file)).vocabulary)
     errand = LogitsErrand(
         model=file,
         tokens=read,

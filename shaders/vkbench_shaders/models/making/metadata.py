@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vkbench_shaders.models.making.mixtures import Mixture
-from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, RWKV, Shape
+from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, ENCODERS, RWKV, TYPES, Shape
 
 Value = bool | int | float | str | tuple[int, ...]  # u32, and others as f32
 
@@ -23,7 +23,8 @@ def metadata(name: str, shape: Shape, mixture: Mixture) -> dict[str, Value]:
     if mixture.file_type is not None:
         general["general.file_type"] = mixture.file_type
     own = {f"{shape.architecture}.{key}": value for key, value in _sizes(shape).items()}
-    return general | own | {"tokenizer.ggml.model": "no_vocab"}
+    types = {"tokenizer.ggml.token_type_count": TYPES} if shape.arch in ENCODERS else {}
+    return general | own | types | {"tokenizer.ggml.model": "no_vocab"}
 
 
 def _sizes(shape: Shape) -> dict[str, Value]:
@@ -41,6 +42,8 @@ def _sizes(shape: Shape) -> dict[str, Value]:
         return sizes | _heads_with_states(shape)
     if shape.arch == "gpt2":
         return sizes | {"attention.layer_norm_epsilon": shape.epsilon}
+    if shape.arch in ENCODERS:
+        return sizes | _encoder(shape)
     kind = "" if shape.arch in CENTRED else "rms_"
     sizes |= {
         "attention.head_count_kv": shape.kv_heads,
@@ -52,6 +55,16 @@ def _sizes(shape: Shape) -> dict[str, Value]:
     }
     sizes |= _scaling(shape) | _experts(shape) | _windows(shape)
     return sizes | _latent(shape) | _nets(shape)
+
+
+def _encoder(shape: Shape) -> dict[str, Value]:
+    """What an encoder sees, and what it makes of a sequence."""
+    return {
+        "attention.layer_norm_epsilon": shape.epsilon,
+        "attention.causal": False,
+        "pooling_type": shape.pooling,
+        **({"rope.freq_base": shape.rope_base} if shape.arch == "nomic-bert" else {}),
+    }
 
 
 def _nets(shape: Shape) -> dict[str, Value]:

@@ -44,7 +44,13 @@ TYPES: Final[Mapping[str, Mixture]] = {
     name: Mixture(name=name, main=main, file_type=number) for name, main, number in _TYPES
 }
 _PLAIN_KINDS: Final = (  # matrices kept in f32
-    *("position_embd.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight", "ssm_norm.weight"),
+    *(
+        "position_embd.weight",
+        "token_types.weight",
+        "ffn_gate_inp.weight",
+        "ssm_conv1d.weight",
+        "ssm_norm.weight",
+    ),
     *(
         f"time_mix_{name}{number}.weight"
         for name in ("w", "a", "v", "g", "decay_w")

@@ -34,6 +34,7 @@ class Seeded:
     type: str  # of the file
     hash: str  # of the file's keys and tensors, as in cases
     layers: int = 0  # 0: as many as the model has
+    encodes: bool = False  # whether it makes embeddings, and so has prompts alone
 
     @property
     def stem(self) -> str:
@@ -102,6 +103,7 @@ SEEDED: Final = (
     Seeded(like="mamba2-2.7b", type="q4_K_M", hash="e1b25ac3032b"),
     Seeded(like="rwkv6-1.6b", type="q4_K_M", hash="600a08b81ec2"),
     Seeded(like="rwkv7-1.5b", type="q4_K_M", hash="9ad2807e7a3c"),
+    Seeded(like="bge-large", type="f16", hash="fb1d7636c579", encodes=True),
 )
 _BY_NAME: Final[Mapping[str, Seeded]] = {each.name: each for each in SEEDED}
 

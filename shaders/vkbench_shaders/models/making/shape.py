@@ -9,9 +9,11 @@ from typing import Any, Final
 from vkbench.errors import UsageError
 from vkbench.words import names
 
+ENCODERS: Final = ("bert", "nomic-bert")
 CENTRED: Final = ("gpt2", "phi2")  # architectures of layer_norm, with biases everywhere
 RWKV: Final = ("rwkv6", "rwkv7")
 STATE_SIZES: Final = (16, 32, 64, 128, 256)  # of RWKV's heads, as kernels have them
+TYPES: Final = 2  # of tokens, of which encoders read the first alone
 CONVOLVED: Final = 4  # tokens that Mamba's convolution looks at
 _OF_EXPERTS: Final = ("mixtral", "qwen3moe", "gpt-oss", "deepseek2", "qwen35moe", "qwen3next")
 SIZES: Final = (
@@ -57,6 +59,7 @@ class Shape:
     # numbers of the short vectors that RWKV 6's shares and decays are made of, or RWKV 7's decays,
     # rates, values and gates
     ranks: tuple[int, ...] = ()
+    pooling: int = 0  # how an encoder makes one vector of a sequence's, as llama.cpp numbers it
 
     @property
     def architecture(self) -> str:
@@ -120,11 +123,11 @@ def _complaints(shape: Shape) -> list[str]:
     if bool(shape.experts) != (shape.arch in _OF_EXPERTS):
         has = "has" if shape.arch in _OF_EXPERTS else "has no"
         complaints.append(f"{shape.arch} {has} experts")
-    if shape.arch in (*RWKV, "gpt2", "phi2", "phi3") and shape.query != shape.width:
+    if shape.arch in (*RWKV, *ENCODERS, "gpt2", "phi2", "phi3") and shape.query != shape.width:
         complaints.append(
             f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it"
         )
-    if shape.arch in (*CENTRED, *RWKV) and shape.heads != shape.kv_heads:
+    if shape.arch in (*CENTRED, *RWKV, *ENCODERS) and shape.heads != shape.kv_heads:
         complaints.append(f"{shape.arch} has as many kv_heads as heads")
     if shape.interval and shape.layers < shape.interval:
         complaints.append(f"layers is {shape.layers}: {shape.arch} needs {shape.interval} or more")

@@ -214,6 +214,19 @@ _QWEN35MOE = replace(
     shared=1,
     tied=False,
 )
+_BERT = Shape(
+    arch="bert",
+    layers=12,
+    width=768,
+    heads=12,
+    kv_heads=12,
+    head_size=64,
+    feed_forward=3072,
+    vocabulary=30_522,
+    context=512,
+    epsilon=1e-12,
+    pooling=2,
+)
 _MISTRAL = replace(_llama_2("llama", 8, 14_336), context=32_768, rope_base=1e6)
 _MIXTRAL = replace(_MISTRAL, arch="mixtral", experts=8, used=2)
 _QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used=8)
@@ -278,6 +291,10 @@ _REAL: Final[dict[str, Shape]] = {
     "qwen3-next-80b-a3b": replace(
         _QWEN35MOE, arch="qwen3next", layers=48, experts=512, used=10, vocabulary=151_936
     ),
+    "bge-base": _BERT,
+    "bge-large": replace(_BERT, layers=24, width=1024, heads=16, kv_heads=16, feed_forward=4096),
+    "minilm-l6": replace(_BERT, layers=6, width=384, head_size=32, feed_forward=1536, pooling=1),
+    "nomic-embed-1.5": replace(_BERT, arch="nomic-bert", context=2048, rope_base=1000.0, pooling=1),
 }
 # The first model of each architecture, by which `--arch` alone goes.
 _FIRST: Final[Mapping[str, str]] = {

@@ -13,7 +13,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
-from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, RWKV, Shape
+from vkbench_shaders.models.making.shape import CENTRED, CONVOLVED, ENCODERS, RWKV, TYPES, Shape
 
 _LOGITS = 3.0  # standard deviation of logits: the likeliest token stands out, as in real models
 _SCALED = ("gemma2", "gemma3")  # architectures that scale the embedding, with norms behind parts
@@ -57,6 +57,9 @@ def _before(shape: Shape) -> Iterator[TensorPlan]:
     deviation = _LOGITS / sqrt(shape.width)
     vectors = (shape.vocabulary, shape.width)
     yield TensorPlan(name="token_embd.weight", shape=vectors, deviation=deviation)
+    if shape.arch in ENCODERS:
+        yield from _before_encoder(shape, deviation)
+        return
     if shape.arch == "gpt2":
         places = (shape.context, shape.width)
         yield TensorPlan(name="position_embd.weight", shape=places, deviation=deviation / 2)
@@ -78,9 +81,42 @@ def _before(shape: Shape) -> Iterator[TensorPlan]:
         )
 
 
+def _before_encoder(shape: Shape, deviation: float) -> Iterator[TensorPlan]:
+    """What an encoder adds to the embedding of a token, and the norm behind it."""
+    rows = {"token_types": TYPES}
+    if shape.arch == "bert":
+        rows["position_embd"] = shape.context
+    for name, count in rows.items():
+        sizes = (count, shape.width)
+        yield TensorPlan(name=f"{name}.weight", shape=sizes, deviation=deviation / 2)
+    yield _norm("token_embd_norm", shape.width)
+    yield _bias("token_embd_norm", shape.width)
+
+
+def _encoder_layer(shape: Shape) -> Iterator[TensorPlan]:
+    """A layer of an encoder, whose norms stand behind its parts."""
+    wide, inner, is_biased = shape.width, shape.feed_forward, shape.arch == "bert"
+    queries = {f"attn_{name}": (wide, wide) for name in "qkv"}
+    matrices = {
+        **(queries if is_biased else {"attn_qkv": (3 * wide, wide), "ffn_gate": (inner, wide)}),
+        "attn_output": (wide, wide),
+        "ffn_up": (inner, wide),
+        "ffn_down": (wide, inner),
+    }
+    for name, sizes in matrices.items():
+        yield _matrix(name, sizes, _SCORES if name in ("attn_q", "attn_k", "attn_qkv") else 1.0)
+        if is_biased:
+            yield _bias(name, sizes[0])
+    for name in ("attn_output_norm", "layer_output_norm"):
+        yield _norm(name, wide)
+        yield _bias(name, wide)
+
+
 def _layer(shape: Shape, layer: int) -> Iterator[TensorPlan]:
-    if shape.state or shape.ranks:
+    if shape.state or shape.ranks or shape.arch in ENCODERS:
         parts = _scan(shape) if shape.state else _heads_with_states(shape, layer)
+        if shape.arch in ENCODERS:
+            parts = _encoder_layer(shape)
         yield from (replace(made, name=f"blk.{layer}.{made.name}") for made in parts)
         return
     attention = _latent if shape.rank else _attention

@@ -1,4 +1,5 @@
-// Prints the logits of given tokens as llama.cpp's library works them out on a CPU, as float32, a row a token.
+// Prints the logits of given tokens as llama.cpp's library works them out on a CPU, as float32, a row a token;
+// of an encoder the embedding of all, as llama_get_embeddings_seq has it, or without pooling each token's.
 // The first PROMPT tokens are read at once, all others one by one. tests/planted/recorded_logits.py runs it.
 //
 //   logits MODEL.gguf PROMPT TOKEN.. > logits.f32
@@ -6,6 +7,7 @@
 #include "llama.h"
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 int main(int count, char **words) {
@@ -24,6 +26,10 @@ int main(int count, char **words) {
   of_context.n_ctx = of_context.n_batch = of_context.n_ubatch = 512;
   of_context.type_k = of_context.type_v = GGML_TYPE_F32;
   of_context.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  char architecture[64] = "";
+  llama_model_meta_val_str(model, "general.architecture", architecture, sizeof architecture);
+  const bool encodes = strstr(architecture, "bert") != nullptr;
+  of_context.embeddings = encodes;
   llama_context *context = llama_init_from_model(model, of_context);
   if (!context) return 1;
 
@@ -39,7 +45,14 @@ int main(int count, char **words) {
       batch.seq_id[i][0] = 0;
       batch.logits[i] = 1;
     }
-    if (llama_decode(context, batch)) return 1;
+    if (encodes ? llama_encode(context, batch) : llama_decode(context, batch)) return 1;
+    if (encodes) {
+      const bool pools = llama_pooling_type(context) != LLAMA_POOLING_TYPE_NONE;
+      for (int i = 0; i < (pools ? 1 : batch.n_tokens); i++)
+        fwrite(pools ? llama_get_embeddings_seq(context, 0) : llama_get_embeddings_ith(context, i), 4,
+               llama_model_n_embd(model), stdout);
+      continue;
+    }
     for (int i = 0; i < batch.n_tokens; i++) fwrite(llama_get_logits_ith(context, i), 4, words_known, stdout);
   }
   return 0;
