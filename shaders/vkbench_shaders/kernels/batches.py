@@ -40,6 +40,7 @@ _BY_KERNEL: Final[Mapping[str, tuple[str, ...]]] = {
     "flash_attn_token": (),
     "gated_delta_net_token": (),
     "ssm_scan": (),
+    "ssm_scan_token": (),
 }
 
 _ALIKE: Final = 0.99  # share of a reference's elements
