@@ -1,4 +1,4 @@
-"""Layers of hybrid models: which steps make a token's net and gated heads."""
+"""Layers with states: which steps make a token's net or scan, and gated heads."""
 
 from __future__ import annotations
 
@@ -38,6 +38,24 @@ def test_a_net_is_one_step_of_a_token_where_products_join_others(
     assert sorted({name for step in nets for name in step.writes if name in states}) == (
         sorted(states) if at_once else []
     )
+
+
+@pytest.mark.parametrize(("tokens", "products"), [(1, Products()), (2, JOINED), (1, JOINED)])
+def test_a_scan_is_one_step_of_a_token_where_products_join_others(
+    tmp_path: Path, tokens: int, products: Products
+) -> None:
+    """It reads all that the first matrix makes, and leaves what the last one reads, as bytes."""
+    tiny = Tiny.wide(arch="mamba2", fmt="q4_0", groups=1)
+    file = open_gguf(write_model(tmp_path / "model.gguf", tiny))
+    phase = Phase(tokens=tokens, length=32, products=products)
+    graph = graph_of(file, hyper := hyper_of(file), phase)
+    scans = [step for step in graph.steps if step.label == "ssm_scan"]
+    at_once = tokens == 1 and products.joins
+    assert len(scans) == hyper.layers
+    names = {(step.problem.kernel.name, step.problem.types["y"]) for step in scans}
+    assert names == {("ssm_scan_token", "q8_1") if at_once else ("ssm_scan", "f32")}
+    others = [step.label for step in graph.steps if step.layer == 1 and step not in scans]
+    assert (others == ["ssm_in", "ssm_out"]) == at_once
 
 
 @pytest.mark.parametrize(("fmt", "products"), [("f16", 3), ("f32,f16,bf16", 4)])
