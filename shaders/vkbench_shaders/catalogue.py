@@ -57,6 +57,7 @@ from vkbench_shaders.kernels.quant.set_rows import SET_ROWS
 from vkbench_shaders.kernels.recurrent.delta import GATED_DELTA_NET
 from vkbench_shaders.kernels.recurrent.delta_token import GATED_DELTA_NET_TOKEN
 from vkbench_shaders.kernels.recurrent.rwkv import RWKV
+from vkbench_shaders.kernels.recurrent.selective import SELECTIVE
 from vkbench_shaders.kernels.recurrent.ssm import SSM
 from vkbench_shaders.kernels.recurrent.ssm_token import SSM_SCAN_TOKEN
 from vkbench_shaders.kernels.reductions.reduce import REDUCE
@@ -137,6 +138,7 @@ KERNELS: tuple[Kernel, ...] = (
     LIGHTNING_INDEXER,
     *SSM,
     SSM_SCAN_TOKEN,
+    *SELECTIVE,
     GATED_DELTA_NET,
     GATED_DELTA_NET_TOKEN,
     *STREAMS,

@@ -230,6 +230,7 @@ TOKENS = {
     "llama-3-8b-q4_K_M": {True: (7, 5)},
     "qwen3.5-35b": {True: (23, 14), False: (23, 14)},
     "qwen3-next": {True: (23, 14), False: (23, 14)},
+    "mamba-2.8b": {False: (7, 6)},
     "mamba2-2.7b": {False: (3, 3)},
 }
 

@@ -49,6 +49,7 @@ from vkbench_shaders.kernels.recurrent.states import (
 )
 from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.activations import silu, softplus
+from vkbench_shaders.kernels.shared.portable import portable
 
 _EACH = 16  # keys a lane
 _THREADS = 256  # half of a head of 64 values and 128 keys: 80 heads are more than most GPUs' units
@@ -217,16 +218,15 @@ _VARIANTS = (
         requires=("device_scope", "subgroup_shuffle"),
         arithmetic="f32",
     ),
-    Variant(
-        name="portable",
-        module="scan_token",
+    portable(
+        "scan_token",
+        _launch_both,
+        "f32",
         entry=_COLUMNS,
         arguments=lambda types: ("threads",),
         more=(Stage(entry=_GROUPS, arguments=lambda types: (_results(types),)),),
-        launch=_launch_both,
         refuses=partial(refuses, _PORTABLE_THREADS),
         own=Memory(scratch=_scratch),
-        arithmetic="f32",
     ),
 )
 

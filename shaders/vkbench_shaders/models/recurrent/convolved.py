@@ -45,6 +45,13 @@ class Convolving(Builder):
         """Whether one step does to a single token all that is between a layer's products."""
         return self.phase.products.joins and self.phase.tokens == 1
 
+    def turn(self) -> dict[str, str]:
+        """The states that such a step reads, and those that it leaves."""
+        return {
+            "before": self.rows_of_turn(1, is_read=True),
+            "behind": self.rows_of_turn(1, is_read=False),
+        }
+
     def form_of_heads(self, head: int) -> str:
         """What such a step leaves to a layer's last matrix: blocks, or numbers."""
         is_rounded = head % BLOCK == 0 and self.rounds(*self.of_layer("ssm_out"))
@@ -70,9 +77,10 @@ class MambaParts(Convolving):
         """A layer's input, and what is to be added to it."""
         x, y = self.normalise_rows("attn_norm", x, branch, readers=self.of_layer("ssm_in"))
         self.streams.append(x)
-        scan = self.mamba if self.mamba_sizes.rank else self.mamba2
-        if not self.mamba_sizes.rank and self.reads_at_once():
-            scan = self.scan_token
+        if self.mamba_sizes.rank:
+            scan = self.mamba_token if self.reads_at_once() else self.mamba
+        else:
+            scan = self.mamba2_token if self.reads_at_once() else self.mamba2
         return x, self.postpone_product("ssm_out", scan(y))
 
     @property
@@ -94,6 +102,38 @@ class MambaParts(Convolving):
         )["y"]
         return self.gate(gate, made, direct)
 
+    def mamba_token(self, y: str) -> str:
+        """What the last matrix of a Mamba-1 layer reads, of a single token of each sequence."""
+        sizes, batch, prefix = self.mamba_sizes, self.phase.batch, f"blk.{self.layer}.ssm_"
+        given, slots = self.product("ssm_in", y), SLOTS * batch
+        x = self.step(
+            "ssm_conv1d",
+            "ssm_conv_token",
+            (batch, slots, sizes.inner, 2 * sizes.inner, sizes.taps),
+            given=given,
+            weights=self.weight(f"{prefix}conv1d.weight", "f32"),
+            biases=self.weight(f"{prefix}conv1d.bias", "f32"),
+            conv=self.table_of("conv"),
+            **self.turn(),
+        )["y"]
+        short = self.product("ssm_x", x, 0, sizes.rank)
+        return self.step(
+            "ssm_scan",
+            "selective_scan_token",
+            (batch, slots, sizes.inner, sizes.keys),
+            {},
+            {"y": self.form_of_heads(sizes.inner)},
+            given=given,
+            x=x,
+            state=self.table_of("scan"),
+            bc=self.product("ssm_x", x, sizes.rank, 2 * sizes.keys),
+            dt=self.multiply_by("ssm_dt", short, self.whole_tensor(f"{prefix}dt.weight")),
+            step_biases=self.weight(f"{prefix}dt.bias", "f32"),
+            a=self.factors("a"),
+            direct=self.factors("d"),
+            **self.turn(),
+        )["y"]
+
     def mamba2(self, y: str) -> str:
         """What the last matrix of a Mamba-2 layer reads: each head has one decay."""
         sizes = self.mamba_sizes
@@ -111,7 +151,7 @@ class MambaParts(Convolving):
         direct = self.step("ssm_d", "mul", heads, by, a=x, b=self.factors("d"))["y"]
         return self.norm_groups(self.gate(gate, made, direct))
 
-    def scan_token(self, y: str) -> str:
+    def mamba2_token(self, y: str) -> str:
         """What the last matrix of a Mamba-2 layer reads, of a single token of each sequence."""
         sizes, batch, prefix = self.mamba_sizes, self.phase.batch, f"blk.{self.layer}.ssm_"
         shape = (batch, SLOTS * batch, sizes.heads, sizes.groups, sizes.head, sizes.keys)
@@ -132,8 +172,7 @@ class MambaParts(Convolving):
             given=self.product("ssm_in", y),
             conv=self.table_of("conv"),
             state=self.table_of("scan"),
-            before=self.rows_of_turn(1, is_read=True),
-            behind=self.rows_of_turn(1, is_read=False),
+            **self.turn(),
             **{name: self.weight(f"{prefix}{of}", "f32") for name, of in tensors.items()},
         )["y"]
 
@@ -242,8 +281,7 @@ class DeltaParts(Convolving):
             decays=self.weight(f"{prefix}ssm_a", "f32"),
             z=self.product("attn_gate", y),
             factors=self.weight(f"{prefix}ssm_norm.weight", "f32"),
-            before=self.rows_of_turn(1, is_read=True),
-            behind=self.rows_of_turn(1, is_read=False),
+            **self.turn(),
         )["y"]
 
     def make_rates(self, y: str) -> tuple[str, str]:
