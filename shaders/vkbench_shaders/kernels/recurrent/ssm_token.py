@@ -5,7 +5,7 @@ last tokens, to cut values, B and C out, to copy states, for the scan, what goes
 gates and the norm of groups. This kernel reads what the layer's first matrix made, all in one row.
 
 A norm of a group needs all its heads, which several workgroups make. The last of them to be ready
-normalises it, where a device can tell workgroups apart by counters; elsewhere another launch does.
+normalises it, where a device says that stores are in order for all; elsewhere a launch more does.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Check,
+    Choice,
     Forms,
     Kernel,
     Launch,
@@ -155,6 +156,11 @@ def _scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     return (4 * problem.shape["s"] * _inner(problem),)
 
 
+def _orders_workgroups(problem: Problem, device: DeviceFacts) -> bool:
+    """Whether a device says that what one workgroup stores is in order for all others."""
+    return "device_scope" in device.features
+
+
 def inputs(problem: Problem) -> dict[str, Array]:
     ranges = {
         "weights": (-1.0, 1.0),
@@ -215,7 +221,8 @@ _VARIANTS = (
             scratch=_scratch,
             counters=lambda problem, device: problem.shape["s"] * problem.shape["g"],
         ),
-        requires=("device_scope", "subgroup_shuffle"),
+        requires=("subgroup_shuffle",),
+        choice=Choice(suits=_orders_workgroups),
         arithmetic="f32",
     ),
     portable(
