@@ -79,6 +79,7 @@ def layout(problem: Problem, binding: str) -> Layout:
         "given": (s, _inner(problem) + channels + h),
         "weights": (channels, w),
         "biases": (channels,),
+        "rates": (3, h),
         "conv": (n, w - 1, channels),
     }
     return Layout.contiguous(shapes.get(binding) or problem.full_shape(binding))
@@ -166,12 +167,12 @@ def inputs(problem: Problem) -> dict[str, Array]:
         "weights": (-1.0, 1.0),
         "biases": (-1.0, 1.0),
         "state": (-0.5, 0.5),
-        "step_biases": (-2.0, 1.0),
-        "a": (-3.0, -0.05),
-        "direct": (-2.0, 2.0),
         "factors": (-2.0, 2.0),
     }
+    of_heads = data.uniform(problem, "rates", -2.0, 1.0)
+    of_heads[1] -= 1.05  # A is below 0
     return {
+        "rates": of_heads,
         **{name: data.bell(problem, name) for name in ("given", "conv")},
         **{name: data.uniform(problem, name, *ends) for name, ends in ranges.items()},
         **choose_states(problem),
@@ -189,10 +190,11 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     x, b, c = np.split(convolved, [inner, inner + g * d], axis=1)
     x = x.reshape(s, h, p)
     b, c = (part.reshape(s, g, d).repeat(h // g, axis=1) for part in (b, c))
-    size = softplus(dt + given["step_biases"])
-    state = given["state"][source] * np.exp(size * given["a"])[..., None, None]
+    biases, a, direct = given["rates"]
+    size = softplus(dt + biases)
+    state = given["state"][source] * np.exp(size * a)[..., None, None]
     state += outer(x * size[..., None], b)
-    made = read(state, c) + given["direct"][:, None] * x
+    made = read(state, c) + direct[:, None] * x
     groups = (made.reshape(s, inner) * silu(z)).reshape(s, g, -1)
     groups /= np.sqrt((groups * groups).mean(axis=-1, keepdims=True) + eps)
     given["conv"][target], given["state"][target] = last[:, 1:], state
@@ -271,9 +273,7 @@ SSM_SCAN_TOKEN = Kernel(
         read_binding("biases", "g", "of the convolution"),
         table_binding("conv", "nwg", "the w - 1 tokens before, for each state"),
         table_binding("state", "nhpd", "what was remembered: a row a value, keys within"),
-        read_binding("step_biases", "h", "what is added to the size of steps, before softplus"),
-        read_binding("a", "h", "A, at most 0: states are kept by e^(A step)"),
-        read_binding("direct", "h", "D, by which values go beside the scan"),
+        read_binding("rates", "gh", "3 rows: biases of steps, A, which is at most 0, and D"),
         read_binding("factors", "hp", "what results are multiplied by when normalised"),
         *TURN,
         declare_output("y", ("f32", "q8_1"), ("s", "h", "p"), "results, or rounded to bytes"),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from vkbench.case import Value
 from vkbench_shaders.models.building import BLOCK, BYTES, NUMBERS, Builder, Due
+from vkbench_shaders.models.graph import Part, Weight
 from vkbench_shaders.models.recurrent.memory import SLOTS
 from vkbench_shaders.models.recurrent.sizes import Delta, Mamba
 
@@ -158,11 +159,9 @@ class MambaParts(Convolving):
         tensors = {
             "weights": "conv1d.weight",
             "biases": "conv1d.bias",
-            "step_biases": "dt.bias",
-            "a": "a",
-            "direct": "d",
             "factors": "norm.weight",
         }
+        rates = tuple(Part(tensor=f"{prefix}{of}") for of in ("dt.bias", "a", "d"))
         return self.step(
             "ssm_scan",
             "ssm_scan_token",
@@ -173,6 +172,7 @@ class MambaParts(Convolving):
             conv=self.table_of("conv"),
             state=self.table_of("scan"),
             **self.turn(),
+            rates=self.use_weight(Weight(parts=rates, format="f32")),
             **{name: self.weight(f"{prefix}{of}", "f32") for name, of in tensors.items()},
         )["y"]
 
