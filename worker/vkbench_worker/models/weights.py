@@ -46,7 +46,9 @@ class Weights:
 
     def _storage_of(self, weight: Weight) -> Array:
         parts = [self._part(part, weight.format) for part in weight.parts]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([part.reshape(1, -1) for part in parts], axis=1)
 
     def _part(self, part: Part, form: str) -> Array:
         """Rows as the file has them, or as the numbers that a norm needs."""
