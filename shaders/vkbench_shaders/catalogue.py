@@ -57,7 +57,9 @@ from vkbench_shaders.kernels.quant.set_rows import SET_ROWS
 from vkbench_shaders.kernels.recurrent.delta import GATED_DELTA_NET
 from vkbench_shaders.kernels.recurrent.delta_token import GATED_DELTA_NET_TOKEN
 from vkbench_shaders.kernels.recurrent.rwkv import RWKV
+from vkbench_shaders.kernels.recurrent.selective import SELECTIVE
 from vkbench_shaders.kernels.recurrent.ssm import SSM
+from vkbench_shaders.kernels.recurrent.ssm_token import SSM_SCAN_TOKEN
 from vkbench_shaders.kernels.reductions.reduce import REDUCE
 from vkbench_shaders.kernels.reductions.routing import ROUTING
 from vkbench_shaders.kernels.reductions.scan import SCAN
@@ -135,6 +137,8 @@ KERNELS: tuple[Kernel, ...] = (
     FLASH_ATTN_TOKEN,
     LIGHTNING_INDEXER,
     *SSM,
+    SSM_SCAN_TOKEN,
+    *SELECTIVE,
     GATED_DELTA_NET,
     GATED_DELTA_NET_TOKEN,
     *STREAMS,

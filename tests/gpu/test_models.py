@@ -174,7 +174,7 @@ def test_dense_products_do_what_is_beside_them(
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-7)
 
 
-@pytest.mark.parametrize("arch", ["llama", "qwen35"])
+@pytest.mark.parametrize("arch", ["llama", "qwen35", "mamba", "mamba2"])
 def test_joined_products_of_small_subgroups_are_right(
     swiftshader: VulkanDevice, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
@@ -322,7 +322,7 @@ def test_learnt_positions_cannot_be_shifted(
         *(("mamba2", 8, PLAIN), ("rwkv7", 3, PLAIN), ("qwen35", 3, PLAIN), ("qwen35", 8, PLAIN)),
         *(("qwen35moe", 8, PLAIN), ("qwen3next", 8, PLAIN)),
         *(("qwen3", 3, JOINED), ("qwen35", 3, JOINED), ("qwen35", 9, JOINED)),
-        ("qwen3next", 8, JOINED),
+        *(("qwen3next", 8, JOINED), ("mamba", 3, JOINED), ("mamba2", 9, JOINED)),
     ],
 )
 def test_sequences_of_a_batch_see_only_themselves(

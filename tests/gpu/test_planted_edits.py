@@ -141,6 +141,31 @@ WRONG = {
         "return head % push.key_heads;",
         "recurrence_rules",
     ),
+    "a token's values go into the state as if steps were 1": (
+        "ssm_scan_token/f32/s2_n5_h4_g2_p64_d16_w4",
+        "portable",
+        "value * numbers.x * vectors[f * LANES + lane]",
+        "value * vectors[f * LANES + lane]",
+    ),
+    "what heads of a group share is stored of the first group alone": (
+        "ssm_scan_token/f32/s1_n3_h6_g3_p20_d32_w3/eps=0.01",
+        "subgroup",
+        "leads = at.x == 0 && head % sharing == 0;",
+        "leads = at.x == 0 && head == 0;",
+    ),
+    "the token before the last one is stored as the last one": (
+        "ssm_conv_token/f32/s3_n7_c65_k130_w4",
+        "portable",
+        "tokens[(target * kept + tap - 1) * channels + channel] = x;",
+        "tokens[(target * kept + tap - 1) * channels + channel] = newest;",
+        "token_taps",
+    ),
+    "what a state is read by is what goes in": (
+        "selective_scan_token/f32:y=q8_1/s2_n5_h96_d32",
+        "portable",
+        "shared[(sequence * 2 + 1) * width + key]",
+        "shared[sequence * 2 * width + key]",
+    ),
     "what a state is asked for is taken for what it gets": (
         "rwkv_wkv7/f32/s2_t7_h3_d64",
         "portable",

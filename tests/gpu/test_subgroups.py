@@ -26,6 +26,7 @@ COUNTING = (
     ("gated_delta_net_token/f32/s1_n3_h4_g2_d64_w4", "subgroup"),
     ("rwkv_wkv7/f32/s3_t5_h2_d128", "subgroup"),
     ("ssm_scan/f32/s1_t65_h2_g2_p80_d128", "subgroup"),
+    ("ssm_scan_token/f32/s3_n7_h2_g1_p80_d128_w4", "subgroup"),
 )
 OTHERS = (  # of any size
     ("cumsum/f32/h5_w1023", "portable"),

@@ -100,7 +100,7 @@ def test_jobs_are_clean(validated: VulkanDevice, bundle: Bundle, case: str) -> N
         (Tiny.wide(fmt="q4_0"), "tg9", "joined"),
         (Tiny.wide(fmt="q4_K", layers=3), "pp70", "plain"),
         (Tiny.wide(fmt="iq2_xs,q6_K,f16", layers=3), "pp70", "plain"),
-        (Tiny.of("mamba2"), "tg9/batch=2", "plain"),
+        (Tiny.of("mamba2"), "tg9/batch=2", "joined"),
         (Tiny.of("rwkv7"), "pp20", "plain"),
         (Tiny.of("qwen35"), "tg9/batch=2", "plain"),
     ],

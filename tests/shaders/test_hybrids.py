@@ -1,4 +1,4 @@
-"""Layers of hybrid models: which steps make a token's net and gated heads."""
+"""Layers with states: which steps make a token's net or scan, and gated heads."""
 
 from __future__ import annotations
 
@@ -38,6 +38,30 @@ def test_a_net_is_one_step_of_a_token_where_products_join_others(
     assert sorted({name for step in nets for name in step.writes if name in states}) == (
         sorted(states) if at_once else []
     )
+
+
+@pytest.mark.parametrize("arch", ["mamba", "mamba2"])
+@pytest.mark.parametrize(("tokens", "products"), [(1, Products()), (2, JOINED), (1, JOINED)])
+def test_a_token_is_scanned_in_place_where_products_join_others(
+    tmp_path: Path, arch: str, tokens: int, products: Products
+) -> None:
+    """Steps read what the first matrix makes as it is, and leave what the last reads, as bytes."""
+    tiny = Tiny.wide(arch=arch, fmt="q4_0", groups=1)
+    file = open_gguf(write_model(tmp_path / "model.gguf", tiny))
+    phase = Phase(tokens=tokens, length=32, products=products)
+    graph = graph_of(file, hyper := hyper_of(file), phase)
+    scans = [step for step in graph.steps if step.label == "ssm_scan"]
+    at_once = tokens == 1 and products.joins
+    assert len(scans) == hyper.layers
+    at_once_kernel = {"mamba": "selective_scan_token", "mamba2": "ssm_scan_token"}[arch]
+    names = {(step.problem.kernel.name, step.problem.types["y"]) for step in scans}
+    assert names == {(at_once_kernel, "q8_1") if at_once else ("ssm_scan", "f32")}
+    labels = {
+        "mamba": ["ssm_in", "ssm_conv1d", "ssm_x", "ssm_x", "ssm_dt", "ssm_scan", "ssm_out"],
+        "mamba2": ["ssm_in", "ssm_scan", "ssm_out"],
+    }
+    found = [step.label for step in graph.steps if step.layer == 1]
+    assert (sorted(found) == sorted(labels[arch])) == at_once
 
 
 @pytest.mark.parametrize(("fmt", "products"), [("f16", 3), ("f32,f16,bf16", 4)])

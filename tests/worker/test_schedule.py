@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -232,6 +233,8 @@ TOKENS = {
     "qwen3-next": {True: (20, 11), False: (20, 11)},
     "mixtral": {True: (14, 11)},
     "gpt-oss": {True: (23, 16)},
+    "mamba-2.8b": {False: (7, 6)},
+    "mamba2-2.7b": {False: (3, 3)},
 }
 
 
@@ -249,3 +252,13 @@ def test_a_token_takes_no_more_launches_and_levels(scheduled: Schedules, stem: s
         attends = any(each.step.label == "attention" for _, each in launches)
         count, levels = len(launches), len({number for number, _ in launches})
         assert (count, levels) == TOKENS[stem][attends], layer
+
+
+def test_a_group_is_normalised_by_a_launch_more_where_stores_have_no_order() -> None:
+    """A device without device_scope does not wait for the last of a group's workgroups."""
+    features = tuple(name for name in GPU.features if name != "device_scope")
+    with graph("mamba2-2.7b", 1) as asked:
+        found = schedule(asked, packaged(), replace(GPU, features=features), checked=False)
+    launches = [each for each in passes(found) if each.step.layer == 1]
+    assert [each.step.label for each in launches].count("ssm_scan") == 2
+    assert len(launches) == 4

@@ -39,7 +39,8 @@ _BY_KERNEL: Final[Mapping[str, tuple[str, ...]]] = {
     # their ids count through all sequences
     "flash_attn_token": (),
     "gated_delta_net_token": (),
-    "ssm_scan": (),
+    **dict.fromkeys(("ssm_scan", "ssm_scan_token"), ()),
+    **dict.fromkeys(("ssm_conv_token", "selective_scan_token"), ()),
 }
 
 _ALIKE: Final = 0.99  # share of a reference's elements

@@ -81,7 +81,7 @@ class Wiring(EncoderParts, DeltaParts, MambaParts, RwkvParts):
 
     def _pass_net(self, y: str) -> Due:
         """What a gated delta net makes of normalised vectors: a single token's in one step."""
-        if self.phase.products.joins and self.phase.tokens == 1:
+        if self.reads_at_once():
             return self.postpone_product("ssm_out", self.read_token(y, self._make_joined_rates(y)))
         return self.delta_net(y)
 

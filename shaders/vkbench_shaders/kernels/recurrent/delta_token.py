@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from math import prod, sqrt
+from math import sqrt
 
 import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders.binding import declare_input, declare_output
+from vkbench_shaders.binding import declare_output
 from vkbench_shaders.case_list import CaseList
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Check,
     Forms,
     Kernel,
@@ -37,6 +36,13 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.recurrent.recurrence import KEYS, Numbers, exact, outer, read
+from vkbench_shaders.kernels.recurrent.states import (
+    TURN,
+    bytes_moved,
+    choose_states,
+    read_binding,
+    table_binding,
+)
 from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.activations import sigmoid, silu, softplus
 
@@ -119,12 +125,6 @@ def refuses(most: int, problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    """States in any order, of which none is both read and left."""
-    s, n = problem.shape["s"], problem.shape["n"]
-    if n < 2 * s:
-        raise UsageError(f"n is {n}: {s} sequences read {s} states and leave {s} others")
-    before = data.distinct(problem, "before", n)
-    others = np.setdiff1d(np.arange(n, dtype=before.dtype), before)
     ranges = {
         "weights": (-1.0, 1.0),
         "state": (-0.5, 0.5),
@@ -136,8 +136,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
     return {
         **{name: data.bell(problem, name) for name in ("qkv", "conv", "z")},
         **{name: data.uniform(problem, name, *ends) for name, ends in ranges.items()},
-        "before": before,
-        "behind": others[::-1][:s].copy(),
+        **choose_states(problem),
     }
 
 
@@ -174,26 +173,10 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     return {"conv": given["conv"], "state": given["state"], "y": y}
 
 
-def bytes_moved(problem: Problem) -> int:
-    """Of tables the states that are read, and those that are left."""
-    arrays = {b.name: prod(problem.array_shape(b.name)) for b in problem.kernel.bindings}
-    for table in ("conv", "state"):
-        arrays[table] = 2 * problem.shape["s"] * arrays[table] // problem.shape["n"]
-    return sum(size * problem.item_bytes(name) for name, size in arrays.items())
-
-
 def flops(problem: Problem) -> int:
     """Of the convolution and the delta rule."""
     s, h, d, w = (problem.shape[dim] for dim in "shdw")
     return s * d * (2 * w * _all_heads(problem) + 7 * h * d)
-
-
-def _table(name: str, dims: tuple[str, ...], description: str) -> Binding:
-    return Binding(name=name, access="inout", types=("f32",), dims=dims, description=description)
-
-
-def _input(name: str, dims: str, description: str, fmt: str = "f32") -> Binding:
-    return declare_input(name, (fmt,), tuple(dims), description)
 
 
 def _variant(name: str, team: str, most: int, requires: tuple[str, ...]) -> Variant:
@@ -240,17 +223,18 @@ GATED_DELTA_NET_TOKEN = Kernel(
     group="recurrent",
     dims=DIMS,
     bindings=(
-        _input("qkv", "sgd", "queries of g heads, then keys of as many, then values of h"),
-        _input("weights", "gdw", "of the convolution: a row of taps for each number of qkv"),
-        _table("conv", ("n", "w", "g", "d"), "the w - 1 tokens before, for each state"),
-        _table("state", ("n", "h", "d", "d"), "what was remembered: a row a value, keys within"),
-        _input("rates", "sh", "2 h numbers: of rates of learning, then of decays"),
-        _input("biases", "h", "what is added to those of decays"),
-        _input("decays", "h", "factors of steps, at most 0, whose powers of e states are kept by"),
-        _input("z", "shd", "gates of results"),
-        _input("factors", "d", "what a head's results are multiplied by when normalised"),
-        _input("before", "s", "the state that each sequence goes on from", "i32"),
-        _input("behind", "s", "the state that it leaves, which none goes on from", "i32"),
+        read_binding("qkv", "sgd", "queries of g heads, then keys of as many, then values of h"),
+        read_binding("weights", "gdw", "of the convolution: a row of taps for each number of qkv"),
+        table_binding("conv", "nwgd", "the w - 1 tokens before, for each state"),
+        table_binding("state", "nhdd", "what was remembered: a row a value, keys within"),
+        read_binding("rates", "sh", "2 h numbers: of rates of learning, then of decays"),
+        read_binding("biases", "h", "what is added to those of decays"),
+        read_binding(
+            "decays", "h", "factors of steps, at most 0, whose powers of e states are kept by"
+        ),
+        read_binding("z", "shd", "gates of results"),
+        read_binding("factors", "d", "what a head's results are multiplied by when normalised"),
+        *TURN,
         declare_output("y", ("f32", "q8_1"), ("s", "h", "d"), "results, or rounded to bytes"),
     ),
     params={

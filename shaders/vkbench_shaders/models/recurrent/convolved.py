@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.case import Value
-from vkbench_shaders.models.building import BLOCK, Builder, Due
+from vkbench_shaders.models.building import BLOCK, BYTES, NUMBERS, Builder, Due
+from vkbench_shaders.models.graph import Part, Weight
 from vkbench_shaders.models.recurrent.memory import SLOTS
 from vkbench_shaders.models.recurrent.sizes import Delta, Mamba
 
@@ -41,6 +42,22 @@ class Convolving(Builder):
             bias=self.weight(f"{name}.bias", "f32") if biased else self.unread_input(),
         )["y"]
 
+    def reads_at_once(self) -> bool:
+        """Whether one step does to a single token all that is between a layer's products."""
+        return self.phase.products.joins and self.phase.tokens == 1
+
+    def turn(self) -> dict[str, str]:
+        """The states that such a step reads, and those that it leaves."""
+        return {
+            "before": self.rows_of_turn(1, is_read=True),
+            "behind": self.rows_of_turn(1, is_read=False),
+        }
+
+    def form_of_heads(self, head: int) -> str:
+        """What such a step leaves to a layer's last matrix: blocks, or numbers."""
+        is_rounded = head % BLOCK == 0 and self.rounds(*self.of_layer("ssm_out"))
+        return BYTES if is_rounded else NUMBERS
+
     def pick_columns(self, label: str, x: str, first: int, width: int) -> str:
         """Some numbers of each token: whole parts of its vector, as rows of a table of parts."""
         whole = self.sizes[x] // 4 // self.count
@@ -61,7 +78,10 @@ class MambaParts(Convolving):
         """A layer's input, and what is to be added to it."""
         x, y = self.normalise_rows("attn_norm", x, branch, readers=self.of_layer("ssm_in"))
         self.streams.append(x)
-        scan = self.mamba if self.mamba_sizes.rank else self.mamba2
+        if self.mamba_sizes.rank:
+            scan = self.mamba_token if self.reads_at_once() else self.mamba
+        else:
+            scan = self.mamba2_token if self.reads_at_once() else self.mamba2
         return x, self.postpone_product("ssm_out", scan(y))
 
     @property
@@ -83,6 +103,38 @@ class MambaParts(Convolving):
         )["y"]
         return self.gate(gate, made, direct)
 
+    def mamba_token(self, y: str) -> str:
+        """What the last matrix of a Mamba-1 layer reads, of a single token of each sequence."""
+        sizes, batch, prefix = self.mamba_sizes, self.phase.batch, f"blk.{self.layer}.ssm_"
+        given, slots = self.product("ssm_in", y), SLOTS * batch
+        x = self.step(
+            "ssm_conv1d",
+            "ssm_conv_token",
+            (batch, slots, sizes.inner, 2 * sizes.inner, sizes.taps),
+            given=given,
+            weights=self.weight(f"{prefix}conv1d.weight", "f32"),
+            biases=self.weight(f"{prefix}conv1d.bias", "f32"),
+            conv=self.table_of("conv"),
+            **self.turn(),
+        )["y"]
+        short = self.product("ssm_x", x, 0, sizes.rank)
+        return self.step(
+            "ssm_scan",
+            "selective_scan_token",
+            (batch, slots, sizes.inner, sizes.keys),
+            {},
+            {"y": self.form_of_heads(sizes.inner)},
+            given=given,
+            x=x,
+            state=self.table_of("scan"),
+            bc=self.product("ssm_x", x, sizes.rank, 2 * sizes.keys),
+            dt=self.multiply_by("ssm_dt", short, self.whole_tensor(f"{prefix}dt.weight")),
+            step_biases=self.weight(f"{prefix}dt.bias", "f32"),
+            a=self.factors("a"),
+            direct=self.factors("d"),
+            **self.turn(),
+        )["y"]
+
     def mamba2(self, y: str) -> str:
         """What the last matrix of a Mamba-2 layer reads: each head has one decay."""
         sizes = self.mamba_sizes
@@ -99,6 +151,30 @@ class MambaParts(Convolving):
         heads, by = (self.count, sizes.heads, 1, sizes.head), {"broadcast": "channel"}
         direct = self.step("ssm_d", "mul", heads, by, a=x, b=self.factors("d"))["y"]
         return self.norm_groups(self.gate(gate, made, direct))
+
+    def mamba2_token(self, y: str) -> str:
+        """What the last matrix of a Mamba-2 layer reads, of a single token of each sequence."""
+        sizes, batch, prefix = self.mamba_sizes, self.phase.batch, f"blk.{self.layer}.ssm_"
+        shape = (batch, SLOTS * batch, sizes.heads, sizes.groups, sizes.head, sizes.keys)
+        tensors = {
+            "weights": "conv1d.weight",
+            "biases": "conv1d.bias",
+            "factors": "norm.weight",
+        }
+        rates = tuple(Part(tensor=f"{prefix}{of}") for of in ("dt.bias", "a", "d"))
+        return self.step(
+            "ssm_scan",
+            "ssm_scan_token",
+            (*shape, sizes.taps),
+            {"eps": self.hyper.eps},
+            {"y": self.form_of_heads(sizes.head)},
+            given=self.product("ssm_in", y),
+            conv=self.table_of("conv"),
+            state=self.table_of("scan"),
+            **self.turn(),
+            rates=self.use_weight(Weight(parts=rates, format="f32")),
+            **{name: self.weight(f"{prefix}{of}", "f32") for name, of in tensors.items()},
+        )["y"]
 
     def factors(self, name: str) -> str:
         """A tensor of the scan, whose name has nothing behind it."""
@@ -190,13 +266,12 @@ class DeltaParts(Convolving):
         params: dict[str, Value] = {"eps": self.hyper.eps}
         if sizes.is_next:
             params["shared"] = "beside"
-        is_rounded = sizes.head % BLOCK == 0 and self.rounds(*self.of_layer("ssm_out"))
         return self.step(
             "delta_net",
             "gated_delta_net_token",
             (batch, SLOTS * batch, sizes.heads, sizes.groups, sizes.head, sizes.taps),
             params,
-            {"y": "q8_1" if is_rounded else "f32"},
+            {"y": self.form_of_heads(sizes.head)},
             qkv=self.product("attn_qkv", y),
             weights=self.weight(f"{prefix}ssm_conv1d.weight", "f32"),
             conv=self.table_of("conv"),
@@ -206,8 +281,7 @@ class DeltaParts(Convolving):
             decays=self.weight(f"{prefix}ssm_a", "f32"),
             z=self.product("attn_gate", y),
             factors=self.weight(f"{prefix}ssm_norm.weight", "f32"),
-            before=self.rows_of_turn(1, is_read=True),
-            behind=self.rows_of_turn(1, is_read=False),
+            **self.turn(),
         )["y"]
 
     def make_rates(self, y: str) -> tuple[str, str]:

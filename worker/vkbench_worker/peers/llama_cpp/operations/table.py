@@ -49,5 +49,8 @@ LACKS: Final[Mapping[str, str]] = {
     "conv1d": "it is im2col and a product",
     "flash_attn_token": "a token's keys are turned, stored and seen by three nodes",
     "gated_delta_net_token": "a token's convolution, net, norm and gates are nodes of their own",
+    "ssm_scan_token": "a token's convolution, scan, gates and norm are nodes of their own",
+    "ssm_conv_token": "a token is joined to others, convolved and stored by nodes of their own",
+    "selective_scan_token": "a token's step, scan and gates are nodes of their own",
     "adam": "its own takes decay from x itself: adamw",
 }
