@@ -115,6 +115,8 @@ def test_a_fleet_changes_by_the_mean_of_its_devices(lab: Lab) -> None:
     )
     assert found.fleet_mean is not None
     assert found.fleet_mean.value == pytest.approx(2.0)
+    alone = ask(lab, *runs, device=second)
+    assert alone.pairs == tuple(p for p in found.pairs if p.work.new.key == second) != ()
 
 
 def test_what_became_wrong_comes_first_and_is_not_timed(lab: Lab) -> None:
@@ -359,6 +361,9 @@ def test_pairs_of_two_drivers_count_before_their_runs(lab: Lab, environment: Env
     assert pairs["hot"].quotient == pytest.approx(3, rel=0.05)
     assert [len(side.values) for side in (pairs["hot"].old, pairs["hot"].new)] == [4, 4]
     assert pairs["cold"].quotient == 1  # of their runs: drivers are paired hot alone
+    assert ask(lab, "driver:system", "driver:mine", device=device).pairs == found.pairs
+    others = ask(lab, "driver:system", "driver:mine", device=lab.add_device("SwiftShader"))
+    assert (others.pairs, others.changes) == ((), ())
     turned = ask(lab, "driver:mine", f"driver:{'a' * 12}")
     assert turned.pairs[-1].quotient == pytest.approx(1 / 3, rel=0.05)
     same = ask(lab, "driver:llvmpipe", "driver:llvmpipe")

@@ -42,13 +42,26 @@ _Both: TypeAlias = Sequence[tuple[Key, Key, ComparedWork, ComparedWork]]  # old 
 
 
 def compare(
-    tx: Connection, old: Reference, new: Reference, *, metrics: Sequence[str] = ()
+    tx: Connection,
+    old: Reference,
+    new: Reference,
+    *,
+    metrics: Sequence[str] = (),
+    device: str = "",
 ) -> Comparison:
-    """Pair the results of two references by case, mode, variant and metric, and by device."""
+    """Pair the results of two references by case, mode, variant and metric, and by device.
+
+    With `device`, a key, only work of both sides on that one is paired.
+    """
     if old.is_device and old == new:
         raise UsageError(f"both sides are {old.name}: compare its runs, or two devices")
-    before, after = (works(tx, side, metrics=metrics) for side in (old, new))
+    number = _number_of(tx, device) if device else None
+    before, after = (works(tx, side, metrics=metrics, device=number) for side in (old, new))
     add_turns(tx, (old, new), (before, after), metrics)
+    if device:
+        before, after = (
+            {k: w for k, w in side.items() if k[0] == number} for side in (before, after)
+        )
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
     named = _Names.load(tx, [key for key, *_ in both])
@@ -68,6 +81,10 @@ def compare(
         otherwise=0 if both else len(_cases(before) & _cases(after)),
         histories=histories,
     )
+
+
+def _number_of(tx: Connection, device: str) -> int:
+    return tx.execute(select(schema.device.c.id).where(schema.device.c.key == device)).scalar_one()
 
 
 def _cases(side: Iterable[Key]) -> set[tuple[int, str]]:

@@ -37,11 +37,15 @@ MOST_READ = 10_000  # jobs of an arm that are all read: ranking them in SQL read
 
 
 def works(
-    tx: Connection, reference: Reference, *, metrics: Sequence[str] = ()
+    tx: Connection, reference: Reference, *, metrics: Sequence[str] = (), device: int | None = None
 ) -> dict[Key, ComparedWork]:
-    """All finished work, timed by these metrics or by all."""
+    """All finished work, timed by these metrics or by all; with a device's number, its own."""
     grouped: dict[Key, list[TimedRow]] = {}
-    _add(grouped, tx, _details([_is_of(tx, reference)], metrics))
+    chosen = [_is_of(tx, reference)]
+    if device is not None:
+        # a sum has no index: SQLite would read all jobs of the device by it
+        chosen.append(schema.job.c.device_id + 0 == device)
+    _add(grouped, tx, _details(chosen, metrics))
     most = MOST_RESULTS if isinstance(reference.chosen, Arm) else None
     return _pool_rows(tx, grouped, most)
 

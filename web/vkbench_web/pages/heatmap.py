@@ -298,7 +298,8 @@ def _change_of_builds(tx: Transaction, options: Asked) -> dict[Key, Heat]:
 
     ratios: dict[Key, dict[str, float | None]] = defaultdict(dict)
     old, new = find(tx, _reference(options.against)), find(tx, f"build:{options.build}")
-    for pair in compare(tx, old, new, metrics=[options.metric]).pairs:
+    device = "" if old.is_device else options.device
+    for pair in compare(tx, old, new, metrics=[options.metric], device=device).pairs:
         if pair.work.new.key == options.device and pair.work.variant == options.program:
             case = parse(pair.work.case_name)
             ratio = pair.ratio.ratio if pair.ratio else None
