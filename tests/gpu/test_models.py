@@ -146,6 +146,19 @@ def test_quantised_experts_are_right(
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=products), limit)
 
 
+@pytest.mark.parametrize("arch", ["qwen3moe", "gpt-oss", "deepseek2"])
+def test_experts_whose_matrices_stay_apart_are_right(
+    lavapipe: VulkanDevice,
+    bundle: Bundle,
+    tmp_path: Path,
+    arch: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("vkbench_shaders.models.layer_parts.MOST_JOINED", 0)
+    tiny = Tiny.wide(arch=arch, fmt="q4_0", experts=4)
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=32), 1e-6)
+
+
 def test_experts_are_chosen_by_groups(
     lavapipe: VulkanDevice, bundle: Bundle, tmp_path: Path
 ) -> None:

@@ -111,7 +111,7 @@ class Weight:
 
     parts: tuple[Part, ...]
     format: str
-    # matrices in each part; of several, the first of each part come first, then the second
+    # that each part consists of: the parts' first ones lie together, then their second ones
     matrices: int = 1
 
     @property

@@ -26,6 +26,7 @@ from vkbench_shaders.models.building import (
 from vkbench_shaders.models.graph import HEADS, POSITIONS, Part, Weight
 from vkbench_shaders.models.keys import LEAST_SUM
 
+MOST_JOINED = 1 << 31  # bytes of all experts of a layer: few devices bind more than twice as many
 _PREFERENCES = "exp_probs_b.bias"  # by which experts are chosen, and not weighed
 
 
@@ -94,7 +95,7 @@ class LayerParts(Builder):
         return Weight(parts=parts, format=formats.pop(), matrices=matrices)
 
     def experts(self, y: str, x: str) -> str:
-        """What the experts of each token make of it, who read it in a form of their own."""
+        """What the experts of each token make of it: they read it as `x`, the router as `y`."""
         hyper, count = self.hyper, self.count
         logits = self.product("ffn_gate_inp", y)
         shape = (count, hyper.experts, hyper.used)
@@ -115,7 +116,7 @@ class LayerParts(Builder):
         return self.step("experts", "sum", summed, {"axes": "h"}, x=down)["y"]
 
     def share_expert(self, y: str, x: str) -> str:
-        """What the expert that all tokens share makes of them, who reads them in its own form."""
+        """What the expert that all tokens share makes of them: it reads `x`, what gates it `y`."""
         shared = self.resolve_branch(self.forward(x, "_shexp"))
         if not self.has("ffn_gate_inp_shexp.weight"):
             return shared
@@ -147,7 +148,7 @@ class LayerParts(Builder):
         hyper, names = self.hyper, self.of_layer("ffn_gate_exps", "ffn_up_exps")
         rows = hyper.used * sum(self.file.tensor(name).shape[1] for name in names)
         formats = {self.whole_tensor(name).format for name in names}
-        paths = {self.path(form, rows * hyper.width) for form in formats}
+        paths = {self.path(weights, rows * hyper.width) for weights in formats}
         if paths != {ROUNDING} or hyper.width % BLOCK:
             return y
         shape = (1, self.count, hyper.width)
@@ -158,14 +159,20 @@ class LayerParts(Builder):
         hyper, gate, halves = self.hyper, self.hyper.architecture.gate, ("gate", "up")
         shape = (1, 1, self.count * hyper.used, hyper.inner)
         names = [f"ffn_{half}_exps" for half in halves]
-        if self.join_tensors([f"{name}.weight" for name in names]) is None:
+        if not self.joins_experts(names):
             a, b = (self.multiply_experts([name], x, ids, "token") for name in names)
             return self.step(gate, f"{gate}_split", shape, a=a, b=b)["y"]
         both = self.multiply_experts(names, x, ids, "token")
-        form = self.whole_tensor(*self.of_layer("ffn_down_exps")).format
-        path = self.path(form, hyper.used * hyper.width * hyper.inner)
+        weights = self.whole_tensor(*self.of_layer("ffn_down_exps")).format
+        path = self.path(weights, hyper.used * hyper.width * hyper.inner)
         is_rounded = path == ROUNDING and hyper.inner % BLOCK == 0
         return self.step(gate, f"{gate}_q8_1" if is_rounded else gate, shape, x=both)["y"]
+
+    def joins_experts(self, names: Sequence[str]) -> bool:
+        """Whether each expert's matrices may be one: alike, and bound as one array."""
+        weight = self.join_tensors([f"{name}.weight" for name in names])
+        is_alike = weight and len({self.has(f"{name}.bias") for name in names}) == 1
+        return bool(weight and is_alike and weight.bytes(self.file) <= MOST_JOINED)
 
     def multiply_experts(
         self,
@@ -191,7 +198,7 @@ class LayerParts(Builder):
         used, count = used or self.hyper.used, self.count
         label = "+".join(names)
         biases = self.use_biases_of_experts(names, matrices)
-        given = self.formats.get(x, NUMBERS)
+        form = self.formats.get(x, NUMBERS)
         params: dict[str, Value] = {"x": vectors}
         bound, kernel = {}, "mul_mat_id"
         if are_few := count <= MOST_VECTORS:
@@ -204,8 +211,8 @@ class LayerParts(Builder):
             kernel,
             (experts, used, m, count, k),
             params,
-            {"weights": weight.format, "x": given},
-            variant=self.path(weight.format, used * m * k) if given == NUMBERS else "",
+            {"weights": weight.format, "x": form},
+            variant=self.path(weight.format, used * m * k) if form == NUMBERS else "",
             weights=self.use_weight(weight),
             x=x,
             ids=ids,
