@@ -112,7 +112,7 @@ def test_a_format_of_caches_is_refused_where_there_are_states(arch: str, tmp_pat
 
 
 def test_an_encoder_generates_nothing(tmp_path: Path) -> None:
-    """Nor is that planned where nobody says how many tokens, as of other models."""
+    """It is asked for none where --generate is not given; other models make 128 tokens then."""
     path = write_model(tmp_path / "bert.gguf", Tiny.of("bert"))
     model = model_from(path, [64, 512], None, [1, 8])
     phases = [name.split("/", 2)[2] for name in model.cases]

@@ -1,4 +1,4 @@
-"""Encoders of GGUF files: what is told of them, and what is refused."""
+"""GGUF files of encoders: which features they are listed with, and what vkbench refuses."""
 
 from __future__ import annotations
 

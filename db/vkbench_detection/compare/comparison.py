@@ -57,11 +57,7 @@ def compare(
         raise UsageError(f"both sides are {old.name}: compare its runs, or two devices")
     number = _number_of(tx, device) if device else None
     before, after = (works(tx, side, metrics=metrics, device=number) for side in (old, new))
-    add_turns(tx, (old, new), (before, after), metrics)
-    if device:
-        before, after = (
-            {k: w for k, w in side.items() if k[0] == number} for side in (before, after)
-        )
+    add_turns(tx, (old, new), (before, after), metrics, number)
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
     named = _Names.load(tx, [key for key, *_ in both])

@@ -42,14 +42,20 @@ def add_turns(
     references: tuple[Reference, Reference],
     works: tuple[Works, Works],
     metrics: Sequence[str],
+    device: int | None = None,
 ) -> None:
-    """Put what both references did in pairs into their works, in place of what they did alone."""
+    """Put what both references did in pairs into their works, in place of what they did alone.
+
+    With a device's number, only what was done there.
+    """
     old, new = (reference.chosen for reference in references)
     if not (isinstance(old, Arm) and isinstance(new, Arm)) or old.kind != new.kind:
         return
     if old.kind is ArmKind.BUNDLE or old == new:
         return
     for key, turns in _find_turns(tx, old, new).items():
+        if device not in (None, key[0]):
+            continue
         timed = {
             name: rows
             for name, rows in turns.rows.items()

@@ -37,9 +37,11 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.recurrent.recurrence import KEYS, Numbers, exact, outer, read
 from vkbench_shaders.kernels.recurrent.states import (
+    ROUNDING,
     TURN,
     bytes_moved,
     choose_states,
+    name_results,
     read_binding,
     table_binding,
 )
@@ -52,7 +54,6 @@ _EACH = 16  # keys a lane
 _THREADS = 1024  # all of a head of 128 numbers at once
 _PORTABLE_THREADS = 128
 _LEAST_THREADS = 64
-_ROUNDING = 8192  # bytes of shared memory where results are rounded
 _SMALL = 256  # of them beside what grows with a case
 
 
@@ -119,7 +120,7 @@ def refuses(most: int, problem: Problem, device: DeviceFacts) -> str | None:
         return f"a convolution looks at 2 tokens or more, not {shape['w']}"
     threads = launch(most, problem, device).constants["THREADS"]
     needed = 4 * (2 * threads + 4 * shape["d"]) + _SMALL
-    needed += _ROUNDING if problem.types["y"] != "f32" else 0
+    needed += ROUNDING if problem.types["y"] != "f32" else 0
     shared = limits.too_much_shared(needed, device.limits.get("max_shared_bytes", 0))
     return shared or too_large(problem, device)
 
@@ -181,7 +182,7 @@ def flops(problem: Problem) -> int:
 
 def _variant(name: str, team: str, most: int, requires: tuple[str, ...]) -> Variant:
     def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
-        return (team, "as_numbers" if types["y"] == "f32" else "as_blocks")
+        return team, name_results(types)
 
     return Variant(
         name=name,

@@ -32,9 +32,11 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.recurrent.recurrence import KEYS, exact, outer, read
 from vkbench_shaders.kernels.recurrent.states import (
+    ROUNDING,
     TURN,
     bytes_moved,
     choose_states,
+    name_results,
     read_binding,
     table_binding,
 )
@@ -135,7 +137,6 @@ SSM_CONV_TOKEN = Kernel(
 _EACH = 16  # keys a lane
 _LEAST_THREADS = 64  # few, because 5120 columns of 16 keys are all that there is to do
 _BLOCK = 32  # columns that are rounded together
-_ROUNDING = 8192  # bytes of shared memory where results are rounded
 
 
 def _is_rounded(problem: Problem) -> bool:
@@ -180,7 +181,7 @@ def scan_refuses(problem: Problem, device: DeviceFacts) -> str | None:
     threads = _threads(problem)
     if threads > (room := device.limits.get("max_workgroup_invocations", threads)):
         return f"{d} keys take workgroups of {threads} threads, the device has {room}"
-    needed = 4 * (2 * threads + threads * _EACH // d) + _ROUNDING * _is_rounded(problem)
+    needed = 4 * (2 * threads + threads * _EACH // d) + ROUNDING * _is_rounded(problem)
     shared = limits.too_much_shared(needed, device.limits.get("max_shared_bytes", 0))
     return shared or too_large(problem, device)
 
@@ -216,10 +217,6 @@ def scan_flops(problem: Problem) -> int:
     return 6 * problem.shape["s"] * problem.shape["h"] * problem.shape["d"]
 
 
-def _results(types: Mapping[str, str]) -> tuple[str, ...]:
-    return ("as_numbers" if types["y"] == "f32" else "as_blocks",)
-
-
 _SCAN = (
     "f32/s1_n2_h1_d16",
     "f32/s3_n7_h65_d16",
@@ -252,7 +249,13 @@ SELECTIVE_SCAN_TOKEN = Kernel(
         declare_output("y", ("f32", "q8_1"), ("s", "h"), "results, or rounded to bytes"),
     ),
     variants=(
-        portable("selective_token", scan_launch, "f32", arguments=_results, refuses=scan_refuses),
+        portable(
+            "selective_token",
+            scan_launch,
+            "f32",
+            arguments=lambda types: (name_results(types),),
+            refuses=scan_refuses,
+        ),
     ),
     inputs=scan_inputs,
     check=Check(reference=scan_reference),

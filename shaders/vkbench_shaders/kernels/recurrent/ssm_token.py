@@ -42,9 +42,11 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.recurrent.recurrence import KEYS, exact, outer, read
 from vkbench_shaders.kernels.recurrent.states import (
+    ROUNDING,
     TURN,
     bytes_moved,
     choose_states,
+    name_results,
     read_binding,
     table_binding,
 )
@@ -56,7 +58,6 @@ _EACH = 16  # keys a lane
 _THREADS = 256  # half of a head of 64 values and 128 keys: 80 heads are more than most GPUs' units
 _PORTABLE_THREADS = 128
 _LEAST_THREADS = 64
-_ROUNDING = 8192  # bytes of shared memory where results are rounded
 _SMALL = 64  # of them beside what grows with a case
 _JOINED, _COLUMNS, _GROUPS = "scan_token", "scan_columns", "scan_groups"  # entry points
 
@@ -147,7 +148,7 @@ def refuses(most: int, problem: Problem, device: DeviceFacts) -> str | None:
         return f"a convolution looks at 2 tokens or more, not {w}"
     threads = _threads(most, problem, device)
     needed = 4 * (3 * threads + 2 * d + threads * _EACH // d) + _SMALL
-    needed += _ROUNDING if problem.types["y"] != "f32" else 0
+    needed += ROUNDING if problem.types["y"] != "f32" else 0
     shared = limits.too_much_shared(needed, device.limits.get("max_shared_bytes", 0))
     return shared or too_large(problem, device)
 
@@ -208,15 +209,11 @@ def flops(problem: Problem) -> int:
     return s * (2 * w * _channels(problem) + 5 * d * _inner(problem))
 
 
-def _results(types: Mapping[str, str]) -> str:
-    return "as_numbers" if types["y"] == "f32" else "as_blocks"
-
-
 _VARIANTS = (
     Variant(
         name="subgroup",
         module="scan_token",
-        arguments=lambda types: ("subgroups", _results(types)),
+        arguments=lambda types: ("subgroups", name_results(types)),
         launch=partial(_launch, _JOINED, _THREADS),
         refuses=partial(refuses, _THREADS),
         own=Memory(
@@ -233,7 +230,7 @@ _VARIANTS = (
         "f32",
         entry=_COLUMNS,
         arguments=lambda types: ("threads",),
-        more=(Stage(entry=_GROUPS, arguments=lambda types: (_results(types),)),),
+        more=(Stage(entry=_GROUPS, arguments=lambda types: (name_results(types),)),),
         refuses=partial(refuses, _PORTABLE_THREADS),
         own=Memory(scratch=_scratch),
     ),

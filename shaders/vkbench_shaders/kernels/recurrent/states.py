@@ -5,6 +5,7 @@ A table has several states of a sequence: a launch reads one of them and leaves 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -27,10 +28,16 @@ def table_binding(name: str, dims: str, description: str) -> Binding:
     )
 
 
+ROUNDING = 8192  # bytes of shared memory where results are rounded
 TURN = (
     read_binding("before", "s", "the state that each sequence goes on from", "i32"),
     read_binding("behind", "s", "the state that it leaves, which none goes on from", "i32"),
 )
+
+
+def name_results(types: Mapping[str, str]) -> str:
+    """How shaders store results y: as numbers, or rounded to blocks."""
+    return "as_numbers" if types["y"] == "f32" else "as_blocks"
 
 
 def choose_states(problem: Problem) -> dict[str, Array]:
